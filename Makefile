@@ -66,6 +66,7 @@ check: .venv/ready ## Lint, types, layers, contract, drift of stubs and referenc
 	@.venv/bin/buf lint
 	@libs/protos/tools/breaking.sh
 	@$(PYTHON) libs/protos/tools/stubs.py check
+	@$(PYTHON) libs/client/tools/sync_client.py check
 	@$(PYTHON) docs/tools/reference.py check
 
 .PHONY: protos
@@ -75,6 +76,10 @@ protos: .venv/ready ## Generate libs/protos from protos
 .PHONY: protos-check
 protos-check: .venv/ready ## Compare libs/protos with what protos give
 	@$(PYTHON) libs/protos/tools/stubs.py check
+
+.PHONY: client
+client: .venv/ready ## Generate the synchronous client from the asynchronous one
+	@$(PYTHON) libs/client/tools/sync_client.py write
 
 .PHONY: reference
 reference: .venv/ready ## Generate docs/reference from the code

@@ -30,7 +30,8 @@ locked)
     ;;
 ours)
     wheels="$tools/wheels"
-    sed -n 's|^-e ||p' requirements.in | while IFS= read -r folder; do
+    # LangGraph's store runs beside graphs, not in a service.
+    sed -n '/langgraph/d; s|^-e ||p' requirements.in | while IFS= read -r folder; do
         (cd "$folder" && "$tools/bin/python" -m hatchling build --target wheel --directory "$wheels" >/dev/null)
     done
     install "$wheels"/*.whl

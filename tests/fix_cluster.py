@@ -27,7 +27,7 @@ from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -377,7 +377,7 @@ async def fault_of(call: Awaitable[Any]) -> aio.AioRpcError:
 def reason_in(fault: aio.AioRpcError) -> str:
     """Return a fault's ErrorInfo reason; "" if it has none."""
     status = rpc_status.from_call(cast("Any", fault))
-    return reason_of(status) if status else ""
+    return status_reason(status) if status else ""
 
 
 @contextmanager

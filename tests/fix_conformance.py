@@ -372,11 +372,11 @@ async def conformance_door(**different: Any) -> AsyncIterator[str]:
     manager = manager_of(conformance_server(), **different)
     door = McpHttpHandler(
         manager,
-        entering=lambda request: call_of_request(request, TrustedProxies()),
+        call_of_request=lambda request: call_of_request(request, TrustedProxies()),
         identify=anybody,
         metadata=ServerMetadata(issuer),
-        guard=OriginCheck(loopback=True),
-        seconds=10,
+        origin_check=OriginCheck(loopback=True),
+        timeout_seconds=10,
     )
     app = Starlette(routes=[Route(MCP_PATH, door)])
     async with running_manager(manager), serve_http(app, "127.0.0.1", 0, limits()) as address:

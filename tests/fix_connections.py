@@ -26,7 +26,9 @@ def limits(*, most: int = 100, reserve_from: int = 10_000, proxy: str = "", **se
         ("http_header_seconds", "request_body_seconds", "http_idle_seconds", "http_stalled_seconds"), 600.0
     )
     made = ProcessSettings(**{**patience, **settings})  # type: ignore[arg-type]  # Numbers, by the names of the fields.
-    return HttpLimits.of(made, most=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy)
+    return HttpLimits.from_settings(
+        made, max_connections=most, reserve_from=reserve_from, is_proxy=lambda address: address == proxy
+    )
 
 
 @dataclass(eq=False)

@@ -82,12 +82,12 @@ class Drill:
 
     async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
         """Bring the backup back in a data folder of this name, as somebody who brings the keys later."""
-        backup = self.folder.find(self.made.backup_id)
+        backup = self.folder.get_backup(self.made.backup_id)
         environment = environment_of(self.place, name)
         for key in ("SKEIN_MASTER_KEY", "SKEIN_SYSTEM_KEY"):
             del environment[key]
         return await restoring.restore(
-            self.folder, backup, self.place / name, environment, to=to, timeline=None, told=_hear_nothing
+            self.folder, backup, self.place / name, environment, to=to, timeline=None, on_progress=_hear_nothing
         )
 
 
@@ -116,9 +116,9 @@ def environment_of(place: Path, name: str) -> dict[str, str]:
 async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
     """Make a backup of a cluster that runs."""
     folder = BackupRepository(Path(environment["SKEIN_BACKUP_DIR"]))
-    with folder.writing():
+    with folder.write_lock():
         async with open_source(data_dir, environment) as found:
-            return await base_backup.create_backup(folder, found, environment, told=lambda _done, _whole: None)
+            return await base_backup.create_backup(folder, found, environment, on_progress=lambda _done, _whole: None)
 
 
 def _hear_nothing(_said: str) -> None:

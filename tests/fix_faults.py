@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from skein_cluster.processes.single_process import DATABASE
+from skein_cluster.embedded.databases import DATABASE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,8 +27,9 @@ from skein_client.client import Client
 from skein_client.retry import RetryPolicy
 from skein_cluster import embedded, registry
 from skein_cluster.api import credentials
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import DATABASE, PreparedDatabase, prepared_database
+from skein_cluster.processes.single_process import PreparedDatabase, prepared_database
 from skein_pc2.settings import setting_of
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ FLEET = {
     "SKEIN_LOG_LEVEL": "info",
 }
 # For whom a service of one replica is restarted: a call waits until it is back, however slow the machine.
-PATIENT = RetryPolicy(attempts=10_000, longest_pause_seconds=0.25)
+PATIENT = RetryPolicy(attempts=10_000, max_pause_seconds=0.25)
 PATIENT_SECONDS = 120.0
 _READY_SECONDS = 300.0
 _STOP_SECONDS = 120.0

@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from skein.errors.v1 import errors_pb2
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT, OPERATOR
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class Fuzzer:
         except aio.AioRpcError as error:
             status = rpc_status.from_call(cast("Any", error))
             text = f"{error.details()} {status}"
-            return Answer(code=error.code(), reason=reason_of(status) if status else "", text=text)
+            return Answer(code=error.code(), reason=status_reason(status) if status else "", text=text)
         finally:
             call.cancel()
         return Answer(code=grpc.StatusCode.OK, reason="", text=str(answer))
@@ -220,14 +220,14 @@ class Fuzzer:
 
     async def _metadata(self, attempt: Attempt) -> list[tuple[str, str]]:
         rule = ACCESS_RULES[attempt.path]
-        if rule.public:
+        if rule.is_public:
             return []
         if attempt.caller == VIEWER:
             return [
                 ("authorization", f"Bearer {self._viewer.access_token}"),
                 ("skein-tenant-id", str(self.victim.tenant.tenant_id)),
             ]
-        naming = [("skein-tenant-id", str(self.world.tenant.tenant_id))] if rule.tenant else []
+        naming = [("skein-tenant-id", str(self.world.tenant.tenant_id))] if rule.needs_tenant else []
         if rule.permission == ACCOUNT:
             name = "co_owner" if attempt.path.endswith("/LeaveTenant") else "owner"
             return [("authorization", f"Bearer {(await self.world.thing(name)).access_token}"), *naming]

@@ -52,7 +52,7 @@ class Played:
             servicers.add(add, type("Played", (base,), {method: answer})())
             yield servicers
 
-        return Service(name=name, port=0, calls=("auth",), start=start, has_database=False)
+        return Service(name=name, port=0, depends_on=("auth",), start=start, has_database=False)
 
 
 _SESSION = ("session", session_pb2_grpc.add_SessionServiceServicer_to_server, session_pb2_grpc.SessionServiceServicer)

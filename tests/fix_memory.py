@@ -69,7 +69,7 @@ class Alone:
             tenant_id=self.tenant_id if tenant else None,
             permissions=permissions.SYSTEM_PERMISSIONS if system else permissions.TENANT_PERMISSIONS,
             agent_id="" if system else "kitchen",
-            closed=closed,
+            is_tenant_deleted=closed,
         )
         async with aio.insecure_channel(self.address[0]) as channel:
             yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))

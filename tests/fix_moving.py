@@ -16,10 +16,11 @@ from click.testing import CliRunner
 from fix_cluster import ARCHIVES, Cluster, Tenant, test_environment
 from fix_command import Ended
 
+from skein_cluster.cli.error_messages import command_error
 from skein_cluster.embedded.databases import create_database, drop_database
-from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import SourceInvalid
 from skein_cluster.main import skein as main
+from skein_importers.errors import SourceInvalid
+from skein_importers.sources import FORMATS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -114,7 +115,11 @@ async def _imported(*arguments: str, **environment: str) -> Ended:
     runner = CliRunner(env={**settings, "SKEIN_DATA_DIR": ARCHIVES.name})
     done = await asyncio.to_thread(runner.invoke, main, ["import", *arguments, "--json"])
     if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
+        # As the command's own `main` ends.
+        failure = command_error(done.exception)
+        if failure is None:
+            raise done.exception
+        return Ended(failure.exit_code, "", f"Error: {failure.message}\n")
     # The cluster of the tests is in this process, and may log meanwhile to what is taken for the command's.
     return Ended(done.exit_code, _LOGGED.sub("", done.stdout), _LOGGED.sub("", done.stderr))
 
@@ -128,4 +133,4 @@ async def refusal_of(form: str, source: str) -> str:
 
     with pytest.raises(SourceInvalid) as caught:
         await asyncio.to_thread(opened)
-    return caught.value.message
+    return str(caught.value)

@@ -16,8 +16,9 @@ from fix_proxy import Proxy
 from grpc import aio
 
 from skein_client.channels import OPTIONS
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import free_ports
-from skein_cluster.processes.single_process import DATABASE, prepared_database
+from skein_cluster.processes.single_process import prepared_database
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -13,7 +13,8 @@ from fix_cluster import Authorized, Tenant, test_environment
 from grpc import aio
 
 from skein_cluster import registry
-from skein_cluster.processes.single_process import DATABASE, prepared_database
+from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes.single_process import prepared_database
 from skein_kit.host.process import run_services
 from skein_kit.settings import ProcessSettings
 

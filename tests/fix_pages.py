@@ -13,6 +13,6 @@ TENANT = uuid.UUID("01a1fc01-2863-7de6-a629-acfec7e060bc")
 def call(*, path: str = "/s/List", principal: str = "api_key:1", key: bytes = b"k" * 32) -> Call:
     """Return a call by a principal to a service that signs with a key."""
     made = Call(path=path, metadata={}, deadline=None, peer=IN_PROCESS)
-    made.handle_key = key
+    made.page_token_key = key
     made.caller = Caller(principal=principal, tenant_id=TENANT, permissions=frozenset())
     return made

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from skein_cluster.embedded.server import Server
 
-INSERT_MEMORY = Query.of(
+INSERT_MEMORY = Query.parse(
     "insert",
     """
     INSERT INTO memory.entries
@@ -46,8 +46,8 @@ INSERT_MEMORY = Query.of(
             'operational', 0.7, :importance, :expire_time, '', :at, :at, 'test', 'test')
     """,
 )
-INSERT_TAG = Query.of("tag", "INSERT INTO memory.tags VALUES (:tenant_id, :item_id, :tag)")
-INSERT_SESSION = Query.of(
+INSERT_TAG = Query.parse("tag", "INSERT INTO memory.tags VALUES (:tenant_id, :item_id, :tag)")
+INSERT_SESSION = Query.parse(
     "session",
     """
     INSERT INTO session.sessions
@@ -55,7 +55,7 @@ INSERT_SESSION = Query.of(
     VALUES (:tenant_id, :session_id, 'active', 'conversation', :at, :at, :at, 'test') ON CONFLICT DO NOTHING
     """,
 )
-INSERT_MESSAGE = Query.of(
+INSERT_MESSAGE = Query.parse(
     "message",
     """
     INSERT INTO session.messages (tenant_id, message_id, session_id, sequence, role, content, create_time, created_by)
@@ -172,8 +172,8 @@ class Place:
         item_id = new_id(facts.create_time)
         text = "\n".join(part for part in (facts.title, facts.key, content) if part)
         columns = {name: value for name, value in vars(facts).items() if name not in {"tags", "create_time"}}
-        async with self.service.memory.shared() as tx:
-            await tx.execute(Query.of("month", "SELECT memory.ensure_month(:at)"), at=facts.create_time)
+        async with self.service.memory.global_transaction() as tx:
+            await tx.execute(Query.parse("month", "SELECT memory.ensure_month(:at)"), at=facts.create_time)
         async with self.service.memory.transaction(self.tenant_id) as tx:
             await tx.execute(
                 INSERT_MEMORY,

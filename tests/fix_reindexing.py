@@ -12,25 +12,28 @@ from uuid import UUID
 
 from skein_kit.database.transactions import Database
 from skein_kit.outbound.fetch import SafeHttpClient
-from skein_recall.index.reindexer import Reindexer
+from skein_recall.connection import prepare_connection
+from skein_recall.index.store import IndexStore
+from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.registry import ProviderRegistry
 from skein_recall.providers.text_embedder import TextEmbedder
-from skein_recall.store import Store, prepare_connection
+from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.store import ReindexStore
 
 
 async def main(url: str, tenant: str, allow: str) -> None:
     async with Database.open(url, service="recall", size=2, timeout=5, init=prepare_connection) as database:
-        store = Store(database)
-        registry = ModelRegistry(store.models.list_models, seconds=5.0)
+        registry = ModelRegistry(ModelStore(database).list_models, seconds=5.0)
         # What is reindexed here, an endpoint embeds.
         providers = ProviderRegistry(cast("Any", None), SafeHttpClient(allow=[allow]), ApiKeys.read({}))
-        vectors = TextEmbedder(providers, query_seconds=1.0)
-        reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
+        embedder = TextEmbedder(providers, query_seconds=1.0)
+        reindexer = Reindexer(ReindexStore(database), IndexStore(database), VectorStore(database), registry, embedder)
         sys.stdout.write("begun\n")
         sys.stdout.flush()
-        await reindexer.go_on(UUID(tenant), 60.0)
+        await reindexer.continue_reindex(UUID(tenant), 60.0)
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ class Alone:
             principal="system:worker" if system else "api_key:1",
             tenant_id=self.tenant_id if tenant else None,
             permissions=permissions,
-            closed=closed,
+            is_tenant_deleted=closed,
         )
         async with aio.insecure_channel(self.address) as channel:
             yield cast("aio.Channel", Authorized(channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0]))

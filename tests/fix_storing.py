@@ -14,29 +14,27 @@ from skein_kit.cold_storage.files import ColdFiles
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.policies.store import Policies
+from skein_kit.policies.store import PolicyCache
 from skein_session.cold_storage.store import ColdStorageStore
-from skein_session.idempotency import SessionIdempotencyStore
-
-ONCE = IdempotencyKey(principal="killed", method="", request_id="", fingerprint=b"")
 
 
 async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
     tenant_id = UUID(tenant)
     async with Database.open(url, service="session", size=2, timeout=5) as database:
-        months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
-        archives = ColdStorageStore(
-            database, SessionIdempotencyStore(database), Policies(), months, ColdFiles(Path(folder))
-        )
+        months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
+        archives = ColdStorageStore(database, PolicyCache(), months, ColdFiles(Path(folder)))
         sys.stdout.write("begun\n")
         sys.stdout.flush()
         while True:
             for session_id in session_ids:
-                await archives.archive_session(tenant_id, ONCE, session_id, now())
-            for session_id in session_ids:
-                await archives.unarchive_session(tenant_id, ONCE, session_id, now())
+                at = now()
+                async with (
+                    archives.pending_file(tenant_id, session_id, at) as file,
+                    database.transaction(tenant_id) as tx,
+                ):
+                    await archives.archive_session(tx, tenant_id, session_id, file, at=at, stored_by="killed")
+            await archives.unarchive_all(tenant_id, session_ids, now())
 
 
 if __name__ == "__main__":

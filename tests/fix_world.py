@@ -270,7 +270,7 @@ async def service_identity(cluster: Cluster, service: str, tenant_id: uuid.UUID 
     async with Database.open(url, service="auth", size=2, timeout=30.0) as database:
         caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
         return (
-            await Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).signed(
+            await Keyring(SigningKeyStore(database), SecretCipher(SystemKeys.of(SYSTEM_KEY))).sign_identity(
                 caller, at=time.time()
             )
         )[0]

@@ -18,7 +18,7 @@ from grpc_status import rpc_status
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2, memory_pb2
 from skein.session.v1 import session_pb2
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -163,7 +163,7 @@ class Writers:
             except aio.AioRpcError as error:
                 self.longest_seconds = max(self.longest_seconds, loop.time() - started)
                 status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
-                self.refusals[error.code(), reason_of(status) if status else ""] += 1
+                self.refusals[error.code(), status_reason(status) if status else ""] += 1
                 await asyncio.sleep(_PAUSE_SECONDS)
 
     async def replay(self) -> None:

@@ -80,7 +80,7 @@ class Catalog:
 def statements() -> Iterator[tuple[str, Query]]:
     """Yield every named statement with its package."""
     for package in ("skein_kit", *(f"skein_{name}" for name in registry.WITH_DATABASE)):
-        for query in Queries.of(package).by_name.values():
+        for query in Queries.load(package).by_name.values():
             yield package, query
 
 

@@ -261,7 +261,7 @@ def permissions() -> list[Permission]:
 def rule_of(path: str) -> str:
     """Return in words what a caller of an RPC needs."""
     rule = access.ACCESS_RULES[path]
-    if rule.public:
+    if rule.is_public:
         return "none; the request carries its own proof"
     if rule.permission is None:
         return "any credential"

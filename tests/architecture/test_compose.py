@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 from fix_catalogue import over
+from fix_compose import interpolate
 from fix_settings import VARIABLES
 
 from skein_cluster import registry
@@ -32,20 +33,9 @@ NOT_WAITED_FOR = {("auth", "tenancy"), ("gateway", "pc2"), ("worker", "gateway")
 # A reference to a variable of .env, and what follows the name: ":?…" makes it needed, ":-…" gives a default.
 REFERENCE = re.compile(r"\$\{(\w+)(:[?-])?[^}]*\}")
 
-# The same with its default, where that holds no other reference.
-INNERMOST = re.compile(r"\$\{(\w+)(?::[?-])?([^${}]*)\}")
-
 
 def environment(name: str) -> dict[str, str]:
     return {key: str(value) for key, value in SERVICES[name].get("environment", {}).items()}
-
-
-def interpolated(text: str, variables: dict[str, str]) -> str:
-    """Return a text of the file with its variables in place: the inner ones first, as a default may hold one."""
-    while (found := INNERMOST.search(text)) is not None:
-        value = variables.get(found[1]) or found[2]
-        text = f"{text[: found.start()]}{value}{text[found.end() :]}"
-    return text
 
 
 def depends_on(name: str) -> dict[str, dict[str, str]]:
@@ -71,7 +61,7 @@ def test_every_service_runs_once_under_its_own_name() -> None:
 @over("name", LOADED)
 def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -> None:
     service = LOADED[name]
-    called = {other for other in service.calls if (name, other) not in NOT_WAITED_FOR}
+    called = {other for other in service.depends_on if (name, other) not in NOT_WAITED_FOR}
     expected = {other: {"condition": "service_healthy"} for other in called}
     if service.has_database:
         expected["migrate"] = {"condition": "service_completed_successfully"}
@@ -82,8 +72,8 @@ def test_a_service_waits_for_the_schema_and_for_those_that_it_calls(name: str) -
 @pytest.mark.parametrize("variables", [{}, {"SKEIN_SUBNET_PREFIX": "172.30.58"}], ids=["default", "second-stack"])
 def test_the_assistants_ports_take_connections_of_this_machine_alone(variables: dict[str, str]) -> None:
     (network,) = COMPOSE["networks"]["default"]["ipam"]["config"]
-    subnet, gateway = (interpolated(network[name], variables) for name in ("subnet", "gateway"))
-    values = {key: interpolated(value, variables) for key, value in environment("pc2").items()}
+    subnet, gateway = (interpolate(network[name], variables) for name in ("subnet", "gateway"))
+    values = {key: interpolate(value, variables) for key, value in environment("pc2").items()}
 
     settings = Pc2Settings.read(values)
 
@@ -98,8 +88,8 @@ def test_nothing_waits_for_itself() -> None:
 
 def test_every_circle_that_is_excepted_is_one() -> None:
     for first, second in NOT_WAITED_FOR:
-        assert second in LOADED[first].calls
-        assert first in LOADED[second].calls
+        assert second in LOADED[first].depends_on
+        assert first in LOADED[second].depends_on
 
 
 @over("name", LOADED)
@@ -107,7 +97,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
     told = {key: value for key, value in environment(name).items() if key.endswith("_ADDRESS")}
 
     assert told == {
-        f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].calls
+        f"SKEIN_{other.upper()}_ADDRESS": f"{other}:{registry.PORTS[other]}" for other in LOADED[name].depends_on
     }
 
 

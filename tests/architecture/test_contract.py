@@ -159,7 +159,7 @@ def test_no_role_and_no_key_holds_what_only_operators_services_and_people_hold()
 
 
 def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
-    opened = {path for path, rule in ACCESS_RULES.items() if rule.public}
+    opened = {path for path, rule in ACCESS_RULES.items() if rule.is_public}
 
     assert {path.rpartition("/")[2] for path in opened if OAUTH not in path} == ANONYMOUS | {
         "Exchange",
@@ -169,7 +169,9 @@ def test_only_calls_without_a_credential_of_their_own_are_open_to_all() -> None:
 
 
 def test_what_is_left_of_a_deleted_tenant_is_removed_and_nothing_else() -> None:
-    assert {path.rpartition("/")[2] for path, rule in ACCESS_RULES.items() if rule.closed} == {"PurgeTenant"}
+    assert {path.rpartition("/")[2] for path, rule in ACCESS_RULES.items() if rule.allows_deleted_tenant} == {
+        "PurgeTenant"
+    }
 
 
 def test_the_clusters_own_services_may_call_internal_rpcs_and_ask_which_tenants_there_are() -> None:

@@ -178,7 +178,7 @@ def test_a_service_is_told_the_address_of_each_that_it_calls_and_of_no_other(nam
             # A name that stands for every pod: gRPC takes turns among its addresses.
             f"dns:///{'gateway-pods' if other == 'gateway' else other}:{registry.PORTS[other]}"
         )
-        for other in LOADED[name].calls
+        for other in LOADED[name].depends_on
     }
 
 
@@ -303,13 +303,13 @@ def test_without_a_policy_nobody_speaks_to_anybody() -> None:
 
 @over("name", LOADED)
 def test_a_service_may_call_those_that_its_code_calls_and_no_other(name: str) -> None:
-    assert edges(name, "egress", "to") == {other: {registry.PORTS[other]} for other in LOADED[name].calls}
+    assert edges(name, "egress", "to") == {other: {registry.PORTS[other]} for other in LOADED[name].depends_on}
 
 
 @over("name", [name for name in LOADED if name != "gateway"])
 def test_a_service_may_be_called_by_those_whose_code_calls_it_and_by_no_other(name: str) -> None:
     assert edges(name, "ingress", "from") == {
-        other: {"grpc"} for other, service in LOADED.items() if name in service.calls
+        other: {"grpc"} for other, service in LOADED.items() if name in service.depends_on
     }
 
 
@@ -377,7 +377,10 @@ def test_the_database_is_reached_by_those_that_have_one(name: str) -> None:
 @over("name", LOADED)
 def test_the_world_is_reached_by_those_whose_code_goes_there_and_never_our_own_network(name: str) -> None:
     expected = {
-        port for word, ports in GOING_OUT.items() if re.search(rf"\b{word}\.of\(", code_of(name)) for port in ports
+        port
+        for word, ports in GOING_OUT.items()
+        if re.search(rf"\b{word}\.(?:of|from_settings)\(", code_of(name))
+        for port in ports
     }
     rules = [rule for rule in policy_of(name)["egress"] if any("ipBlock" in peer for peer in rule["to"])]
 

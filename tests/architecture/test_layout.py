@@ -56,7 +56,7 @@ def test_a_service_declares_every_service_that_it_calls(service: str) -> None:
 
     (loaded,) = registry.load([service])
 
-    assert called <= set(loaded.calls)
+    assert called <= set(loaded.depends_on)
     assert (loaded.name, loaded.port) == (service, registry.PORTS[service])
 
 

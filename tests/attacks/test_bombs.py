@@ -30,7 +30,7 @@ from grpc import aio
 from skein.memory.v1 import archives_pb2, memory_pb2, snapshots_pb2
 from skein_cluster.backup import extraction, wal_archive
 from skein_cluster.backup.repository import BASE, POSTGRES_MANIFEST, WAL_OF_BASE, BackupDamaged
-from skein_cluster.importers.records import UnreadableRecord, read_jsonl
+from skein_importers.records import UnreadableRecord, read_jsonl
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ def test_a_backup_whose_checksums_are_right_is_unpacked(tmp_path: Path) -> None:
 
     unpack(tmp_path, files, tmp_path / "data")
 
-    assert extraction.problems(tmp_path) == []
+    assert extraction.file_problems(tmp_path) == []
     assert (tmp_path / "data" / "PG_VERSION").read_bytes() == bytes(3)
 
 
@@ -179,7 +179,7 @@ def test_a_header_that_announces_a_long_text_is_refused_before_it_is_read(tmp_pa
     files = backup(tmp_path, gzip.compress(block("x", kind, INFLATED)) + bomb())
 
     def read() -> None:
-        (problem,) = extraction.problems(tmp_path)
+        (problem,) = extraction.file_problems(tmp_path)
         assert "neither a file nor a folder" in problem
         with pytest.raises(BackupDamaged, match="neither a file nor a folder"):
             unpack(tmp_path, files, tmp_path / "data")

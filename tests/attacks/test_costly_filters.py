@@ -14,7 +14,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
-from skein_kit.admission.scan_budget import MEBIBYTE, MOST_OF_A_CALL
+from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, MEBIBYTE
 from skein_kit.errors import ReadTooCostly
 
 EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
@@ -29,7 +29,7 @@ SHORT_DEADLINE_SECONDS = 0.15
 # Reads that are cut off; a few of them are all that a tenant may have at once.
 MOST_CUT_OFF = 30
 # The most memories of one page: those that fit, and the one that passes the budget.
-MOST_OF_A_PAGE = MOST_OF_A_CALL // (CHARACTERS * CONDITIONS) + 1
+MOST_OF_A_PAGE = MAX_SHARE_OF_CALL // (CHARACTERS * CONDITIONS) + 1
 
 
 @pytest.fixture
@@ -81,17 +81,17 @@ async def test_a_tenant_that_scans_more_than_its_share_is_refused_and_told_when_
 ) -> None:
     scanned = 0
     refusal: aio.AioRpcError | None = None
-    while refusal is None and scanned < 100 * MOST_OF_A_CALL:
+    while refusal is None and scanned < 100 * MAX_SHARE_OF_CALL:
         try:
             await hoarder.memory.ListMemories(listing(FIFTY), timeout=DEADLINE_SECONDS)
         except aio.AioRpcError as error:
             refusal = error
-        scanned += MOST_OF_A_CALL - CHARACTERS * CONDITIONS
+        scanned += MAX_SHARE_OF_CALL - CHARACTERS * CONDITIONS
 
     assert refusal is not None
     assert (refusal.code(), refusal.details()) == (EXHAUSTED, ReadTooCostly().message)
     # What came back meanwhile is not much: a call takes longer than the budget of a call needs to fill up again.
-    assert scanned >= 256 * MEBIBYTE - MOST_OF_A_CALL
+    assert scanned >= 256 * MEBIBYTE - MAX_SHARE_OF_CALL
     # Conditions that scan nothing long go on, and so do other tenants.
     filter_ = memory_pb2.MemoryFilter(where='type = "none"')
     assert not (await hoarder.memory.ListMemories(memory_pb2.ListMemoriesRequest(filter=filter_))).memories

@@ -54,7 +54,7 @@ async def keyring(cluster: Cluster) -> AsyncIterator[Keyring]:
 async def of_service(keyring: Keyring, service: str, tenant_id: uuid.UUID | None = None) -> str:
     """Return the identity of one of the cluster's own services, as it travels to others."""
     caller = Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=SYSTEM_PERMISSIONS)
-    return (await keyring.signed(caller, at=time.time()))[0]
+    return (await keyring.sign_identity(caller, at=time.time()))[0]
 
 
 async def refusal(channel: aio.Channel, path: str, token: str) -> tuple[grpc.StatusCode, str]:
@@ -192,7 +192,7 @@ async def test_what_opens_the_doors_opens_no_service_behind_them(
         for service in ("auth", "tenancy", "session", "memory", "recall"):
             async with cluster.direct(service) as channel:
                 path = next(
-                    path for path, rule in ACCESS_RULES.items() if service_of(path) == service and not rule.public
+                    path for path, rule in ACCESS_RULES.items() if service_of(path) == service and not rule.is_public
                 )
                 assert await refusal(channel, path, credential) == INVALID
 

@@ -16,14 +16,14 @@ from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from skein_kit.rpc.health_reflection import MOST_REFLECTIONS_OF_CONNECTION, MOST_WATCHES, MOST_WATCHES_OF_CONNECTION
+from skein_kit.rpc.health_reflection import MAX_REFLECTIONS_PER_CONNECTION, MAX_WATCHES, MAX_WATCHES_PER_CONNECTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FULL = grpc.StatusCode.RESOURCE_EXHAUSTED
 SERVING = health_pb2.HealthCheckResponse.SERVING
-MOST_OF_ADDRESS = MOST_WATCHES // 2
+MOST_OF_ADDRESS = MAX_WATCHES // 2
 SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker", "pc2")
 
 
@@ -51,10 +51,10 @@ def own_connection(address: str) -> aio.Channel:
 async def test_a_connection_has_so_many_watches_and_reflections_on_every_service(cluster: Cluster) -> None:
     for service in [name for name in SERVICES if cluster.addresses.get(name)]:
         async with own_connection(cluster.addresses[service]) as channel:
-            watches = [watch(channel, name=f"unknown {number}") for number in range(MOST_WATCHES_OF_CONNECTION + 3)]
+            watches = [watch(channel, name=f"unknown {number}") for number in range(MAX_WATCHES_PER_CONNECTION + 3)]
             watched = await outcomes(watches)
             stub: Any = reflection_pb2_grpc.ServerReflectionStub(cast("Any", channel))
-            streams = [stub.ServerReflectionInfo() for _ in range(MOST_REFLECTIONS_OF_CONNECTION + 2)]
+            streams = [stub.ServerReflectionInfo() for _ in range(MAX_REFLECTIONS_PER_CONNECTION + 2)]
             for stream in streams:
                 # The stream that was refused may have ended before this is sent.
                 await asyncio.gather(
@@ -78,12 +78,12 @@ async def test_a_connection_has_so_many_watches_and_reflections_on_every_service
 
 
 async def test_an_address_has_so_many_watches_and_health_is_checked_meanwhile(cluster: Cluster) -> None:
-    connections = attack_size(MOST_OF_ADDRESS // MOST_WATCHES_OF_CONNECTION + 2, MOST_WATCHES)
+    connections = attack_size(MOST_OF_ADDRESS // MAX_WATCHES_PER_CONNECTION + 2, MAX_WATCHES)
     async with AsyncExitStack() as stack:
         opened = [
             await stack.enter_async_context(own_connection(cluster.addresses["memory"])) for _ in range(connections)
         ]
-        calls = [watch(channel) for channel in opened for _ in range(MOST_WATCHES_OF_CONNECTION)]
+        calls = [watch(channel) for channel in opened for _ in range(MAX_WATCHES_PER_CONNECTION)]
         watched = await outcomes(calls)
         stub: Any = health_pb2_grpc.HealthStub(cast("Any", opened[-1]))
         checked = await stub.Check(health_pb2.HealthCheckRequest(service=""))

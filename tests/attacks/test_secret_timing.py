@@ -76,7 +76,7 @@ def wrong_after(secret: bytes, right: int) -> bytes:
 
 
 def exchanging(channel: aio.Channel, key: ApiKeyToken) -> Callable[[], Awaitable[object]]:
-    request = auth_pb2.ExchangeRequest(bearer=key.text())
+    request = auth_pb2.ExchangeRequest(bearer=key.encode())
     return lambda: auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)
 
 
@@ -85,9 +85,7 @@ async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster:
     real = ApiKeyToken.parse(cluster.operator_key)
     assert real is not None
     # Without check digits, with which none of them gets as far as a query.
-    tried = [
-        dataclasses.replace(real, secret=wrong_after(real.secret, right), check_digits=b"") for right in (0, 16, 31)
-    ]
+    tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right), mac=b"") for right in (0, 16, 31)]
     tried.append(ApiKeyToken.new(NO_TENANT, uuid.uuid4()))
 
     found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
@@ -101,7 +99,7 @@ async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
 ) -> None:
     real = ApiKeyToken.parse(cluster.operator_key)
     assert real is not None
-    tried = [dataclasses.replace(real, check_digits=wrong_after(real.check_digits, right)) for right in (0, 6, 11)]
+    tried = [dataclasses.replace(real, mac=wrong_after(real.mac, right)) for right in (0, 6, 11)]
     tried.append(dataclasses.replace(real, secret=wrong_after(real.secret, 31)))
 
     found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
@@ -117,7 +115,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
     assert real is not None
     tried = [
         dataclasses.replace(real, secret=wrong_after(real.secret, 31)),
-        dataclasses.replace(real, secret=wrong_after(real.secret, 31), check_digits=b""),
+        dataclasses.replace(real, secret=wrong_after(real.secret, 31), mac=b""),
         ApiKeyToken.new(tenant.tenant_id, uuid.uuid4()),
         ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()),
     ]
@@ -128,9 +126,9 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
 
 
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(cluster: Cluster, app: App) -> None:
-    real = BearerToken.read(clients.SECRET_PREFIX, app.secret)
+    real = BearerToken.decode(clients.SECRET_PREFIX, app.secret)
     assert real is not None
-    names = ("get_client", "hold_attempts", "settle_attempts")
+    names = ("get_client", "reserve_attempts", "settle_attempts")
 
     def revoking(client_id: str, secret: str) -> Callable[[], Awaitable[object]]:
         proof = oauth_pb2.ClientAuthentication(
@@ -138,8 +136,8 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
         )
         return lambda: app.oauth.RevokeToken(oauth_pb2.RevokeTokenRequest(client=proof, token="x" * 32))
 
-    nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).text()
-    wrong = BearerToken.made(clients.SECRET_PREFIX, NO_TENANT, real.token_id).text()
+    nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).encode()
+    wrong = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, real.token_id).encode()
     nobody = str(uuid.uuid4())
 
     found = [
@@ -155,10 +153,10 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
 async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothing(
     cluster: Cluster, account: Account
 ) -> None:
-    real = BearerToken.read(grants.REFRESH_PREFIX, account.refresh_token)
+    real = BearerToken.decode(grants.REFRESH_PREFIX, account.refresh_token)
     assert real is not None
-    tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right)).text() for right in (0, 16, 31)]
-    tried.append(BearerToken.made(grants.REFRESH_PREFIX, NO_TENANT, uuid.uuid4()).text())
+    tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right)).encode() for right in (0, 16, 31)]
+    tried.append(BearerToken.generate(grants.REFRESH_PREFIX, NO_TENANT, uuid.uuid4()).encode())
 
     def refreshing(token: str) -> Callable[[], Awaitable[accounts_pb2.RefreshSessionResponse]]:
         request = accounts_pb2.RefreshSessionRequest(refresh_token=token)

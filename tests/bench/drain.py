@@ -51,10 +51,10 @@ class Counting(RetryPolicy):
 
     counted: list[int] = field(default_factory=lambda: [0])
 
-    def pause_before(self, attempt: int, retry_after: float | None, chance: float) -> float:
+    def pause_before(self, attempt: int, retry_after: float | None, random: float) -> float:
         """Count one repetition."""
         self.counted[0] += 1
-        return super().pause_before(attempt, retry_after, chance)
+        return super().pause_before(attempt, retry_after, random)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

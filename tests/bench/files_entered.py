@@ -50,7 +50,7 @@ def main(names: bool) -> None:  # noqa: FBT001 - click passes flags by name.
 async def _print(*, names: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="skein-files-") as folder:
         async with running_cluster(
-            Path(folder), {**test_environment(), "SKEIN_LOG_LEVEL": "critical"}, form="one"
+            Path(folder), {**test_environment(), "SKEIN_LOG_LEVEL": "error"}, form="one"
         ) as cluster:
             for request, call in (await _requests(cluster)).items():
                 files = await _entered(call)

@@ -42,8 +42,8 @@ PARTS = ("gateway", "auth", "tenancy", "postgres")
 DEADLINE_SECONDS = 5.0
 KINDS: Mapping[str, Callable[[], str]] = {
     "legacy tokens": lambda: uuid.uuid4().hex,
-    "invented keys": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").text(),
-    "keys without check digits": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).text(),
+    "invented keys": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4(), b"an attacker's").encode(),
+    "keys without check digits": lambda: ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).encode(),
 }
 
 

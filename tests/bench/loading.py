@@ -114,7 +114,7 @@ async def make_tenants(connection: Connection, count: int) -> list[Member]:
         columns=["tenant_id", "api_key_id", "display_name", "permissions", "secret_hash", "create_time", "created_by"],
         records=[(key.tenant_id, key.key_id, "bench", permissions, key.secret_hash(), at, "bench") for key in keys],
     )
-    return [Member(key.tenant_id, key.text()) for key in keys]
+    return [Member(key.tenant_id, key.encode()) for key in keys]
 
 
 class Loader:

@@ -91,7 +91,7 @@ async def _micro(out: Any) -> None:
     out.print(f"service, token seen before: {await _each(lambda: verifier.verify(tokens[0]), _MICRO):.1f} µs")
     fresh = iter(tokens[1:])
     out.print(f"service, new token (Ed25519): {await _each(lambda: verifier.verify(next(fresh)), 900):.0f} µs")
-    credentials._known = _Everything(identity)  # type: ignore[assignment]
+    credentials._cache = _Everything(identity)  # type: ignore[assignment]
     out.print(f"gateway, credential seen before: {await _each(lambda: credentials.identify(call), _MICRO):.1f} µs")
 
 
@@ -160,7 +160,7 @@ async def _fill(subject: Subject, tenants: int, accounts: int) -> list[str]:
         await connection.execute("ANALYZE")
     finally:
         await connection.close()
-    return [key.text() for key in made]
+    return [key.encode() for key in made]
 
 
 def subject_environment() -> dict[str, str]:

@@ -73,11 +73,11 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         )
         tenant = await cluster.new_tenant()
         await _store(tenant, memories, 1)
-        with folder.writing():
+        with folder.write_lock():
             started = time.monotonic()
             async with open_source(first, first_environment) as running:
                 backup = await base_backup.create_backup(
-                    folder, running, first_environment, told=lambda _done, _whole: None
+                    folder, running, first_environment, on_progress=lambda _done, _whole: None
                 )
             took = time.monotonic() - started
         _say("backup", took, f"{backup.database_bytes / 1e6:.0f} MB in {backup.byte_count / 1e6:.0f} MB")
@@ -88,7 +88,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=purged, page_size=100))
         await connection.close()
     started = time.monotonic()
-    problems = await verification.problems(folder, backup)
+    problems = await verification.backup_problems(folder, backup)
     _say("verify", time.monotonic() - started, f"{len(problems)} things are wrong")
     (known,) = [each for each in await recovery_window.recovery_windows(folder) if each.timeline == 1]
     log = sum(path.stat().st_size for path in folder.wal.iterdir())
@@ -96,7 +96,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
     second_environment = {**environment, "SKEIN_DATA_DIR": str(second)}
     started = time.monotonic()
     restored = await restore.restore(
-        folder, backup, second, second_environment, to=moment, timeline=None, told=lambda _said: None
+        folder, backup, second, second_environment, to=moment, timeline=None, on_progress=lambda _said: None
     )
     _say("restore", time.monotonic() - started, ", ".join(f"{kind} {count}" for kind, count in restored.erased.items()))
     for name, seconds in restored.seconds.items():

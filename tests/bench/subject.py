@@ -20,7 +20,7 @@ from skein_cluster import embedded, registry
 from skein_cluster.processes.ports import free_ports
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 
 ONE_PROCESS, PROCESSES = "one process", "one each"
 FORMS: Mapping[str, tuple[str, ...]] = {ONE_PROCESS: ("up",), PROCESSES: ("cluster",)}
@@ -75,19 +75,24 @@ def data_folder() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def running(folder: Path, form: str, **settings: str) -> AsyncIterator[Subject]:
-    """Run a cluster in one of the FORMS until the block ends, then let it drain. Raises DidNotStart."""
+async def running(
+    folder: Path, form: str, *, program: Sequence[str] = ("-m", "skein_cluster"), **settings: str
+) -> AsyncIterator[Subject]:
+    """Run a cluster in one of the FORMS until the block ends, then let it drain. Raises DidNotStart.
+
+    `program` is the `skein` command as the interpreter is told it.
+    """
     with _ports(form) as ports:
-        async with _running(folder, form, {**ports, **settings}) as subject:
+        async with _running(folder, form, program, {**ports, **settings}) as subject:
             yield subject
 
 
 @asynccontextmanager
-async def _running(folder: Path, form: str, ports: Mapping[str, str]) -> AsyncIterator[Subject]:
+async def _running(folder: Path, form: str, program: Sequence[str], ports: Mapping[str, str]) -> AsyncIterator[Subject]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKEIN_")}
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "skein_cluster", *FORMS[form]),
+        *(*program, *FORMS[form]),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

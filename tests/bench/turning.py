@@ -25,6 +25,7 @@ from skein_kit.calls.call import Call
 from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.rpc.interceptors import InterceptorChain, Method
+from skein_kit.rpc.streaming import StreamLimiter
 from skein_kit.settings import ProcessSettings
 
 if TYPE_CHECKING:
@@ -55,9 +56,13 @@ async def _bench() -> None:
     overload = AdmissionControl("bench", ProcessSettings(), is_edge=True)
 
     def behind(turns: AdmissionControl | None) -> Handler:
-        return InterceptorChain(identify=identify, default_deadline=30.0, max_deadline=300.0, overload=turns).around(
-            method
-        )
+        return InterceptorChain(
+            identify=identify,
+            streams=StreamLimiter(reidentify=identify),
+            default_deadline=30.0,
+            max_deadline=300.0,
+            overload=turns,
+        ).wrap(method)
 
     without, with_turns = behind(None), behind(overload)
     pairs = [(await _microseconds(without), await _microseconds(with_turns)) for _ in range(_ROUNDS)]

@@ -23,37 +23,43 @@ from skein_client.channels import OPTIONS
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
-from skein_kit.policies.store import Policies
+from skein_kit.policies.store import PolicyCache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
-from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
+from skein_memory.memories.model import Draft, create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
+from skein_recall.connection import prepare_connection
 from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
+from skein_recall.index.store import IndexStore
+from skein_recall.index.term_counts import TermCountStore
+from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.embedded import EmbeddedProvider
-from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
 from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
 from skein_recall.quality.sampler import Sampler
-from skein_recall.query.filter import Filter
-from skein_recall.query.model import DEFAULT_LIMIT, Query
+from skein_recall.query.model import Filter, Query
+from skein_recall.query.store import QueryStore
+from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.searcher import RecallSearcher
-from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore
-from skein_session.messages.model import MessageBatch
+from skein_session.messages import convert as message_convert
 from skein_session.messages.store import MessageStore
-from skein_session.sessions.idle_store import IdleSessionStore
+from skein_session.sessions.store import SessionStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -125,42 +131,44 @@ async def directly(subject: Subject, tenant_id: uuid.UUID, material: Material) -
             opened = Database.open(subject.database_url, service=service, size=_POOL, timeout=_SECONDS, init=init)
             return await stack.enter_async_context(opened)
 
-        embedder = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
-        recall = Store(await database("recall", prepare_connection))
-        registry = ModelRegistry(recall.models.list_models, seconds=_SECONDS)
+        model = await stack.enter_async_context(await asyncio.to_thread(LocalEmbedder.load))
+        recall = await database("recall", prepare_connection)
+        registry = ModelRegistry(ModelStore(recall).list_models, seconds=_SECONDS)
         providers = ProviderRegistry(
-            EmbeddedProvider(embedder), SafeHttpClient.of(OutboundSettings.read({})), ApiKeys.read({})
+            EmbeddedProvider(model), SafeHttpClient.from_settings(OutboundSettings.read({})), ApiKeys.read({})
         )
-        vectors = TextEmbedder(providers, query_seconds=_SECONDS)
+        embedder = TextEmbedder(providers, query_seconds=_SECONDS)
         memory = await database("memory", prepare_vectors)
         session = await database("session", prepare_vectors)
-        indexer = Indexer(recall.index, recall.vectors, registry, vectors)
-        sampler = Sampler(recall, share=0.0)
+        indexer = Indexer(IndexStore(recall), VectorStore(recall), TermCountStore(recall), registry, embedder)
+        queries = QueryStore(recall)
+        idempotency = IdempotencyStore(memory, "memory")
         here = _Here(
+            idempotency=idempotency,
             caller=Caller(principal="bench", tenant_id=tenant_id, permissions=frozenset()),
             memories=MemoryStore(
                 memory,
-                idempotency=IdempotencyStore(memory, "memory"),
+                idempotency=idempotency,
                 quotas=QuotaCounter("memory"),
-                policies=Policies(),
+                policies=PolicyCache(),
                 vault=Vault(MasterKeys(None)),
                 months=_months(memory),
             ),
             messages=MessageStore(
                 session,
-                SessionIdempotencyStore(session),
+                SessionStore(session, QuotaCounter("session"), PolicyCache()),
                 QuotaCounter("session"),
                 _months(session),
-                IdleSessionStore(session, Policies()),
             ),
+            session_idempotency=SessionIdempotencyStore(session),
             searcher=RecallSearcher(
-                recall,
+                queries,
                 registry,
-                vectors,
-                sampler,
+                embedder,
+                Sampler(queries, share=0.0),
                 EmbeddingQueue(indexer.index),
                 # What is compared is the database's part.
-                VectorCache(recall.holding, most_bytes=0),
+                VectorCache(VectorCacheStore(recall), max_bytes=0),
                 wait_seconds=_SECONDS,
             ),
             indexer=indexer,
@@ -265,34 +273,40 @@ class _Here:
 
     caller: Caller
     memories: MemoryStore
+    idempotency: IdempotencyStore
     messages: MessageStore
+    session_idempotency: SessionIdempotencyStore
     searcher: RecallSearcher
     indexer: Indexer
     material: Material
 
     async def get_memory(self, number: int) -> object:
         name = self.material.read(number).memory_id
-        return (await self.memories.get_memories(self.caller.tenant(), [name], at=now()))[name]
+        return (await self.memories.get_memories(self.caller.require_tenant(), [name], at=now()))[name]
 
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
         draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
-        response = memory_pb2.CreateMemoryResponse()
-
-        def show(stored: Sequence[Memory]) -> None:
-            response.memory.CopyFrom(memory_wire.memory(stored[0]))
-
-        once = IdempotencyKey.of(self.caller, request)
-        await self.memories.create_memories(self.caller.tenant(), once, [memory], documents, response, show, at=at)
+        key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.require_tenant()
+        async with self.memories.begin_create(tenant_id, [memory], at=at) as (tx, scored):
+            response = memory_pb2.CreateMemoryResponse(memory=memory_wire.memory(scored[0]))
+            await self.idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
+            await self.memories.create_memories(tx, tenant_id, [memory], documents, at=at)
         await self._index(documents)
 
     async def append_messages(self, number: int) -> None:
         request, at = self.material.append(number), now()
-        batch = MessageBatch.of(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
+        batch = message_convert.batch(request, at=at, principal=self.caller.principal, max_content=_MAX_CONTENT)
         key = IdempotencyKey.of(self.caller, request)
-        await self.messages.append_messages(self.caller.tenant(), key, batch, pending=0)
+        tenant_id = self.caller.require_tenant()
+        async with (
+            self.messages.prepare_append(tenant_id, batch),
+            self.session_idempotency.begin(tenant_id, key, TxOptions(plan_once=True)) as write,
+        ):
+            await self.messages.append_messages(write.tx, tenant_id, batch)
+            await write.save(session_pb2.AppendMessagesResponse(messages=batch.messages))
         await self._index(batch.documents)
 
     async def recall_by_arms(self, _number: int) -> object:
@@ -317,14 +331,14 @@ class _Here:
             weights={},
             fusion="",
         )
-        return await self.searcher.recall(self.caller.tenant(), question, seconds=_SECONDS)
+        return await self.searcher.recall(self.caller.require_tenant(), question, seconds=_SECONDS)
 
     async def _index(self, documents: Sequence[Document]) -> None:
         items = [IndexItem(document.item_id, document.revision, document.text) for document in documents]
-        if await self.indexer.index(self.caller.tenant(), items) != len(items):
+        if await self.indexer.index(self.caller.require_tenant(), items) != len(items):
             message = "an item was not indexed"
             raise RuntimeError(message)
 
 
 def _months(database: Database) -> MonthlyPartitions:
-    return MonthlyPartitions(database, Queries.of(f"skein_{database.service}")["ensure_month"])
+    return MonthlyPartitions(database, Queries.load(f"skein_{database.service}")["ensure_month"])

@@ -38,15 +38,15 @@ async def drill() -> AsyncIterator[Drill]:
 
 
 @pytest.fixture(scope="module")
-async def told(drill: Drill) -> RestoreResult:
+async def on_progress(drill: Drill) -> RestoreResult:
     """Restore to the moment before the mistake, and return what is told of it."""
     return await drill.restore("second", to=drill.moment)
 
 
 @pytest.fixture(scope="module")
-async def started(drill: Drill, told: RestoreResult) -> AsyncIterator[Cluster]:
+async def started(drill: Drill, on_progress: RestoreResult) -> AsyncIterator[Cluster]:
     """Run the restored cluster."""
-    assert told.erased
+    assert on_progress.erased
     async with running_cluster(drill.place / "second", environment_of(drill.place, "second")) as cluster:
         yield cluster
 
@@ -80,7 +80,7 @@ async def connection(restored: Cluster) -> AsyncIterator[Connection]:
 
 
 async def test_everything_is_as_it_was_before_the_mistake(
-    drill: Drill, restored: Cluster, counts: dict[str, int], told: RestoreResult
+    drill: Drill, restored: Cluster, counts: dict[str, int], on_progress: RestoreResult
 ) -> None:
     home = in_cluster(restored, drill.home)
 
@@ -92,8 +92,8 @@ async def test_everything_is_as_it_was_before_the_mistake(
     assert (counts["memories"], counts["messages"]) == (drill.before["memories"] - 2, drill.before["messages"] - 4)
     assert [message.content for message in kept.messages] == list(SAID)
     assert hits[0].memory.content == KEPT[2]
-    assert told.last_time is not None
-    assert told.last_time <= drill.moment
+    assert on_progress.last_time is not None
+    assert on_progress.last_time <= drill.moment
 
 
 async def test_a_tenant_that_was_closed_by_mistake_is_open_again(drill: Drill, restored: Cluster) -> None:
@@ -166,8 +166,8 @@ async def test_an_export_made_before_a_purge_brings_nothing_of_it_back(
         assert await places_of(connection, drill.markers[kind]) == []
 
 
-async def test_what_was_removed_again_is_counted(told: RestoreResult) -> None:
-    assert told.erased == {
+async def test_what_was_removed_again_is_counted(on_progress: RestoreResult) -> None:
+    assert on_progress.erased == {
         "tenants": 1,
         "accounts": 1,
         # A key, an account, and how that was signed in.
@@ -181,8 +181,8 @@ async def test_what_was_removed_again_is_counted(told: RestoreResult) -> None:
         "subjects": 1,
         "people": 1,
     }
-    assert told.erasures_until is not None
-    assert told.missing == []
+    assert on_progress.erasures_until is not None
+    assert on_progress.missing == []
 
 
 async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_of_newer_backups(

@@ -212,10 +212,10 @@ def test_backups_are_listed_with_the_moments_that_they_lead_to(made: Place) -> N
     assert first["finish_time"] < second["finish_time"] < second["until_time"] == first["until_time"]
     assert first["backup_id"] in table
     assert second["backup_id"] in table
-    told = find_newest_backup(made.folder.path)
-    assert told is not None
-    assert told.finish_time.isoformat() == second["finish_time"]
-    assert told.byte_count == second["byte_count"]
+    on_progress = find_newest_backup(made.folder.path)
+    assert on_progress is not None
+    assert on_progress.finish_time.isoformat() == second["finish_time"]
+    assert on_progress.byte_count == second["byte_count"]
 
 
 def test_half_a_backup_is_no_backup(place: Place) -> None:
@@ -313,7 +313,7 @@ def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
 
 
 def test_one_at_a_time_writes_to_a_folder(place: Place) -> None:
-    with place.folder.writing():
+    with place.folder.write_lock():
         result = place.run("prune", "--keep", "1")
 
     assert result.exit_code == ExitCode.REFUSED
@@ -374,9 +374,9 @@ async def test_a_backup_that_is_broken_off_leaves_nothing(made: Place, tmp_path:
     def broken_off(_done: int, _whole: int) -> None:
         task.cancel()
 
-    with pytest.raises(asyncio.CancelledError), folder.writing():
+    with pytest.raises(asyncio.CancelledError), folder.write_lock():
         async with open_source(data_dir, environment) as found:
-            await base_backup.create_backup(folder, found, environment, told=broken_off)
+            await base_backup.create_backup(folder, found, environment, on_progress=broken_off)
     task.uncancel()
 
     assert list((folder.path / "backups").iterdir()) == []

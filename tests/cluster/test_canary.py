@@ -20,8 +20,9 @@ from prometheus_client import REGISTRY
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import access_log_pb2
 from skein.tenancy.v1 import limits_pb2, tenancy_pb2
-from skein_cluster.processes.single_process import DATABASE, LocalCluster, single_process_cluster
-from skein_kit.canary import CANARIES, ORGANIZATION, A, B
+from skein_cluster.embedded.databases import DATABASE
+from skein_cluster.processes.single_process import LocalCluster, single_process_cluster
+from skein_kit.canary import CANARY_A, CANARY_B, CANARY_TENANTS, ORGANIZATION
 from skein_kit.rpc.channel import ServiceChannel
 from skein_worker.canary.isolation_check import FAILED, ISOLATED, LEAKED, IsolationCheck
 from skein_worker.canary.probes import PROBES
@@ -106,7 +107,7 @@ async def _first_look(looking: IsolationCheck) -> dict[str, str]:
     found: dict[str, str] = {}
     for _ in range(_FIRST_LOOKS):
         with contextlib.suppress(aio.AioRpcError):
-            found = await looking.look()
+            found = await looking.check()
             if FAILED not in found.values():
                 break
         await asyncio.sleep(0.2)
@@ -131,8 +132,8 @@ async def test_nobody_s_list_shows_the_canary_s_tenants(watched: Watched) -> Non
     )
 
     assert str(ORGANIZATION) not in {one.organization_id for one in organizations.organizations}
-    assert not {str(one.tenant_id) for one in CANARIES} & {one.tenant_id for one in tenants.tenants}
-    assert {one.tenant_id for one in asked_for.tenants} == {str(one.tenant_id) for one in CANARIES}
+    assert not {str(one.tenant_id) for one in CANARY_TENANTS} & {one.tenant_id for one in tenants.tenants}
+    assert {one.tenant_id for one in asked_for.tenants} == {str(one.tenant_id) for one in CANARY_TENANTS}
 
 
 async def test_a_new_tenant_is_not_made_in_the_canary_s_organization(watched: Watched) -> None:
@@ -163,7 +164,7 @@ async def test_the_canary_is_in_no_other_organization_s_usage(watched: Watched) 
 
 
 async def test_what_the_canary_reads_is_not_in_the_access_log(watched: Watched) -> None:
-    stubs = Stubs.of(watched.channel, await watched.key_of(str(A.tenant_id)))
+    stubs = Stubs.of(watched.channel, await watched.key_of(str(CANARY_A.tenant_id)))
 
     listed = await stubs.history.ListAccessLog(access_log_pb2.ListAccessLogRequest(page_size=1000))
 
@@ -173,7 +174,7 @@ async def test_what_the_canary_reads_is_not_in_the_access_log(watched: Watched) 
 
 
 async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched: Watched) -> None:
-    stubs = Stubs.of(watched.channel, await watched.key_of(str(A.tenant_id)))
+    stubs = Stubs.of(watched.channel, await watched.key_of(str(CANARY_A.tenant_id)))
     before = (await stubs.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys
     old = (await stubs.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))).api_key
     async with watched.superuser() as connection:
@@ -181,7 +182,7 @@ async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched:
             "UPDATE auth.api_keys SET expire_time = now() - interval '2 days' WHERE api_key_id = $1", old.api_key_id
         )
     credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
-    request = auth_pb2.ExchangeRequest(system=credential, tenant_id=str(A.tenant_id))
+    request = auth_pb2.ExchangeRequest(system=credential, tenant_id=str(CANARY_A.tenant_id))
     token = (await watched.auth.Exchange(request)).token
 
     async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
@@ -196,7 +197,7 @@ async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Wat
     credential = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     other = watched.cluster.credentials.tenant_id
     claims = {}
-    for tenant_id in (str(A.tenant_id), other):
+    for tenant_id in (str(CANARY_A.tenant_id), other):
         made = await watched.auth.Exchange(auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id))
         async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
             auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
@@ -204,18 +205,18 @@ async def test_the_system_is_an_admin_in_the_canary_s_tenants_alone(watched: Wat
         claims[tenant_id] = set(me.permissions)
 
     assert claims[other] == {"system", "tenant.read"}
-    assert {"memory.read", "keys.write"} <= claims[str(A.tenant_id)]
-    assert not {"tenant.own", "operator"} & claims[str(A.tenant_id)]
+    assert {"memory.read", "keys.write"} <= claims[str(CANARY_A.tenant_id)]
+    assert not {"tenant.own", "operator"} & claims[str(CANARY_A.tenant_id)]
 
 
 async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_read_it(watched: Watched) -> None:
     before = counted(LEAKED)
-    everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
+    everybodys = f"(VALUES ('{CANARY_A.tenant_id}'::uuid), ('{CANARY_B.tenant_id}'::uuid)) t (id)"
 
     async with _agents_as(watched, everybodys):
-        broken = await watched.looking.look()
+        broken = await watched.looking.check()
     leaks = REGISTRY.get_sample_value("skein_canary_leaks", {"method": "TenancyService/GetAgent"})
-    mended = await watched.looking.look()
+    mended = await watched.looking.check()
 
     assert {method for method, outcome in broken.items() if outcome == LEAKED} == READ_AGENTS
     assert {outcome for method, outcome in broken.items() if method not in READ_AGENTS} == {ISOLATED}
@@ -226,7 +227,7 @@ async def test_a_table_that_shows_the_other_s_rows_is_a_leak_of_the_rpcs_that_re
 
 async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched) -> None:
     async with _agents_as(watched, "(SELECT NULL::uuid AS id) t"):
-        found = await watched.looking.look()
+        found = await watched.looking.check()
 
     assert {method for method, outcome in found.items() if outcome == FAILED} == READ_AGENTS
     assert {outcome for method, outcome in found.items() if method not in READ_AGENTS} == {ISOLATED}
@@ -234,15 +235,15 @@ async def test_a_probe_that_cannot_see_its_own_data_has_failed(watched: Watched)
 
 async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -> None:
     looking, leave_off = watched.another(READ_AGENTS, 100.0), asyncio.Event()
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
     leave_off.set()
-    everybodys = f"(VALUES ('{A.tenant_id}'::uuid), ('{B.tenant_id}'::uuid)) t (id)"
+    everybodys = f"(VALUES ('{CANARY_A.tenant_id}'::uuid), ('{CANARY_B.tenant_id}'::uuid)) t (id)"
 
     async with _agents_as(watched, everybodys):
         await looking.run(b"", leave_off)
 
     leaks = [REGISTRY.get_sample_value("skein_canary_leaks", {"method": method}) for method in sorted(READ_AGENTS)]
-    await looking.look()
+    await looking.check()
     # The first was looked at, the second not any more.
     assert leaks == [1, 0]
 
@@ -251,17 +252,19 @@ async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plan
     watched: Watched,
 ) -> None:
     looking, stay = watched.another({"TenancyService/GetAgent"}, 0.1), asyncio.Event()
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
     async with watched.superuser() as connection:
-        await connection.execute("UPDATE auth.api_keys SET revoke_time = now() WHERE tenant_id = $1", A.tenant_id)
-        await connection.execute("DELETE FROM tenancy.agents WHERE tenant_id = $1", B.tenant_id)
+        await connection.execute(
+            "UPDATE auth.api_keys SET revoke_time = now() WHERE tenant_id = $1", CANARY_A.tenant_id
+        )
+        await connection.execute("DELETE FROM tenancy.agents WHERE tenant_id = $1", CANARY_B.tenant_id)
     before = counted(ISOLATED)
 
     async with asyncio.timeout(60):
         while counted(ISOLATED) == before:
             await looking.run(b"", stay)
 
-    assert set((await looking.look()).values()) == {ISOLATED}
+    assert set((await looking.check()).values()) == {ISOLATED}
 
 
 @asynccontextmanager

@@ -17,7 +17,7 @@ from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
-from skein_cluster.importers.records import ITEMS, Kind
+from skein_importers.records import ITEMS, Kind
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_client.client import Client
-from skein_cluster.processes.single_process import DATABASE
+from skein_cluster.embedded.databases import DATABASE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -31,7 +31,7 @@ from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -201,7 +201,7 @@ async def at_the_gateway(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Ca
         rolled.updated += [grpc_answer.memory.content, json.loads(http_answer.text)["memory"]["content"]]
         rolled.connection = http_answer.headers.get("connection", "")
         status = rpc_status.from_call(ended.value)  # type: ignore[arg-type]  # It reads three methods that both have.
-        rolled.stream_reason = "" if status is None else reason_of(status)
+        rolled.stream_reason = "" if status is None else status_reason(status)
 
 
 def replicated(fleet: Fleet) -> dict[tuple[str, int], int]:
@@ -454,7 +454,7 @@ async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet,
         fault = await fault_of(caller.gateway.Recall(strict, timeout=3))
         assert fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
         status = rpc_status.from_call(fault)  # type: ignore[arg-type]  # It reads three methods that both have.
-        return "" if status is None else reason_of(status)
+        return "" if status is None else status_reason(status)
 
     async def others_are_there() -> gateway_pb2.RecallResponse:
         # While the machine stands still for a moment, the others are late as well: then they are asked again.

@@ -142,4 +142,4 @@ async def test_a_process_may_open_as_many_files_as_its_hard_limit_says(data_dir:
         limits = Path(f"/proc/{running.process.pid}/limits").read_text("utf-8")
         soft, hard = next(line for line in limits.splitlines() if line.startswith("Max open files")).split()[3:5]
 
-    assert int(soft) == min(int(hard), open_files.MOST)
+    assert int(soft) == min(int(hard), open_files.MAX_FILES)

@@ -18,8 +18,9 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import Notes, SourceInvalid
+from skein_importers.errors import SourceInvalid
+from skein_importers.sources import FORMATS
+from skein_importers.sources.base import Notes
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

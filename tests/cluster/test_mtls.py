@@ -142,7 +142,9 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
 ) -> None:
     other = certificates(tmp_path / "other")
     settings = ProcessSettings(mtls_certificate=other.certificate, mtls_key=other.key, mtls_ca=other.authority)
-    channel = ServiceChannel(lambda: secured.cluster.addresses["memory"], {}, mutual=MutualTlsFiles.of(settings))
+    channel = ServiceChannel(
+        lambda: secured.cluster.addresses["memory"], {}, mutual=MutualTlsFiles.from_settings(settings)
+    )
 
     for _ in range(3):
         with pytest.raises(aio.AioRpcError) as caught:
@@ -265,7 +267,7 @@ def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:
     one, other = certificates(tmp_path / "one"), certificates(tmp_path / "other")
 
     def mutual(files: Certificates) -> None:
-        MutualTlsFiles.of(
+        MutualTlsFiles.from_settings(
             ProcessSettings(mtls_certificate=files.certificate, mtls_key=files.key, mtls_ca=files.authority)
         )
 

@@ -31,8 +31,9 @@ from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein_cluster import registry
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.multi_process import multi_process_cluster
-from skein_cluster.processes.single_process import DATABASE, LocalCluster
+from skein_cluster.processes.single_process import LocalCluster
 from skein_kit.identity.permissions import PUBLIC_SERVICES
 
 # Texts that occur nowhere else, so that they are found wherever they went.

@@ -31,12 +31,12 @@ from skein_client import Aborted
 from skein_client.client import Client
 from skein_cluster import embedded
 from skein_cluster.embedded.account import Account
-from skein_cluster.processes.single_process import DATABASE
+from skein_cluster.embedded.databases import DATABASE
 from skein_kit.access_log.writer import AccessLog
 from skein_kit.calls.call import Call, as_current_call
 from skein_kit.calls.database_revision import (
     MIN_REVISION_KEY,
-    READS,
+    REPLICA_READS,
     REVISION_KEY,
     UNREACHABLE_REVISION,
     format_revision,
@@ -45,12 +45,12 @@ from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.errors import DatabaseUnavailable
 from skein_kit.identity.identity_token import Caller
-from skein_kit.policies.store import Policies
-from skein_kit.telemetry.metrics import REPLICA_READS
+from skein_kit.policies.store import PolicyCache
+from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 ANY_AGE = {MIN_REVISION_KEY: "0"}
 GET = "/skein.memory.v1.MemoryService/GetMemory"
-IN_RECOVERY = Query.of("in_recovery", "SELECT pg_is_in_recovery()")
+IN_RECOVERY = Query.parse("in_recovery", "SELECT pg_is_in_recovery()")
 
 
 @dataclass(kw_only=True)
@@ -101,7 +101,7 @@ class Pair:
 
 def reads(outcome: str) -> float:
     """Return how many reads ended so, over all services."""
-    samples = (sample for metric in REPLICA_READS.collect() for sample in metric.samples)
+    samples = (sample for metric in REPLICA_READ_COUNT.collect() for sample in metric.samples)
     return sum(each.value for each in samples if each.name.endswith("_total") and each.labels["outcome"] == outcome)
 
 
@@ -281,9 +281,9 @@ async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
     """Open a service's database whose replica is found at a URL."""
     async with (
         Database.open(url_of(pair.primary), service="memory", size=2, timeout=30.0) as database,
-        Database.open(url, service="memory", size=2, timeout=30.0, reads=True) as follower,
+        Database.open(url, service="memory", size=2, timeout=30.0, only_reads=True) as follower,
     ):
-        database.followed_by(follower)
+        database.use_replica(follower)
         yield database
 
 
@@ -291,7 +291,7 @@ async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) 
     """Say who answers a read of a call that must show so much, and that has seen so much already."""
     deadline = asyncio.get_running_loop().time() + 30
     call = Call(path=GET, metadata={MIN_REVISION_KEY: format_revision(least)}, deadline=deadline, peer="test")
-    call.saw(seen)
+    call.observe_revision(seen)
     with as_current_call(call):
         async with database.transaction(uuid.uuid4()) as tx:
             return bool(await tx.value(IN_RECOVERY))
@@ -309,9 +309,9 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
         return pb.GetMemoryResponse()
 
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(audit_strict=True):
-        access_log = AccessLog(database, Policies(), counts_uses=False)
+        access_log = AccessLog(database, PolicyCache(), counts_uses=False)
         with as_current_call(call):
-            await access_log.answer(answer, pb.GetMemoryRequest(memory_id=str(uuid.uuid4())), call)
+            await access_log.call_and_record(answer, pb.GetMemoryRequest(memory_id=str(uuid.uuid4())), call)
     async with AsyncExitStack() as stack:
         primary = await asyncpg.connect(url_of(pair.primary))
         stack.push_async_callback(primary.close)
@@ -323,14 +323,14 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
 
 
 async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: Pair) -> None:
-    policies, tenant_id = Policies(), pair.tenant.tenant_id
+    policies, tenant_id = PolicyCache(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
         with as_current_call(call):
             async with database.transaction(tenant_id) as tx:
-                before = await policies.of(tx, tenant_id)
+                before = await policies.get(tx, tenant_id)
         async with database.transaction(tenant_id) as tx:
-            now = await policies.of(tx, tenant_id)
+            now = await policies.get(tx, tenant_id)
 
     assert (before.path_max_hops, now.path_max_hops) == (5, 3)
 
@@ -380,7 +380,7 @@ async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> No
     """Its caller could be shown something older next."""
     async with (
         Proxy.to(socket_of(pair.primary)) as proxy,
-        Database.open(through(proxy), service="memory", size=2, timeout=30.0, reads=True) as database,
+        Database.open(through(proxy), service="memory", size=2, timeout=30.0, only_reads=True) as database,
     ):
         proxy.swallow(b"pg_last_wal_replay_lsn")
 
@@ -468,7 +468,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -
                 await call(request, metadata=tuple(ANY_AGE.items()))
         served[name] = reads("served") - before
 
-    assert {name.removeprefix("gateway ") for name in calls} == {path.rpartition("/")[2] for path in READS}
+    assert {name.removeprefix("gateway ") for name in calls} == {path.rpartition("/")[2] for path in REPLICA_READS}
     assert all(count >= 1 for count in served.values()), served
 
 

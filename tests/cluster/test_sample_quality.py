@@ -19,8 +19,8 @@ from skein_client.connection import Connection
 from skein_cluster.api.client import open_client
 from skein_cluster.bench.measures import ScoredQuestion, by_category, summary
 from skein_cluster.cli.recall_hits import hit_name
-from skein_cluster.importers.importer import Importer, Report
-from skein_cluster.importers.records import read_jsonl
+from skein_importers.importer import Importer, Report
+from skein_importers.records import read_jsonl
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster

@@ -162,7 +162,7 @@ await large.locator('.fresh', { hasText: written }).waitFor();
 await look(large, 'changes');
 await to(large, 'Policy');
 await look(large, 'policy');
-await large.getByLabel('Snapshots that are kept').fill('7');
+await large.getByLabel('Snapshots to keep').fill('7');
 await large.getByRole('button', { name: 'Save the policy' }).click();
 seen.told.saved = await large.getByRole('status').textContent();
 await to(large, 'API keys');

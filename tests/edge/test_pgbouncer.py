@@ -131,7 +131,9 @@ async def test_a_cluster_behind_a_pooler_remembers_with_a_few_connections(
         await stack.enter_async_context(pooler(database.server, database.name, open_folder, port))
         children = [
             await stack.enter_async_context(
-                ServiceProcess.running(name, environment_of(name, port, database, ports), tmp_path / f"{name}.log")
+                ServiceProcess.start_process(
+                    name, environment_of(name, port, database, ports), tmp_path / f"{name}.log"
+                )
             )
             for name in names
         ]

@@ -91,8 +91,10 @@ async def test_what_citus_would_refuse_is_noticed(distribute: Any, database: Tes
                 FOR EACH STATEMENT EXECUTE FUNCTION worker.fn_pgqueuer_changed();
             """
         )
-    insert = distribute.Query.of("fill", "INSERT INTO memory.shelves (tenant_id) SELECT :tenant_id")
-    update = distribute.Query.of("stamp", "UPDATE memory.shelves AS s SET x = clock_timestamp() WHERE tenant_id = :t")
+    insert = distribute.Query.parse("fill", "INSERT INTO memory.shelves (tenant_id) SELECT :tenant_id")
+    update = distribute.Query.parse(
+        "stamp", "UPDATE memory.shelves AS s SET x = clock_timestamp() WHERE tenant_id = :t"
+    )
 
     catalog = await distribute.Catalog.read(database.url)
     named = [("test", insert), ("test", update)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_cluster.importers.records import FIELDS, ITEMS, Kind
+from skein_importers.records import FIELDS, ITEMS, Kind
 
 if TYPE_CHECKING:
     import asyncpg

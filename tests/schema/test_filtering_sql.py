@@ -31,10 +31,10 @@ COLUMNS = (
     "valid_to_time", "metadata", "delete_time", "revision", "create_time", "update_time", "created_by", "updated_by",
 )  # fmt: skip
 ASKED = {
-    ENTRIES.name: Query.of(
+    ENTRIES.name: Query.parse(
         "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.entries WHERE tenant_id = :tenant_id"
     ),
-    VERSIONS.name: Query.of(
+    VERSIONS.name: Query.parse(
         "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.versions WHERE tenant_id = :tenant_id"
     ),
 }

@@ -14,7 +14,7 @@ import pytest
 from fix_database import TestDatabase, vacuum
 
 from skein_kit.database.named_queries import Queries
-from skein_recall.queries import LISTED_READ, NEAREST_READ
+from skein_recall.query.store import COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,12 +31,12 @@ MARKS = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
     "{column}": "session_id",
-    "{value}": "wanted.value",
+    "{value}": "requested.value",
 }
 # What is planned once for each connection, and so for a tenant of middling size whoever comes.
 PLANNED_ONCE = (
-    *("nearest", "nearest_listed", "similarities", "query_terms", "matching", "measured"),
-    *("get_memories", "get_messages", "passing_memories", "memory_texts", "message_texts"),
+    *("nearest", "compare_shortlist", "similarities", "query_terms", "match_terms", "measure_items"),
+    *("get_memories", "get_messages", "filter_memories", "memory_texts", "message_texts"),
     *("count_vectors", "vectors_after", "vectors_since", "claim_documents", "items_with_vectors"),
 )
 # Statements that may read a table whole, each with its reason.
@@ -97,7 +97,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     for service in SERVICES:
         async with filled.role(service) as connection:
             await connection.execute(f"SET skein.tenant_id = '{fix_scans.TENANT}'")
-            for query in Queries.of(f"skein_{service}").by_name.values():
+            for query in Queries.load(f"skein_{service}").by_name.values():
                 if "tenant_id" not in query.parameters:
                     continue
                 seen += 1
@@ -112,16 +112,16 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
         await connection.execute(
             "SET enable_indexscan = off; SET enable_bitmapscan = off; SET enable_indexonlyscan = off"
         )
-        query = Queries.of("skein_memory")["find_external_ids"]
+        query = Queries.load("skein_memory")["find_external_ids"]
         shown = scanned_by(await plans(connection, query, known), sizes, fix_scans.FEW_ROWS)
 
     async with filled.role("memory") as connection:
         columns = await columns_of_indexes(connection)
         # By an array of ids, the planner takes any index that has them somewhere.
-        shown_once = await gaps_of(connection, Queries.of("skein_memory")["get_blocks"], columns)
+        shown_once = await gaps_of(connection, Queries.load("skein_memory")["get_blocks"], columns)
     async with filled.role("recall") as connection:
-        queries = Queries.of("skein_recall")
-        planned_once = [*(queries[name] for name in PLANNED_ONCE), LISTED_READ, NEAREST_READ]
+        queries = Queries.load("skein_recall")
+        planned_once = [*(queries[name] for name in PLANNED_ONCE), COMPARE_AND_READ_SHORTLIST, NEAREST_AND_READ]
         gaps = [
             f"{query.name} reads {gap}" for query in planned_once for gap in await gaps_of(connection, query, columns)
         ]
@@ -129,7 +129,7 @@ async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     assert shown == ["memory.external_ids"]
     assert shown_once == ["blocks_label"]
     # Once, on purpose: the list of a term that is known to be rare.
-    assert gaps == ["measured reads postings_pkey"]
+    assert gaps == ["measure_items reads postings_pkey"]
     assert seen > 300
     assert [scan for scan in dict.fromkeys(found) if scan.split()[0] not in ALLOWED] == []
 

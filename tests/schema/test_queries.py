@@ -32,20 +32,22 @@ GLOBAL = re.compile(
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )
-# Tenants are listed over all tenants by the operator and the worker alone.
-DIRECTORY = {"list_tenants"}
+# Tenants are listed over all tenants by the operator and the worker alone; the sessions of one account lie in several.
+DIRECTORY = {"list_tenants", "revoke_auth_sessions_of_account"}
 # What is put in the places that statements leave open.
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
     "{column}": "entries.session_id",
-    "{value}": "wanted.value",
+    "{value}": "requested.value",
 }
 
 
 # Every query with the service that it is of.
 EVERY: list[tuple[str, Query]] = [
-    (service, query) for service in registry.WITH_DATABASE for query in Queries.of(f"skein_{service}").by_name.values()
+    (service, query)
+    for service in registry.WITH_DATABASE
+    for query in Queries.load(f"skein_{service}").by_name.values()
 ]
 
 
@@ -93,5 +95,5 @@ def test_each_names_the_tenant(named: tuple[str, Query]) -> None:
 def test_each_is_explained_and_used(named: tuple[str, Query]) -> None:
     service, query = named
 
-    assert query.promise
+    assert query.description
     assert f'"{query.name}"' in _code(service)

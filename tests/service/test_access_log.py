@@ -19,7 +19,7 @@ from skein.memory.v1 import history_pb2, memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_kit.access_log.writer import LOST
+from skein_kit.access_log.writer import DROPPED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -271,7 +271,7 @@ async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_re
 
 
 async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(alone: Alone) -> None:
-    before = LOST.labels("memory")._value.get()
+    before = DROPPED.labels("memory")._value.get()
     async with alone.database.superuser() as connection:
         await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
         async with alone.serving(), alone.channel() as channel:
@@ -279,7 +279,7 @@ async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(a
             memory = memory_pb2.Memory(content=SECRET)
             await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
-    assert LOST.labels("memory")._value.get() == before + 1
+    assert DROPPED.labels("memory")._value.get() == before + 1
 
 
 async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> None:

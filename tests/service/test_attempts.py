@@ -11,9 +11,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from fix_database import TestDatabase
 
-from skein_auth.attempts.model import AttemptLimiter, limits
+from skein_auth.attempts.limiter import AttemptLimiter, limits, subject_at_network
 from skein_auth.attempts.store import AttemptStore
-from skein_auth.attempts.subjects import subject_at_network
 from skein_auth.errors import ApiKeyNotFound, TooManyAttempts
 from skein_auth.queries import QUERIES
 from skein_auth.settings import AuthSettings
@@ -87,7 +86,7 @@ async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work
 
     assert not worked
     assert refused.value.retry_after == WINDOW - 60
-    assert refused.value.facts["kind"] == "sign_in"
+    assert refused.value.metadata["kind"] == "sign_in"
 
 
 async def test_the_window_ends(attempts: AttemptLimiter, clock: Clock) -> None:
@@ -249,7 +248,7 @@ async def test_no_subject_is_readable_and_old_windows_are_removed(
     assert len(stored) == 2
     assert "example" not in str(stored)
 
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         removed = await tx.execute(QUERIES["delete_expired_attempts"], at=clock.time + timedelta(hours=1))
 
     assert removed == 2

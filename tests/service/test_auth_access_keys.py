@@ -14,7 +14,6 @@ from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import SigningKeyStore
 from skein_kit.database.transactions import Database
 from skein_kit.errors import CredentialInvalid
-from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import new_id, now
 
 if TYPE_CHECKING:
@@ -36,8 +35,14 @@ def tokens_of(keyring: Keyring) -> AccessTokens:
     return AccessTokens(keyring, lambda: ISSUER)
 
 
-def unrepeated() -> IdempotencyKey:
-    return IdempotencyKey(principal="operator:test", method="test", request_id="", fingerprint=b"")
+async def rotate(database: TestDatabase, keyring: Keyring, *, emergency: bool = False) -> None:
+    new = await keyring.generate("access")
+    async with (
+        Database.open(database.url, service="auth", size=1, timeout=30.0) as opened,
+        opened.global_transaction() as tx,
+    ):
+        await keyring.rotate(tx, new, emergency=emergency)
+    await keyring.refresh("access")
 
 
 async def signed(keyring: Keyring) -> str:
@@ -64,14 +69,14 @@ async def test_an_internal_key_verifies_no_access_token(database: TestDatabase) 
     async with replica(database) as keyring:
         internal = await keyring.active()
 
-        assert await keyring.verifying(str(internal.kid)) is None
+        assert await keyring.verification_key(str(internal.kid)) is None
 
 
 async def test_a_rotated_key_verifies_as_long_as_what_it_signed(database: TestDatabase) -> None:
     async with replica(database) as first, replica(database) as second:
         text = await signed(first)
         await tokens_of(second).verify(text, "", now())
-        await first.rotate(unrepeated(), "access")
+        await rotate(database, first)
 
         await tokens_of(first).verify(text, "", now())
         await tokens_of(second).verify(await signed(first), "", now())
@@ -85,9 +90,9 @@ async def test_a_rotated_key_verifies_as_long_as_what_it_signed(database: TestDa
 async def test_in_an_emergency_a_key_ends_at_once_with_those_that_were_replaced_before(database: TestDatabase) -> None:
     async with replica(database) as keyring:
         oldest = await signed(keyring)
-        await keyring.rotate(unrepeated(), "access")
+        await rotate(database, keyring)
         old = await signed(keyring)
-        await keyring.rotate(unrepeated(), "access", emergency=True)
+        await rotate(database, keyring, emergency=True)
         new = await signed(keyring)
     async with replica(database) as another:
         await tokens_of(another).verify(new, "", now())
@@ -100,6 +105,6 @@ async def test_an_access_key_s_end_leaves_internal_keys_alone(database: TestData
     async with replica(database) as keyring:
         internal = await keyring.active()
         await keyring.active("access")
-        await keyring.rotate(unrepeated(), "access", emergency=True)
+        await rotate(database, keyring, emergency=True)
 
         assert (await keyring.refresh()).kid == internal.kid

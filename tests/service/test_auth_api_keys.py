@@ -172,7 +172,7 @@ async def test_no_key_outlives_the_operator_s_that_made_it(
     await database.execute(
         "INSERT INTO auth.operator_keys VALUES ($1, 'x', $2, now(), $3)", key.key_id, key.secret_hash(), ends
     )
-    acting = cluster.with_key(key.text(), **{"skein-tenant-id": str(tenant.tenant_id)})
+    acting = cluster.with_key(key.encode(), **{"skein-tenant-id": str(tenant.tenant_id)})
 
     made = await acting.auth.CreateApiKey(key_for())
 

@@ -126,7 +126,7 @@ async def test_a_credential_that_merely_names_a_tenant_is_no_event_of_it(cluster
     before = len(await told(tenant))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).text()).auth.GetMe(
+        await cluster.with_key(ApiKeyToken.new(tenant.tenant_id, new_id(now())).encode()).auth.GetMe(
             auth_pb2.GetMeRequest()
         )
 
@@ -141,8 +141,8 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
     audit = AuditRecorder(events, lambda: time)
 
     for time in (0.0, DEDUPLICATION_SECONDS - 1, DEDUPLICATION_SECONDS + 1, DEDUPLICATION_SECONDS + 2):  # noqa: B007 - the clock reads it.
-        await audit.refused("the same", CredentialInvalid(), tenant_id=tenant_id)
-    await audit.refused("another", CredentialInvalid(), tenant_id=tenant_id)
+        await audit.record_rejected_credential("the same", CredentialInvalid(), tenant_id=tenant_id)
+    await audit.record_rejected_credential("another", CredentialInvalid(), tenant_id=tenant_id)
 
     found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
     assert len(found) == 3
@@ -153,8 +153,8 @@ async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -
     audit = AuditRecorder(events, lambda: 0.0)
 
     for number in range(MAX_REFUSED + 5):
-        await audit.refused(f"{number}", CredentialInvalid(), account_id=marker)
-        await audit.refused(f"unknown {number}", CredentialInvalid())
+        await audit.record_rejected_credential(f"{number}", CredentialInvalid(), account_id=marker)
+        await audit.record_rejected_credential(f"unknown {number}", CredentialInvalid())
 
     found = await events.list_audit_events(NO_TENANT, account_id=marker, before=None, size=MAX_REFUSED + 5)
     # All unknown credentials together are one event more, of their source.

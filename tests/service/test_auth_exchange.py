@@ -91,8 +91,8 @@ async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
         "nonsense",
         "skein_",
         "eyJhbGciOiJub25lIn0.e30.",
-        ApiKeyToken.new(NO_TENANT, uuid.uuid4()).text(),
-        ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).text(),
+        ApiKeyToken.new(NO_TENANT, uuid.uuid4()).encode(),
+        ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()).encode(),
     ],
     ids=["nonsense", "prefix", "token", "unknown operator", "unknown tenant"],
 )
@@ -108,9 +108,9 @@ async def test_the_id_of_a_key_without_its_secret_is_refused_in_the_same_words(
     assert real is not None
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as there:
-        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, real.key_id).text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, real.key_id).encode()))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID") as missing:
-        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, uuid.uuid4()).text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=ApiKeyToken.new(real.tenant_id, uuid.uuid4()).encode()))
 
     assert there.value.details() == missing.value.details()
 
@@ -200,9 +200,9 @@ async def test_a_revoked_operator_key_is_refused(
     await database.execute(insert, old.key_id, old.secret_hash(), ended, None)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await identity.Exchange(pb.ExchangeRequest(bearer=key.text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=key.encode()))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED"):
-        await identity.Exchange(pb.ExchangeRequest(bearer=old.text()))
+        await identity.Exchange(pb.ExchangeRequest(bearer=old.encode()))
 
 
 async def test_the_clusters_own_services_act_in_one_tenant_or_none(

@@ -20,13 +20,13 @@ from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
 from skein_auth.auth_sessions.model import AuthSession
-from skein_auth.auth_sessions.store import AuthSessionStore, create_sign_in
+from skein_auth.auth_sessions.store import AuthSessionStore, create_auth_session
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
 from skein_auth.signing.access_tokens import AccessTokens, TokenSubject
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.store import SigningKeyStore
-from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.database.transactions import Database
 from skein_kit.identity.permissions import ACCOUNT, ROLE_PERMISSIONS
 from skein_kit.ids import new_id, now
 
@@ -62,7 +62,7 @@ class People:
         )
 
     async def signed_in(self, account_id: uuid.UUID) -> accounts_pb2.SignInTokens:
-        return await self.sign_ins.begin_own(account_id, at=now())
+        return await self.sign_ins.begin(account_id, at=now())
 
     async def application(
         self, account_id: uuid.UUID, tenant: Tenant, *scopes: str, client_id: str = "", resource: str = ""
@@ -88,7 +88,7 @@ class People:
             expire_time=at + timedelta(hours=1),
         )
         async with self.database.transaction(tenant.tenant_id) as tx:
-            await create_sign_in(tx, sign_in)
+            await create_auth_session(tx, sign_in)
         return await self.token(
             TokenSubject(
                 subject=account_id,
@@ -236,7 +236,7 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
     await me(cluster, tokens.access_token)
 
     if what == "sign-in":
-        await people.sign_ins.revoke(NO_TENANT, uuid.UUID(tokens.auth_session_id), "test")
+        await people.sign_ins.revoke_one(account_id, uuid.UUID(tokens.auth_session_id), "test")
     elif what == "account":
         await people.superuser.execute(
             "UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", account_id

@@ -18,7 +18,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_auth.accounts.one_time_token_model import Purpose
-from skein_auth.accounts.one_time_tokens import MOST_WAITING, OutgoingMail, TokenMailer
+from skein_auth.accounts.one_time_tokens import MAX_WAITING, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
@@ -94,13 +94,13 @@ async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alon
     await squatter.auth.LinkIdentity(pb.LinkIdentityRequest(provider="home", token=issuer.id_token("squatter")))
     await squatter.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
     await alone.rows("UPDATE auth.accounts SET totp_confirm_time = now() WHERE account_id = $1", squatter.account_id)
-    token = BearerToken.made("skein_once_", NO_TENANT, new_id(now()))
+    token = BearerToken.generate("skein_once_", NO_TENANT, new_id(now()))
     await alone.rows(
         "INSERT INTO auth.one_time_tokens VALUES ($1, $2, 'password_reset', $3, $4, now(), now() + interval '1 hour')",
         token.token_id, squatter.account_id, token.secret_hash(), squatter.email,
     )  # fmt: skip
 
-    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.text(), new_password=NEW_PASSWORD))
+    await alone.anonymous.ResetPassword(pb.ResetPasswordRequest(token=token.encode(), new_password=NEW_PASSWORD))
 
     assert (await alone.sign_in(squatter.email, password=NEW_PASSWORD)).account.account_id == str(squatter.account_id)
     assert (await through_issuer(alone, issuer, "squatter")).account_id != squatter.account_id
@@ -127,7 +127,7 @@ async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
     nobody = cast("Any", None)
     post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
 
-    for _ in range(MOST_WAITING + 1):
+    for _ in range(MAX_WAITING + 1):
         post.send(OutgoingMail(account_id=new_id(now()), purpose=Purpose.PASSWORD_RESET, email=new_email()))
 
 

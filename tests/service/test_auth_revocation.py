@@ -19,6 +19,7 @@ from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_auth.maintenance.store import MaintenanceStore
 from skein_kit.database.transactions import NO_TENANT, Database
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import new_id
 
 
@@ -200,7 +201,12 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         token = pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32))
         await acting(cluster, owner).auth.SetLegacyToken(token)
     upkeep = MaintenanceStore(
-        own, AuditRecorder(AuditStore(own)), audit_days=400, client_unused_days=30, sweep_seconds=0
+        own,
+        AuditRecorder(AuditStore(own)),
+        IdempotencyStore(own, "auth"),
+        audit_days=400,
+        client_unused_days=30,
+        interval_seconds=0,
     )
 
     counts: dict[str, int] = {}

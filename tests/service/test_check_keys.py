@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skein_auth.api_keys.operator_key_store import OperatorKeyStore
+from skein_auth.api_keys.store import OperatorKeyStore
 from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:

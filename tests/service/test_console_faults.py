@@ -44,7 +44,7 @@ async def test_the_overview_names_the_service_that_is_away_and_shows_the_rest(
         memories = await web.page("memories")
 
     assert page.status_code == 200
-    assert f"The service “{away}” does not answer" in page.text
+    assert f"The service “{away}” is unavailable" in page.text
     assert "unreachable" in page.text
     assert shown[0] in page.text
     assert shown[1] in memories.text + page.text
@@ -63,7 +63,7 @@ async def test_a_page_whose_service_is_away_says_which(cluster: Cluster, tenant:
         page = await web.page(name, id="some id")
 
     assert page.status_code == 503
-    assert f"“{away}” does not answer" in page.text
+    assert f"“{away}” is unavailable" in page.text
     assert "Traceback" not in page.text
 
 
@@ -108,7 +108,7 @@ async def test_without_auth_nobody_is_let_in_and_auth_is_named(cluster: Cluster,
             gone = await web.submit(page, "sign_in", email="a@example.org", password=PASSWORD)
 
     assert [answer.status_code for answer in (entered, gone)] == [503, 503]
-    assert all("“auth” does not answer" in answer.text for answer in (entered, gone))
+    assert all("“auth” is unavailable" in answer.text for answer in (entered, gone))
 
 
 async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_told(
@@ -123,8 +123,8 @@ async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_tol
 
             left = await web.submit(page, "sign_out")
 
-    assert (left.status_code, "“auth” does not answer" in left.text) == (503, True)
-    assert "This browser has forgotten your sign-in" in left.text
+    assert (left.status_code, "“auth” is unavailable" in left.text) == (503, True)
+    assert "This browser no longer holds your sign-in" in left.text
     assert "skein" not in web.client.cookies
 
 

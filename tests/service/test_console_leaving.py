@@ -42,7 +42,7 @@ async def test_what_is_no_page_is_told_in_words(web: Browsing) -> None:
     answer = await web.page("nonsense")
 
     assert answer.status_code == 404
-    assert ("There is no such page." in answer.text, 'aria-label="Pages"' in answer.text) == (True, True)
+    assert ("This page does not exist." in answer.text, 'aria-label="Pages"' in answer.text) == (True, True)
     assert answer.headers["content-security-policy"].startswith("default-src 'none'")
 
 

@@ -82,7 +82,7 @@ async def site(alone: Alone) -> Site:
 
 
 def random_token(prefix: str) -> str:
-    return BearerToken.made(prefix, NO_TENANT, new_id(now())).text()
+    return BearerToken.generate(prefix, NO_TENANT, new_id(now())).encode()
 
 
 async def all_pass(site: Site) -> None:

@@ -27,7 +27,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_client import Client, get_json, with_json
-from skein_client.langgraph import SkeinStore
+from skein_langgraph.store import SkeinStore
 
 EXACT = (
     '{"big":9007199254740993,"whole":3,"point":3.0,"fine":0.123456789012345678901234567891,"far":1e300,'

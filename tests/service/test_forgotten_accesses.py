@@ -264,7 +264,7 @@ async def test_the_receipt_says_until_when_dead_copies_may_hold_the_person(tenan
     assert "Later segments may hold the person" in remains.log_until
     assert "CHECKPOINT" in remains.log_until
     assert "/" in remains.log_position
-    assert "erases" in remains.backups_until
+    assert "purges" in remains.backups_until
 
 
 async def test_an_emptied_answer_keeps_no_hash_of_its_request(tenant: Tenant, connection: Connection) -> None:

@@ -58,7 +58,7 @@ def test_everything_public_is_behind_the_door_and_nothing_else() -> None:
     assert set(PUBLIC_METHODS) == public | own
 
 
-@over("path", sorted(path for path in PUBLIC_METHODS if not ACCESS_RULES[path].public), at_once=8)
+@over("path", sorted(path for path in PUBLIC_METHODS if not ACCESS_RULES[path].is_public), at_once=8)
 async def test_no_method_answers_without_a_credential(cluster: Cluster, path: str) -> None:
     call: Any = cluster.channel.unary_unary(path)
 

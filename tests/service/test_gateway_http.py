@@ -389,7 +389,7 @@ async def test_a_gateway_that_cannot_reach_auth_says_that_it_cannot_serve(cluste
     servicers = ServicerRegistry()
     servicers.ready_checks.append(unreachable)
     async with gateway_before(cluster, tenant, {}) as gateway:
-        servicers.answers.update(gateway.host.local["gateway"])
+        servicers.handlers.update(gateway.host.in_process_handlers["gateway"])
         async with serve_http_api(gateway.host, 0, servicers):
             answer = await ask(gateway.host.addresses["http"], "/healthz", method="GET")
 

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
-TERMS = Lifetimes(refresh=timedelta(days=30), sign_in=timedelta(days=60))
+TERMS = Lifetimes(refresh=timedelta(days=30), session=timedelta(days=60))
 SUCCESSORS = RefreshTokenDerivation(keys=(b"k" * 32,))
 TENANTS = (UUID(int=1), UUID(int=2))
 CLIENTS = ("app", "other")
@@ -116,7 +116,7 @@ def world(server: Server, template: str) -> Iterator[World]:
 class Grant:
     """What a person agreed to, and all that came of it."""
 
-    sign_in: AuthSession
+    session: AuthSession
     code: BearerToken
     code_ends: datetime
     # How often the code gave tokens.
@@ -151,9 +151,9 @@ class Sequences(RuleBasedStateMachine):
             create_time=self.at,
             expire_time=self.at,
         )
-        sign_in, code, token = grants.approve(asked, REDIRECT, grants.challenge_of(VERIFIER), self._now())
-        self.world.loop.run(self.world.store.approve(sign_in, code))
-        grant = Grant(sign_in=sign_in, code=token, code_ends=code.expire_time)
+        session, code, token = grants.approve(asked, REDIRECT, grants.challenge_of(VERIFIER), self._now())
+        self.world.loop.run(self.world.store.approve(session, code))
+        grant = Grant(session=session, code=token, code_ends=code.expire_time)
         self.all.append(grant)
         return grant
 
@@ -170,14 +170,12 @@ class Sequences(RuleBasedStateMachine):
         redemption = CodeRequest(client_id=client, redirect_uri=redirect, verifier=verifier)
 
         async def one() -> GrantResult:
-            step, _ = await self.world.store.redeem(
-                grant.code, lambda state: grants.redeem(state, grant.code, redemption, now)
-            )
+            step, _ = await self.world.store.redeem(grant.code, redemption, now)
             return step
 
         steps = self._at_once([one() for _ in range(burst)])
 
-        is_right = (client, verifier, redirect) == (grant.sign_in.client_id, VERIFIER, REDIRECT)
+        is_right = (client, verifier, redirect) == (grant.session.client_id, VERIFIER, REDIRECT)
         given = [step for step in steps if step.issue is not None]
         was_redeemed = grant.redeemed > 0
         grant.redeemed += len(given)
@@ -204,9 +202,9 @@ class Sequences(RuleBasedStateMachine):
 
         given = [step for step in steps if step.issue is not None]
         if given:
-            assert client == grant.sign_in.client_id
+            assert client == grant.session.client_id
             assert not grant.revoked, "a revoked grant gave a token"
-            assert scopes <= grant.sign_in.scopes, "a scope was widened"
+            assert scopes <= grant.session.scopes, "a scope was widened"
             assert len({step.issue.refresh for step in given if step.issue is not None}) == 1
         grant.revoked |= any(step.changes.revoked is not None for step in steps)
         taken = [self._taken(grant, step) for step in given]
@@ -215,7 +213,7 @@ class Sequences(RuleBasedStateMachine):
     @rule(target=refresh_tokens, known=refresh_tokens, other=refresh_tokens)
     def refresh_two_at_once(self, known: tuple[Grant, BearerToken], other: tuple[Grant, BearerToken]) -> Any:
         pairs = [known, other]
-        steps = self._at_once([self._refreshed(token, grant.sign_in.client_id, frozenset()) for grant, token in pairs])
+        steps = self._at_once([self._refreshed(token, grant.session.client_id, frozenset()) for grant, token in pairs])
 
         for (grant, _), step in zip(pairs, steps, strict=True):
             grant.revoked |= step.changes.revoked is not None
@@ -233,14 +231,14 @@ class Sequences(RuleBasedStateMachine):
         other = next(tenant for tenant in TENANTS if tenant != token.tenant_id)
         moved = BearerToken(token.prefix, other, token.token_id, token.secret)
 
-        (step,) = self._at_once([self._refreshed(moved, grant.sign_in.client_id, frozenset())])
+        (step,) = self._at_once([self._refreshed(moved, grant.session.client_id, frozenset())])
 
-        assert step == GrantResult(fault=grants.GrantError.INVALID)
+        assert step == GrantResult(error=grants.GrantError.INVALID)
 
     @rule(grant=grants)
     def revoke(self, grant: Grant) -> None:
-        sign_in = grant.sign_in
-        self.world.loop.run(self.world.store.revoke(sign_in.tenant_id, sign_in.sign_in_id, self.at, "test"))
+        session = grant.session
+        self.world.loop.run(self.world.store.revoke(session.tenant_id, session.sign_in_id, self.at, "test"))
         grant.revoked = True
 
     @rule(seconds=st.sampled_from((1, 5, 11, 61, 31 * 86_400)))
@@ -262,12 +260,12 @@ class Sequences(RuleBasedStateMachine):
 
     def _would(self, grant: Grant, token: BearerToken) -> GrantResult:
         chain = self.world.loop.run(self.world.store.get_refresh_token_state(token))
-        return grants.refresh(chain, token, RefreshRequest(client_id=grant.sign_in.client_id), self._now())
+        return grants.refresh(chain, token, RefreshRequest(client_id=grant.session.client_id), self._now())
 
     async def _refreshed(self, token: BearerToken, client: str, scopes: frozenset[str]) -> GrantResult:
         now = self._now()
         renewal = RefreshRequest(client_id=client, scopes=scopes)
-        step, _ = await self.world.store.refresh(token, lambda chain: grants.refresh(chain, token, renewal, now))
+        step, _ = await self.world.store.refresh(token, renewal, now)
         return step
 
     def _taken(self, grant: Grant, step: GrantResult) -> tuple[Grant, BearerToken]:
@@ -275,9 +273,9 @@ class Sequences(RuleBasedStateMachine):
         issue = step.issue
         assert issue is not None
         assert issue.refresh is not None
-        assert issue.scopes <= grant.sign_in.scopes, "a scope was widened"
-        assert (issue.sign_in.tenant_id, issue.refresh.tenant_id) == (grant.sign_in.tenant_id,) * 2
-        assert issue.sign_in.sign_in_id == grant.sign_in.sign_in_id
+        assert issue.scopes <= grant.session.scopes, "a scope was widened"
+        assert (issue.session.tenant_id, issue.refresh.tenant_id) == (grant.session.tenant_id,) * 2
+        assert issue.session.sign_in_id == grant.session.sign_in_id
         if issue.refresh not in grant.tokens:
             grant.tokens.append(issue.refresh)
         return grant, issue.refresh
@@ -289,7 +287,7 @@ class Sequences(RuleBasedStateMachine):
         return self.world.loop.run(gathered())
 
     def _now(self) -> StepContext:
-        return StepContext(at=self.at, terms=TERMS, chance=SystemRandomSource(), successors=SUCCESSORS)
+        return StepContext(at=self.at, lifetimes=TERMS, random=SystemRandomSource(), derivation=SUCCESSORS)
 
 
 def test_no_sequence_of_events_gives_more_than_was_granted(world: World) -> None:

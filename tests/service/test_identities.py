@@ -244,11 +244,11 @@ async def test_a_key_that_the_issuer_added_signs_in(issuer: Issuer) -> None:
     ]
     provider._clock = lambda: at[0]  # type: ignore[attr-defined]
     times: dict[str, Any] = {"iat": 1_000_000, "exp": 2_000_000}
-    await provider.prove(issuer.id_token("ann", **times), "")
+    await provider.verify_token(issuer.id_token("ann", **times), "")
     issuer.keys.append(new_key("second"))
 
     at[0] += 31
-    proof = await provider.prove(issuer.id_token("ann", **times), "")
+    proof = await provider.verify_token(issuer.id_token("ann", **times), "")
 
     assert proof.subject == "ann"
 

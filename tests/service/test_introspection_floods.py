@@ -29,7 +29,7 @@ async def test_failed_bearers_of_a_source_are_refused_at_the_gateway_and_proven_
         Web.of(gateway.host.addresses["http"]) as web,
     ):
         answers = [
-            await web.post("/introspect", {"token": "x"}, **bearer(ApiKeyToken.new(uuid4(), uuid4()).text()))
+            await web.post("/introspect", {"token": "x"}, **bearer(ApiKeyToken.new(uuid4(), uuid4()).encode()))
             for _ in range(3 * BURST)
         ]
         good = await web.post("/introspect", {"token": "x"}, **bearer(tenant.api_key))

@@ -43,7 +43,7 @@ async def test_an_invitation_is_for_a_week_and_an_address_in_lower_case(tenancy:
     invitation = made.invitation
     assert (invitation.email, invitation.role, invitation.created_by) == ("ann@example.com", MEMBER, "api_key:1")
     assert invitation.expire_time.ToDatetime() - invitation.create_time.ToDatetime() == timedelta(days=7)
-    assert BearerToken.read(PREFIX, made.token)
+    assert BearerToken.decode(PREFIX, made.token)
     assert await open_ones(tenancy, tenant_id) == [invitation]
 
 
@@ -207,17 +207,17 @@ async def test_the_secret_of_another_tenant_s_invitation_proves_nothing_here(
     tenancy: Tenancy, tenant_id: uuid.UUID
 ) -> None:
     person = Person.new()
-    real = BearerToken.read(PREFIX, await tenancy.invited(tenant_id, person.email, "member"))
+    real = BearerToken.decode(PREFIX, await tenancy.invited(tenant_id, person.email, "member"))
     assert real is not None
     elsewhere = await tenancy.new_tenant()
 
     for forged in (
         BearerToken(PREFIX, elsewhere, real.token_id, real.secret),
-        BearerToken.made(PREFIX, tenant_id, real.token_id),
-        BearerToken.made(PREFIX, uuid.uuid4(), uuid.uuid4()),
+        BearerToken.generate(PREFIX, tenant_id, real.token_id),
+        BearerToken.generate(PREFIX, uuid.uuid4(), uuid.uuid4()),
     ):
         with refused(grpc.StatusCode.NOT_FOUND, "INVITATION_NOT_FOUND"):
-            await tenancy.calls(person.caller()).AcceptInvitation(accept(forged.text()))
+            await tenancy.calls(person.caller()).AcceptInvitation(accept(forged.encode()))
 
 
 async def test_who_is_a_member_already_stays_what_it_is_and_the_invitation_is_spent(
@@ -324,7 +324,7 @@ async def test_a_sign_up_learns_whether_it_is_invited(tenancy: Tenancy, tenant_i
 async def test_no_secret_of_an_invitation_is_stored(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     request = pb.CreateInvitationRequest(email="ann@example.com", role=MEMBER, request_id="r")
     made = await tenancy.calls(key_of(tenant_id)).CreateInvitation(request)
-    token = BearerToken.read(PREFIX, made.token)
+    token = BearerToken.decode(PREFIX, made.token)
     assert token is not None
 
     async with tenancy.database.superuser() as connection:

@@ -20,22 +20,22 @@ from skein_kit.ids import new_id
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 TENANT = UUID(int=7)
-DOCUMENTS = Query.of(
+DOCUMENTS = Query.parse(
     "add_documents",
     "INSERT INTO recall.documents (tenant_id, item_id, kind, length, revision) "
     "VALUES (:tenant_id, :item_id, 'memory', 1, 1)",
 )
-POSTINGS = Query.of(
+POSTINGS = Query.parse(
     "add_postings",
     "INSERT INTO recall.postings (tenant_id, term, frequency, item_id, kind, length) "
     "VALUES (:tenant_id, :term, :frequency, :item_id, :kind, :length)",
 )
 SAME = {"kind": "memory", "length": 4}
-READ = Query.of(
+READ = Query.parse(
     "read_all", "SELECT item_id, term, frequency, kind, length FROM recall.postings WHERE tenant_id = :tenant_id"
 )
-COUNT = Query.of("count_all", "SELECT count(*) FROM recall.postings WHERE tenant_id = :tenant_id")
-DOUBLED = Query.of("doubled", "SELECT 2 * number FROM unnest(:numbers::int[]) AS number")
+COUNT = Query.parse("count_all", "SELECT count(*) FROM recall.postings WHERE tenant_id = :tenant_id")
+DOUBLED = Query.parse("doubled", "SELECT 2 * number FROM unnest(:numbers::int[]) AS number")
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def bundle(documents: int, words: int) -> list[InsertRows]:
     shared = ("item_id", "kind", "length") if documents == 1 else ()
     return [
         InsertRows(DOCUMENTS, [{"item_id": id_} for id_ in ids]),
-        InsertRows(POSTINGS, listed, few=3, shared=shared),
+        InsertRows(POSTINGS, listed, single_statement_rows=3, shared_parameters=shared),
     ]
 
 
@@ -92,7 +92,7 @@ async def test_every_row_is_there_whatever_their_number(pool: Database, document
 
 def test_what_rows_share_must_be_what_the_query_takes_last() -> None:
     with pytest.raises(ValueError, match="last parameters of add_postings"):
-        _ = InsertRows(POSTINGS, [{}], shared=("kind", "item_id", "length")).part
+        _ = InsertRows(POSTINGS, [{}], shared_parameters=("kind", "item_id", "length")).part
 
 
 async def test_few_rows_of_several_tables_are_one_statement(pool: Database) -> None:

@@ -21,8 +21,8 @@ from skein_kit.database.transactions import Database, ReadLimits
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, DeadlineExceeded, ReadTooCostly, TransactionConflict
 
-SLOW = Query.of("slow", "SELECT pg_sleep(30)")
-BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
+SLOW = Query.parse("slow", "SELECT pg_sleep(30)")
+BACKEND = Query.parse("backend", "SELECT pg_backend_pid()")
 
 
 @pytest.fixture
@@ -33,13 +33,13 @@ async def pool(database: TestDatabase) -> AsyncIterator[Database]:
 
 
 async def backend(pool: Database) -> int:
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         pid: int = await tx.value(BACKEND)
     return pid
 
 
 async def slow(pool: Database, started: asyncio.Event) -> Any:
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         started.set()
         return await tx.value(SLOW)
 
@@ -101,7 +101,7 @@ async def test_a_database_that_takes_no_connection_is_unavailable_and_not_busy()
 
 
 async def test_a_pool_whose_connections_all_work_is_busy(pool: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with pool.shared():
+    async with pool.global_transaction():
         # Its one connection took as long as it took; nobody waits so long for the next one.
         monkeypatch.setattr(pool.connections, "_timeout", 0.1)
         with pytest.raises(DatabaseBusy):
@@ -112,28 +112,28 @@ async def test_a_busy_pool_does_not_silence_the_pulse(database: TestDatabase) ->
     async with (
         Database.open(database.url, service="memory", size=1, timeout=30.0) as pool,
         DatabaseProbe.open(database.url, service="memory") as pulse,
-        pool.shared(),
+        pool.global_transaction(),
     ):
-        answers = await asyncio.gather(*(pulse.value(BACKEND) for _ in range(5)))
+        answers = await asyncio.gather(*(pulse.fetch_value(BACKEND) for _ in range(5)))
 
     assert len(set(answers)) == 1
 
 
 async def test_the_pulse_comes_back_after_its_connection_was_lost(database: TestDatabase) -> None:
     async with DatabaseProbe.open(database.url, service="memory") as pulse:
-        before = await pulse.value(BACKEND)
+        before = await pulse.fetch_value(BACKEND)
         async with database.superuser() as connection:
             await connection.fetchval("SELECT pg_terminate_backend($1, 5000)", before)
         # Whether it has heard of the loss already is a matter of luck.
         with contextlib.suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
-            await pulse.value(BACKEND)
+            await pulse.fetch_value(BACKEND)
 
-        assert await pulse.value(BACKEND) != before
+        assert await pulse.fetch_value(BACKEND) != before
 
 
 async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_time(pool: Database) -> None:
-    async with pool.shared() as tx:
-        await tx.execute(Query.of("limit", "SET statement_timeout = '20ms'"))
+    async with pool.global_transaction() as tx:
+        await tx.execute(Query.parse("limit", "SET statement_timeout = '20ms'"))
 
     with pytest.raises(DeadlineExceeded):
         await slow(pool, asyncio.Event())
@@ -141,34 +141,36 @@ async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_
 
 async def test_what_is_done_for_no_call_is_let_go_of_too_when_nobody_goes_on_with_it(pool: Database) -> None:
     """Cut off between the parts of a statement it is not idle, so that limit alone would never end it."""
-    limit = Query.of("limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'")
+    limit = Query.parse(
+        "limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"
+    )
 
     async with pool.transaction(UUID(int=7)) as tx:
         assert 0 < await tx.value(limit) <= 30_000
 
 
 async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) -> None:
-    async with pool.shared() as tx:
-        await tx.execute(Query.of("standby", "SET default_transaction_read_only = on"))
+    async with pool.global_transaction() as tx:
+        await tx.execute(Query.parse("standby", "SET default_transaction_read_only = on"))
 
     with pytest.raises(DatabaseUnavailable):
-        async with pool.shared() as tx:
-            await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
+        async with pool.global_transaction() as tx:
+            await tx.execute(Query.parse("write", "DELETE FROM memory.entries"))
 
 
 async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
     tenant_id = UUID(int=7)
-    read = Query.of("read", "SELECT current_setting('skein.tenant_id')")
+    read = Query.parse("read", "SELECT current_setting('skein.tenant_id')")
 
     for _ in range(5):
         async with pool.transaction(tenant_id, READ_ONLY) as tx:
             assert await tx.value(read) == str(tenant_id)
         # The one connection is ready for the next transaction, and shows nobody's rows.
-        async with pool.shared() as tx:
+        async with pool.global_transaction() as tx:
             assert await tx.value(read) == ""
     with pytest.raises(DatabaseUnavailable):
         async with pool.transaction(tenant_id, READ_ONLY) as tx:
-            await tx.execute(Query.of("write", "DELETE FROM memory.entries"))
+            await tx.execute(Query.parse("write", "DELETE FROM memory.entries"))
 
     assert await backend(pool)
 
@@ -176,18 +178,18 @@ async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_not
 async def test_a_statement_prepared_before_a_migration_fails_once_as_unavailable(
     database: TestDatabase, pool: Database
 ) -> None:
-    read = Query.of("read", "SELECT * FROM public.migrated")
+    read = Query.parse("read", "SELECT * FROM public.migrated")
     async with database.superuser() as connection:
         await connection.execute("CREATE TABLE public.migrated (a int); GRANT SELECT ON public.migrated TO PUBLIC")
-        async with pool.shared() as tx:
+        async with pool.global_transaction() as tx:
             await tx.rows(read)
         await connection.execute("ALTER TABLE public.migrated ADD COLUMN b int")
 
     with pytest.raises(DatabaseUnavailable):
-        async with pool.shared() as tx:
+        async with pool.global_transaction() as tx:
             await tx.rows(read)
 
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         assert await tx.rows(read) == []
 
 
@@ -207,7 +209,7 @@ async def test_a_refusal_for_what_the_driver_raised_keeps_nothing_of_the_call(po
         raise AssertionError
 
     async def failing(_held: Held) -> None:
-        async with pool.shared():
+        async with pool.global_transaction():
             raise asyncpg.SerializationError
 
     gc.disable()

@@ -18,7 +18,7 @@ JUNE = datetime(2031, 6, 1, tzinfo=UTC)
 
 @pytest.mark.parametrize("service", ["memory", "session"])
 async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: TestDatabase, service: str) -> None:
-    query = Queries.of(f"skein_{service}")["ensure_month"]
+    query = Queries.load(f"skein_{service}")["ensure_month"]
     async with (
         Database.open(database.url, service=service, size=4, timeout=30.0) as here,
         Database.open(database.url, service=service, size=4, timeout=30.0) as there,
@@ -34,7 +34,7 @@ async def test_a_month_is_made_once_however_many_ask_at_the_same_time(database: 
 
 async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: TestDatabase) -> None:
     """Whoever makes a partition waits for those who write, and one of two who wait for one another must give way."""
-    query = Queries.of("skein_memory")["ensure_month"]
+    query = Queries.load("skein_memory")["ensure_month"]
     async with (
         database.superuser() as connection,
         Database.open(database.url, service="memory", size=1, timeout=30.0) as db,
@@ -44,6 +44,6 @@ async def test_a_month_that_loses_against_a_deadlock_is_tried_again(database: Te
             "CREATE FUNCTION public.give_way(month timestamptz) RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN "
             "IF nextval('public.tries') < 3 THEN RAISE deadlock_detected; END IF; RETURN true; END $$"
         )
-        stubborn = MonthlyPartitions(db, type(query).of("ensure_month", "SELECT public.give_way(:month)"))
+        stubborn = MonthlyPartitions(db, type(query).parse("ensure_month", "SELECT public.give_way(:month)"))
 
         assert await stubborn.ensure([MAY]) == 1

@@ -16,11 +16,11 @@ from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.settings import SettingInvalid
 
-PLANS = Query.of("plans", "SELECT current_setting('plan_cache_mode')")
-PATH = Query.of("path", "SELECT current_setting('search_path')")
-TENANT = Query.of("tenant", "SELECT coalesce(current_setting('skein.tenant_id', true), '')")
-BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
-PREPARED = Query.of("prepared", "SELECT count(*) FROM pg_prepared_statements")
+PLANS = Query.parse("plans", "SELECT current_setting('plan_cache_mode')")
+PATH = Query.parse("path", "SELECT current_setting('search_path')")
+TENANT = Query.parse("tenant", "SELECT coalesce(current_setting('skein.tenant_id', true), '')")
+BACKEND = Query.parse("backend", "SELECT pg_backend_pid()")
+PREPARED = Query.parse("prepared", "SELECT count(*) FROM pg_prepared_statements")
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ class Watched:
 
     @property
     def service(self) -> Service:
-        return Service(name="memory", port=0, calls=(), start=self.start)
+        return Service(name="memory", port=0, depends_on=(), start=self.start)
 
 
 def host_on(url: str, **settings: str) -> Host:
@@ -78,7 +78,7 @@ async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> 
     async with run_services([watched.service], host) as cluster:
         await cluster.wait_ready(60)
         assert watched.database is not None
-        async with watched.database.shared():
+        async with watched.database.global_transaction():
             async with asyncio.timeout(30):
                 # A check that a machine which stands still keeps from its answer says no, and then yes again.
                 while not await is_ready(watched.servicers):

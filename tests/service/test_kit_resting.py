@@ -20,8 +20,8 @@ from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import DatabaseUnavailable
 
-BACKEND = Query.of("backend", "SELECT pg_backend_pid()")
-SETTINGS = Query.of(
+BACKEND = Query.parse("backend", "SELECT pg_backend_pid()")
+SETTINGS = Query.parse(
     "settings",
     "SELECT current_setting('skein.tenant_id', true) AS tenant, current_setting('transaction_read_only') AS reads, "
     "current_setting('plan_cache_mode') AS plans, now() AS begun, pg_backend_pid() AS backend",
@@ -69,7 +69,7 @@ async def test_each_that_reads_is_in_a_transaction_of_its_own_for_its_own_tenant
 async def test_nothing_of_a_reader_is_left_for_what_comes_after_it(pool: Database) -> None:
     await read(pool)
 
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         row = await tx.row(SETTINGS)
 
     assert row is not None
@@ -97,7 +97,7 @@ async def test_who_waits_for_a_connection_gets_that_of_the_reader(pool: Database
 async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool: Database) -> None:
     async with pool.transaction(ONE, READ_ONLY) as tx:
         with pytest.raises(asyncpg.DivisionByZeroError):
-            await tx.value(Query.of("fails", "SELECT 1 / 0"))
+            await tx.value(Query.parse("fails", "SELECT 1 / 0"))
 
     assert (await read(pool, OTHER))["tenant"] == str(OTHER)
 
@@ -176,6 +176,6 @@ async def test_a_reader_whose_call_is_over_gives_the_next_one_all_of_its_own_tim
         await read(pool)
 
     async with pool.transaction(OTHER, READ_ONLY) as tx:
-        found = await tx.value(Query.of("patient", "SELECT current_setting('statement_timeout')"))
+        found = await tx.value(Query.parse("patient", "SELECT current_setting('statement_timeout')"))
 
     assert found == "0"

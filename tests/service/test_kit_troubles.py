@@ -48,9 +48,9 @@ TROUBLES: dict[str, type[RpcError]] = {
     "22021": TextNotStorable,
 }
 _RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = 'as if'; END $$"
-SERIALIZABLE = Query.of("serializable", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
-COUNT = Query.of("count", "SELECT count(*) FROM public.shifts")
-TAKE = Query.of("take", "INSERT INTO public.shifts DEFAULT VALUES")
+SERIALIZABLE = Query.parse("serializable", "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+COUNT = Query.parse("count", "SELECT count(*) FROM public.shifts")
+TAKE = Query.parse("take", "INSERT INTO public.shifts DEFAULT VALUES")
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ async def test_every_trouble_has_a_refusal_that_tells_the_caller_what_to_do(pool
     found = {}
     for state in TROUBLES:
         try:
-            async with pool.shared() as tx:
-                await tx.execute(Query.of("trouble", _RAISE.format(state)))
+            async with pool.global_transaction() as tx:
+                await tx.execute(Query.parse("trouble", _RAISE.format(state)))
         except RpcError as refusal:
             found[state] = type(refusal)
 
@@ -83,7 +83,7 @@ async def test_of_two_transactions_that_cannot_be_ordered_one_is_refused_and_lea
     both_have_looked = asyncio.Barrier(2)
 
     async def take_the_only_one() -> None:
-        async with pool.shared() as tx:
+        async with pool.global_transaction() as tx:
             await tx.execute(SERIALIZABLE)
             assert await tx.value(COUNT) == 0
             await both_have_looked.wait()
@@ -92,7 +92,7 @@ async def test_of_two_transactions_that_cannot_be_ordered_one_is_refused_and_lea
     ends = await asyncio.gather(take_the_only_one(), take_the_only_one(), return_exceptions=True)
 
     assert sorted(type(end).__name__ for end in ends) == ["NoneType", "TransactionConflict"]
-    async with pool.shared() as tx:
+    async with pool.global_transaction() as tx:
         assert await tx.value(COUNT) == 1
 
 
@@ -104,7 +104,7 @@ async def test_the_kernel_is_asked_to_notice_a_server_that_is_gone(database: Tes
         port = int(proxy.address.rpartition(":")[2])
         url = f"postgresql://postgres@{proxy.address}/{database.name}?sslmode=disable"
         async with Database.open(url, service="memory", size=1, timeout=30.0) as pool:
-            async with pool.shared():
+            async with pool.global_transaction():
                 pass
             rows = [line.split() for line in Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]]
             timers = {row[5].partition(":")[0] for row in rows if row[2] == f"0100007F:{port:04X}" and row[3] == "01"}

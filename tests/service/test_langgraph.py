@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +20,9 @@ from langgraph.store.base import (
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client import Client, ClientClosed, InvalidArgument, PermissionDenied
-from skein_client.langgraph import SearchTooWide, SkeinStore
-from skein_client.langgraph.places import MAX_DEPTH
+from skein_langgraph.namespaces import MAX_DEPTH
+from skein_langgraph.search_filters import SearchLimitExceeded
+from skein_langgraph.store import SkeinStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -293,13 +292,13 @@ async def test_what_would_be_too_much_is_refused_and_not_cut(
     store: SkeinStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.abatch([PutOp((f"n{n}",), "k", {"n": n}, index=False) for n in range(12)])
-    monkeypatch.setattr("skein_client.langgraph.plans.MAX_LOOKED_AT", 10)
+    monkeypatch.setattr("skein_langgraph.batch_plan.MAX_LOOKED_AT", 10)
 
-    with pytest.raises(SearchTooWide, match="longer prefix"):
+    with pytest.raises(SearchLimitExceeded, match="longer prefix"):
         await store.asearch((), filter={"n": {"$gt": 100}})
-    with pytest.raises(SearchTooWide, match="longer prefix"):
+    with pytest.raises(SearchLimitExceeded, match="longer prefix"):
         await store.alist_namespaces()
-    with pytest.raises(SearchTooWide, match="up to 100"):
+    with pytest.raises(SearchLimitExceeded, match="up to 100"):
         await store.asearch((), query="tea", limit=101)
 
 
@@ -574,12 +573,3 @@ async def test_a_store_that_is_not_open_says_so(cluster: Cluster, tenant: Tenant
 def test_a_root_that_could_be_mistaken_is_refused(root: str) -> None:
     with pytest.raises(ValueError, match="root"):
         SkeinStore(endpoint="127.0.0.1:1", api_key="k", root=root)
-
-
-def test_without_langgraph_the_import_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("skein_client.langgraph")]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "langgraph.store.base", None)
-
-    with pytest.raises(ImportError, match=r"skein-client\[langgraph\]"):
-        importlib.import_module("skein_client.langgraph")

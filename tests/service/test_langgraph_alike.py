@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from langgraph.store.base import GetOp, Item, ListNamespacesOp, MatchCondition, Op, PutOp, SearchOp
 from langgraph.store.memory import InMemoryStore
 
-from skein_client.langgraph import SkeinStore
+from skein_langgraph.store import SkeinStore
 
 LABELS = st.sampled_from(["a", "b", "c"])
 NAMESPACES = st.lists(LABELS, min_size=1, max_size=3).map(tuple)

@@ -88,7 +88,7 @@ async def post() -> AsyncIterator[Post]:
 
 
 def mailer(post: Post, url: str = "smtp://127.0.0.1:{port}?starttls=off", **keywords: Any) -> Mailer:
-    return Mailer(SmtpRelay.of(url.format(port=post.port)), SENDER, pauses=(0.0, 0.0), **keywords)
+    return Mailer(SmtpRelay.parse(url.format(port=post.port)), SENDER, pauses=(0.0, 0.0), **keywords)
 
 
 async def test_a_mail_arrives_as_it_was_written(post: Post) -> None:
@@ -222,14 +222,14 @@ async def test_a_server_without_starttls_gets_no_mail(post: Post) -> None:
 
 
 def test_mail_is_off_unless_a_relay_is_set() -> None:
-    assert not Mailer.of(MailSettings()).configured
-    assert Mailer.of(MailSettings(smtp_url="smtp://localhost", mail_from="Skein <a@example.com>")).configured
+    assert not Mailer.from_settings(MailSettings()).configured
+    assert Mailer.from_settings(MailSettings(smtp_url="smtp://localhost", mail_from="Skein <a@example.com>")).configured
 
 
 def test_a_relay_s_password_is_shown_nowhere() -> None:
     settings = MailSettings.read({"SKEIN_SMTP_URL": "smtps://u:s3cret@mail.example", "SKEIN_MAIL_FROM": "a@b.org"})
 
-    relay = SmtpRelay.of(settings.smtp_url)
+    relay = SmtpRelay.parse(settings.smtp_url)
 
     assert (relay.user, relay.password, relay.port) == ("u", "s3cret", 465)
     assert "s3cret" not in f"{settings!r} {relay!r}"
@@ -251,7 +251,7 @@ def test_a_relay_s_password_is_shown_nowhere() -> None:
 )
 def test_a_relay_that_cannot_be_is_refused_by_name_of_the_setting(url: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_SMTP_URL") as caught:
-        Mailer.of(MailSettings(smtp_url=url, mail_from="a@example.com"))
+        Mailer.from_settings(MailSettings(smtp_url=url, mail_from="a@example.com"))
 
     assert "s3cret" not in str(caught.value)
 
@@ -259,4 +259,4 @@ def test_a_relay_that_cannot_be_is_refused_by_name_of_the_setting(url: str) -> N
 @pytest.mark.parametrize("sender", ["", "skein", "a@b\r\nBcc: c@d.org"])
 def test_mail_needs_a_sender(sender: str) -> None:
     with pytest.raises(SettingInvalid, match="SKEIN_MAIL_FROM"):
-        Mailer.of(MailSettings(smtp_url="smtp://localhost", mail_from=sender))
+        Mailer.from_settings(MailSettings(smtp_url="smtp://localhost", mail_from=sender))

@@ -228,7 +228,7 @@ async def _signing_key(cluster: Cluster) -> RSAKey:
             "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
         )
     assert row is not None
-    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).open(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["sealed_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 

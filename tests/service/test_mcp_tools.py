@@ -48,7 +48,7 @@ async def mcp(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Mcp]:
 async def arguments_of(tool: Tool, world: World) -> dict[str, Any]:
     """Return the arguments that make the request of the RPC's recipe, as far as the tool has them."""
     asked = to_json_value(await request_for(tool.path, world))
-    found = {argument.name: _at(asked, argument.place) for argument in tool.arguments}
+    found = {argument.name: _at(asked, argument.field_path) for argument in tool.arguments}
     return {name: value for name, value in found.items() if value is not None} | MORE.get(tool.name, {})
 
 
@@ -80,7 +80,7 @@ async def test_a_tool_does_what_its_rpc_does(cluster: Cluster, read_only: World,
         return
     assert not result.get("isError"), (arguments, result)
     assert result["content"][0]["text"]
-    schema = tool.listed.output_schema
+    schema = tool.definition.output_schema
     assert schema is not None
     jsonschema.Draft202012Validator({**schema, "additionalProperties": False}).validate(result["structuredContent"])
 
@@ -168,7 +168,7 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
         ("read_blocks", {"label": "human"}, "There is nothing."),
         ("list_sessions", {}, "There is nothing."),
         ("recall", {"query": "tea"}, "Nothing was found."),
-        ("forget", {"tags": ["nowhere"]}, "No memory is meant by this."),
+        ("forget", {"tags": ["nowhere"]}, "No memory matches."),
     ],
 )
 async def test_nothing_is_said_to_be_done_where_nothing_is(
@@ -278,53 +278,65 @@ async def test_a_context_is_one_text_with_citations(mcp: Mcp) -> None:
 @pytest.mark.parametrize(
     ("name", "arguments", "word"),
     [
-        ("remember", {}, "content is needed"),
-        ("remember", {"content": None}, "content is needed"),
+        ("remember", {}, "content is required"),
+        ("remember", {"content": None}, "content is required"),
         (
             "remember",
             {"content": "x", "flavour": "mint"},
-            "flavour is no argument of remember, which takes content, title, type,",
+            "flavour is not an argument of remember, which takes content, title, type,",
         ),
-        ("remember", {"content": "x", "tags": "tea"}, "tags is not as the schema says"),
-        ("remember", {"content": 7}, "content is not as the schema says"),
+        ("remember", {"content": "x", "tags": "tea"}, "tags does not match the schema"),
+        ("remember", {"content": 7}, "content does not match the schema"),
         ("remember", {"content": "x", "importance": 2}, "importance must be"),
-        ("remember", {"content": "x", "importance": "high"}, "importance is not as the schema says"),
+        ("remember", {"content": "x", "importance": "high"}, "importance does not match the schema"),
         ("remember", {"content": "x", "type": "No Type"}, "type does not match"),
-        ("remember", {"content": "x", "expire_time": "tomorrow"}, "expire_time is not as the schema says"),
+        ("remember", {"content": "x", "expire_time": "tomorrow"}, "expire_time does not match the schema"),
         ("remember", {"content": "x", "title": "t" * 1001}, "title must be at most 1000"),
-        ("remember", {"content": "x", "data": ["a"]}, "data is not as the schema says"),
-        ("update_memory", {"memory_id": "x"}, "nothing is given that is to change"),
+        ("remember", {"content": "x", "data": ["a"]}, "data does not match the schema"),
+        ("update_memory", {"memory_id": "x"}, "name at least one field to change"),
         ("recall", {"query": "x", "limit": 101}, "limit must be"),
-        ("recall", {"query": "x", "limit": 2**40}, "limit is not as the schema says"),
-        ("recall", {"query": "x", "arms": ["ARM_WINDOW"]}, "arms[0] is not as the schema says: it is one of memories,"),
+        ("recall", {"query": "x", "limit": 2**40}, "limit does not match the schema"),
+        (
+            "recall",
+            {"query": "x", "arms": ["ARM_WINDOW"]},
+            "arms[0] does not match the schema: must be one of",
+        ),
         (
             "recall",
             {"query": "x", "mode": "lexical"},
-            "mode is not as the schema says: it is one of hybrid,",
+            "mode does not match the schema: must be one of hybrid,",
         ),
-        ("recall", {"query": "x", "since": "2026-13-01T00:00:00Z"}, "since is not as the schema says"),
+        ("recall", {"query": "x", "since": "2026-13-01T00:00:00Z"}, "since does not match the schema"),
         ("append_messages", {"session_id": "s", "messages": []}, "messages must contain at least 1"),
         (
             "append_messages",
             {"session_id": "s", "messages": [{"role": "BOSS", "content": "x"}]},
-            "messages[0].role is not as the schema says: it is one of user, assistant, system, tool",
+            "messages[0].role does not match the schema: must be one of user, assistant, system, tool",
         ),
-        ("append_messages", {"session_id": "s", "messages": "x"}, "messages is not as the schema says: it is a list"),
-        ("append_messages", {"session_id": "s", "messages": ["x"]}, "messages[0] is not as the schema says: it is an"),
+        ("append_messages", {"session_id": "s", "messages": "x"}, "messages does not match the schema: must be a list"),
+        (
+            "append_messages",
+            {"session_id": "s", "messages": ["x"]},
+            "messages[0] does not match the schema: must",
+        ),
         (
             "append_messages",
             {"session_id": "s", "messages": [{"role": "user", "text": "x"}]},
-            "messages[0].text is not as the schema says: there is no such name",
+            "messages[0].text does not match the schema: the field does not exist",
         ),
         (
             "append_messages",
             {"session_id": "s", "messages": [{"role": "user", "content": "x", "create_time": "2030-01-31"}]},
-            'messages[0].create_time is not as the schema says: it is a time such as "2030-01-31T12:00:00Z"',
+            'messages[0].create_time does not match the schema: must be a time such as "2030-01-31T12:00:00Z"',
         ),
         ("remember", {"content": "x", "request_id": "r" * 256}, "request_id must be at most 255"),
-        ("recall", {"query": "x", "include_superseded": "yes"}, "include_superseded is not as the schema says: it is"),
+        (
+            "recall",
+            {"query": "x", "include_superseded": "yes"},
+            "include_superseded does not match the schema",
+        ),
         ("get_memory", {"memory_id": ""}, "memory_id must be at least 1"),
-        ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id is not as the schema says"),
+        ("get_memory", {"memory_id": {"$ne": ""}}, "memory_id does not match the schema"),
     ],
 )
 async def test_wrong_arguments_are_told_to_the_model_in_its_own_words(
@@ -367,13 +379,13 @@ async def test_another_tenants_things_are_not_there(cluster: Cluster, mcp: Mcp, 
         linked, _ = await other.refused("link_memories", from_memory_id=memory_id, to_memory_id=memory_id)
         read, _ = await other.refused("read_session", session_id="ours")
         found = await other.call("recall", query="a secret kettle")
-        listed = await other.ask("resources/list")
+        definition = await other.ask("resources/list")
         resource = await other.error("resources/read", {"uri": f"skein://memories/{memory_id}"})
 
     assert (got, changed) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")
     assert linked in {"MEMORY_NOT_FOUND", "LINK_TO_ITSELF"}
     assert read == "SESSION_NOT_FOUND"
-    assert (found.get("hits", []), listed["resources"]) == ([], [])
+    assert (found.get("hits", []), definition["resources"]) == ([], [])
     assert resource["data"]["skein/error"]["reason"] == "MEMORY_NOT_FOUND"
 
 

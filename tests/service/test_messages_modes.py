@@ -13,7 +13,7 @@ from fix_cluster import Cluster, Tenant, refused
 from skein.auth.v1 import auth_pb2
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.ids import new_ids, now
-from skein_session.search.literal import MAX_SCANNED_MESSAGES
+from skein_session.search.model import MAX_SCANNED_MESSAGES
 
 LITERAL, MEANING, HYBRID = pb.SEARCH_MODE_LITERAL, pb.SEARCH_MODE_MEANING, pb.SEARCH_MODE_HYBRID
 

@@ -16,7 +16,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.recall.v1 import recall_pb2_grpc as rpc
 from skein_cluster.embedded.server import Server
 from skein_recall.providers import circuit_breaker
-from skein_recall.providers.circuit_breaker import MOST_FAILURES
+from skein_recall.providers.circuit_breaker import MAX_FAILURES
 
 
 async def listed(stub: rpc.RecallServiceAsyncStub, model: str = WORDS) -> pb.EmbeddingModel:
@@ -84,7 +84,7 @@ async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
     await house.place.remember("Owls hunt at night.")
     await house.change(timeout_seconds=2.0)
     house.endpoint.breaks(Answer(hangs=True))
-    for number in range(MOST_FAILURES):
+    for number in range(MAX_FAILURES):
         assert (await house.place.recall(f"owls {number}")).dense_unavailable
     asked = len(house.endpoint.asked)
 

@@ -20,9 +20,9 @@ from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_kit.search_text.vector_columns import normalize
-from skein_recall.models import store as models
+from skein_recall.models import rpc as models
 
-CHANGE = Query.of(
+CHANGE = Query.parse(
     "change", "UPDATE memory.entries SET content = :content WHERE tenant_id = :tenant_id AND memory_id = :item_id"
 )
 TEXTS = [
@@ -148,7 +148,7 @@ async def test_an_item_that_changes_gets_the_vectors_of_its_new_text(house: Hous
     await house.change()
 
     async with house.service.memory.transaction(house.place.tenant_id) as tx:
-        await postings.remove(tx, house.place.tenant_id, [UUID(item_id)])
+        await postings.remove_documents(tx, house.place.tenant_id, [UUID(item_id)])
         document = postings.Document(item_id=UUID(item_id), kind="memory", text="owls", revision=2)
         await postings.add_documents(tx, house.place.tenant_id, [document])
         await tx.execute(CHANGE, tenant_id=house.place.tenant_id, item_id=UUID(item_id), content="owls")
@@ -214,7 +214,7 @@ async def test_a_vector_that_came_with_an_item_stays_and_the_other_model_makes_i
     tenant_id, item_id = house.place.tenant_id, UUID(await house.place.remember("Owls hunt at night.", index=False))
 
     async with house.service.memory.transaction(tenant_id) as tx:
-        await postings.remove(tx, tenant_id, [item_id])
+        await postings.remove_documents(tx, tenant_id, [item_id])
         vector = normalize([1.0, *[0.0] * 383])
         document = postings.Document(item_id=item_id, kind="memory", text="Owls hunt at night.", embedding=vector)
         await postings.add_documents(tx, tenant_id, [document])

@@ -317,7 +317,7 @@ async def test_an_address_is_verified_by_a_form_alone(cluster: Cluster, web: Web
 
     assert not before.account.HasField("email_verify_time")
     assert (answer.status_code, after.account.HasField("email_verify_time")) == (200, True)
-    assert (again.status_code, "used before" in again.text) == (400, True)
+    assert (again.status_code, "already used" in again.text) == (400, True)
 
 
 async def test_a_forgotten_password_is_replaced(cluster: Cluster, web: Web, client_id: str, person: Person) -> None:
@@ -354,7 +354,7 @@ async def test_an_invitation_is_taken_with_an_account(cluster: Cluster, web: Web
     answer = await web.submit(page, "sign_in", email=person.email, password=PASSWORD)
 
     assert answer.status_code == 200
-    assert "You are a member of" in answer.text
+    assert "You are now a member of" in answer.text
 
 
 async def test_an_invitation_is_taken_with_a_new_account(cluster: Cluster, web: Web, tenant: Tenant) -> None:
@@ -368,7 +368,7 @@ async def test_an_invitation_is_taken_with_a_new_account(cluster: Cluster, web: 
     answer = await web.submit(short, "sign_up", email=email, password=PASSWORD, display_name="Ada")
 
     assert "too short" in short.text
-    assert "You are a member of" in answer.text, answer.text
+    assert "You are now a member of" in answer.text, answer.text
 
 
 async def test_a_form_is_a_form(web: Web, client_id: str) -> None:

@@ -18,7 +18,7 @@ from fix_oauth import App
 
 from skein.auth.v1 import oauth_pb2, oauth_pb2_grpc
 from skein_auth.accounts.passwords import Passwords
-from skein_auth.attempts.model import AttemptLimiter, limits
+from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
@@ -232,8 +232,8 @@ def applications(
 
 
 async def test_a_document_describes_its_client(applications: ClientRegistry, site: Site) -> None:
-    client = await applications.current(site.url)
-    await applications.current(site.url)
+    client = await applications.get_fresh(site.url)
+    await applications.get_fresh(site.url)
 
     assert (client.client_id, client.name, client.source) == (site.url, "An app", "document")
     assert client.redirect(BACK) == BACK
@@ -243,12 +243,12 @@ async def test_a_document_describes_its_client(applications: ClientRegistry, sit
 async def test_a_document_is_fetched_again_when_it_is_old(
     applications: ClientRegistry, database: TestDatabase, site: Site
 ) -> None:
-    await applications.current(site.url)
+    await applications.get_fresh(site.url)
     site.document["client_name"] = "Another name"
     async with database.superuser() as connection:
         await connection.execute("UPDATE auth.clients SET stale_time = now()")
 
-    client = await applications.current(site.url)
+    client = await applications.get_fresh(site.url)
 
     assert (client.name, site.asked) == ("Another name", 2)
 
@@ -262,7 +262,7 @@ async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
 ) -> None:
     site.cache_control = cache_control
 
-    client = await applications.current(site.url)
+    client = await applications.get_fresh(site.url)
 
     assert client.stale_time is not None
     assert abs(client.stale_time - now() - timedelta(minutes=minutes)) < timedelta(seconds=30)
@@ -285,9 +285,9 @@ async def test_a_document_that_is_wrong_describes_nobody(
     site.document |= wrong
 
     with pytest.raises(ClientUnknown):
-        await applications.current(site.url)
+        await applications.get_fresh(site.url)
 
-    assert await applications.known(site.url) is None
+    assert await applications.get(site.url) is None
 
 
 async def test_a_site_inside_the_network_is_not_asked(
@@ -307,6 +307,6 @@ async def test_a_site_inside_the_network_is_not_asked(
     )
 
     with pytest.raises(ClientUnknown):
-        await applications.current(site.url)
+        await applications.get_fresh(site.url)
 
     assert site.asked == 0

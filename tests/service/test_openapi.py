@@ -79,7 +79,7 @@ def answer_schema(path: str, status: int) -> dict[str, Any]:
 async def headers_for(path: str, world: World) -> dict[str, str]:
     """Return what the rightful caller of an RPC brings."""
     rule = ACCESS_RULES[path]
-    if rule.public:
+    if rule.is_public:
         return {}
     credential = world.tenant.api_key
     if rule.permission in {OPERATOR, CREATE_TENANT}:
@@ -87,7 +87,7 @@ async def headers_for(path: str, world: World) -> dict[str, str]:
     elif rule.permission == ACCOUNT:
         credential = (await world.thing("co_owner" if path.endswith("/LeaveTenant") else "owner")).access_token
     naming = {"skein-tenant-id": str(world.tenant.tenant_id)} if credential != world.tenant.api_key else {}
-    return {"authorization": f"Bearer {credential}", **(naming if rule.tenant else {})}
+    return {"authorization": f"Bearer {credential}", **(naming if rule.needs_tenant else {})}
 
 
 def test_the_document_is_valid() -> None:
@@ -108,7 +108,7 @@ def test_every_method_says_what_it_promises_and_who_may_call_it() -> None:
 
         assert operation["description"].startswith(promise)
         assert operation["summary"]
-        assert (operation["security"] == []) == rule.public
+        assert (operation["security"] == []) == rule.is_public
         assert rule.permission is None or f"`{rule.permission}`" in operation["description"]
 
 

@@ -333,7 +333,7 @@ class Stumbling:
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok"}
 
-    def refused(self, code: str, text: str) -> dict[str, Any]:
+    def error_reply(self, code: str, text: str) -> dict[str, Any]:
         self.refusals += 1
         if self.refusals == 1:
             raise ArithmeticError
@@ -341,12 +341,12 @@ class Stumbling:
 
 
 async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
         # Room for none: every message is refused.
         async with (
-            listen(door, router=Router(context, door, Stumbling(), waiting=0)) as router,
+            listen(config, router=Router(context, config, Stumbling(), waiting=0)) as router,
             Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
         ):
             await peer.send(b"first")
@@ -364,7 +364,7 @@ class Unspeakable:
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": float("nan")}
 
-    def refused(self, code: str, text: str) -> dict[str, Any]:
+    def error_reply(self, code: str, text: str) -> dict[str, Any]:
         return {"status": code}
 
 
@@ -378,15 +378,15 @@ class Slow:
         await self.may_answer.wait()
         return {"status": "ok"}
 
-    def refused(self, code: str, text: str) -> dict[str, Any]:
+    def error_reply(self, code: str, text: str) -> dict[str, Any]:
         return {"status": code}
 
 
 async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
-        async with listen(door, router=Router(context, door, Unspeakable(), waiting=10)) as router:
+        async with listen(config, router=Router(context, config, Unspeakable(), waiting=10)) as router:
             answer = await Assistant(context, {1: router.address}).say(1, b"{}")
     finally:
         context.term()
@@ -396,11 +396,11 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
 
 async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
     # Long enough for any machine: nothing here ends by time.
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
     context = zmq.asyncio.Context()
     slow = Slow()
     try:
-        async with listen(door, router=Router(context, door, slow, waiting=1000)) as router:
+        async with listen(config, router=Router(context, config, slow, waiting=1000)) as router:
             assistant = Assistant(context, {1: router.address})
             async with assistant.socket(zmq.DEALER, 1) as heavy, assistant.socket(zmq.REQ, 1) as light:
                 for _ in range(6):
@@ -423,19 +423,19 @@ class Verbose:
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * (1 << 20)}
 
-    def refused(self, code: str, text: str) -> dict[str, Any]:
+    def error_reply(self, code: str, text: str) -> dict[str, Any]:
         return {"status": code}
 
 
 async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
     asked = 200
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     made, context = ANSWERED.labels("1", "ok"), zmq.asyncio.Context()
     context.rcvhwm = 1
     before = made._value.get()
     try:
         async with (
-            listen(door, router=Router(context, door, Verbose(), waiting=1000)) as listener,
+            listen(config, router=Router(context, config, Verbose(), waiting=1000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             for _ in range(asked):
@@ -475,10 +475,10 @@ class DeafAtFirst(zmq.asyncio.Context):
 
 
 async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_answered(log: io.StringIO) -> None:
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
-        async with listen(door, router=Router(deaf, door, Unspeakable(), waiting=10)) as listener:
+        async with listen(config, router=Router(deaf, config, Unspeakable(), waiting=10)) as listener:
             # Its client connects again by itself, and sends what it has not got rid of.
             async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
                 peer.setsockopt(zmq.REQ_RELAXED, 1)

@@ -257,9 +257,9 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
     # Subscribers keep little themselves.
     context.rcvhwm = 5
     try:
-        door = kind(number=1, host="127.0.0.1", port=0, networks=())
-        found = Publisher(context, door, queued=10)
-        async with ports.listen(door, publisher=found) as opened:
+        config = kind(number=1, host="127.0.0.1", port=0, networks=())
+        found = Publisher(context, config, queued=10)
+        async with ports.listen(config, publisher=found) as opened:
             yield found, Assistant(context, {1: opened.address})
     finally:
         context.term()
@@ -355,9 +355,9 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
     context = zmq.asyncio.Context()
     heard = {}
     try:
-        door = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
-        found = Publisher(context, door)
-        async with run_zap_handler(context, certificates), ports.listen(door, publisher=found) as opened:
+        config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
+        found = Publisher(context, config)
+        async with run_zap_handler(context, certificates), ports.listen(config, publisher=found) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -393,10 +393,10 @@ async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) 
 async def test_a_port_in_use_is_an_error_of_its_own() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         context = zmq.asyncio.Context()
-        door = PortConfig(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
+        config = PortConfig(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
         try:
             with pytest.raises(PortInUse):
-                async with ports.listen(door, publisher=Publisher(context, door)):
+                async with ports.listen(config, publisher=Publisher(context, config)):
                     pass
         finally:
             context.term()

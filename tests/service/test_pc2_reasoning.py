@@ -14,8 +14,8 @@ from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2
-from skein_pc2.reasoning.records.answer import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.values import MISSING
+from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
+from skein_pc2.reasoning.records.record_values import MISSING
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant

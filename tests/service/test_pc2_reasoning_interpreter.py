@@ -11,7 +11,7 @@ from fix_pc2 import Assistant, refusal
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_pc2.reasoning.records.values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant

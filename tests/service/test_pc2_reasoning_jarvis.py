@@ -10,8 +10,8 @@ import pytest
 from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 
 from skein.memory.v1 import memory_pb2
-from skein_pc2.reasoning.records.answer import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.values import MISSING
+from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
+from skein_pc2.reasoning.records.record_values import MISSING
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant

@@ -26,7 +26,7 @@ class Echo:
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * int(frames.body[0])}
 
-    def refused(self, code: str, text: str) -> dict[str, Any]:
+    def error_reply(self, code: str, text: str) -> dict[str, Any]:
         return {"status": code}
 
 
@@ -57,12 +57,12 @@ async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_late
     # So few that one test can fill them.
     monkeypatch.setattr(router, "_UNREAD_BYTES", unread_bytes)
     last = [unread_bytes // 40] * 39
-    door = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     context.rcvhwm = 1
     try:
         async with (
-            listen(door, router=Router(context, door, Echo(), waiting=100_000)) as listener,
+            listen(config, router=Router(context, config, Echo(), waiting=100_000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             peer.disconnect(f"tcp://{listener.address}")

@@ -11,7 +11,7 @@ import numpy as np
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_recall.index.store import LEAST_KEPT
+from skein_recall.index.term_counts import MIN_FREQUENCY
 
 if TYPE_CHECKING:
     from fix_recall import Place
@@ -32,7 +32,7 @@ async def many(place: Place, text: str, count: int, *, embedding: NDArray[np.flo
 
 async def forget(place: Place, item_ids: list[UUID]) -> None:
     async with place.service.memory.transaction(place.tenant_id) as tx:
-        await postings.remove(tx, place.tenant_id, item_ids)
+        await postings.remove_documents(tx, place.tenant_id, item_ids)
 
 
 async def count(place: Place) -> None:
@@ -130,20 +130,20 @@ async def test_several_who_count_at_once_count_each_document_once(place: Place) 
     assert await sums(place) == (2100, 6300)
     frequencies = await kept(place)
     assert set(frequencies) == {"one", "two", "three"}
-    assert all(2100 - LEAST_KEPT <= documents <= 2100 for documents in frequencies.values())
+    assert all(2100 - MIN_FREQUENCY <= documents <= 2100 for documents in frequencies.values())
 
 
 async def test_the_frequency_of_a_rare_term_is_kept_by_nobody(place: Place) -> None:
-    await many(place, "common", LEAST_KEPT)
-    await many(place, "rare", LEAST_KEPT - 1)
+    await many(place, "common", MIN_FREQUENCY)
+    await many(place, "rare", MIN_FREQUENCY - 1)
 
     await count(place)
 
-    assert await kept(place) == {"common": LEAST_KEPT}
+    assert await kept(place) == {"common": MIN_FREQUENCY}
 
 
 async def test_a_term_that_no_document_has_any_more_is_not_kept(place: Place) -> None:
-    common = await many(place, "common", LEAST_KEPT)
+    common = await many(place, "common", MIN_FREQUENCY)
     await many(place, "rare", 1)
     await count(place)
 
@@ -164,5 +164,5 @@ async def test_a_frequency_follows_what_is_written_and_is_counted_anew_when_much
     await forget(place, first[:1100])
     await count(place)
 
-    assert grown["common"] >= 1500 - LEAST_KEPT
+    assert grown["common"] >= 1500 - MIN_FREQUENCY
     assert await kept(place) == {"common": 400, "word": 300}

@@ -20,8 +20,8 @@ from skein_kit.database.transactions import Database
 from skein_kit.search_text.vector_columns import prepare_connection
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.vector_cache import cache
-from skein_recall.vector_cache.cache import MOST_NEW, VectorCache
-from skein_recall.vector_cache.matrix import Shortlist, size_of
+from skein_recall.vector_cache.cache import MAX_NEW, VectorCache
+from skein_recall.vector_cache.matrix import Shortlist, byte_size
 from skein_recall.vector_cache.store import VectorCacheStore
 
 MODEL = EmbeddingModel(
@@ -38,7 +38,7 @@ AXIS = np.eye(1, 384, dtype=np.float32)[0]
 
 def size(chunks: int) -> int:
     """What so many chunks take, with the room for those that come."""
-    return size_of(chunks + chunks // 8 + 512, 384)
+    return byte_size(chunks + chunks // 8 + 512, 384)
 
 
 FORTY = size(40)
@@ -115,14 +115,14 @@ class Holding:
 
 def came(shortlist: Shortlist, count: int) -> list[Any]:
     """Return what the database answers when so many chunks are new."""
-    return [{"server": shortlist.moment.server, "is_new": True} for _ in range(count)]
+    return [{"server": shortlist.horizon.server_start, "is_new": True} for _ in range(count)]
 
 
 @asynccontextmanager
 async def holding(database: TestDatabase, **settings: Any) -> AsyncIterator[Holding]:
     """Hold what is read while the block runs."""
     async with Database.open(database.url, service="recall", size=2, timeout=30.0, init=prepare_connection) as pool:
-        made = Holding(database, pool, Clock(), **{"most_bytes": 10**9, "least_chunks": 20, **settings})
+        made = Holding(database, pool, Clock(), **{"max_bytes": 10**9, "min_chunks": 20, **settings})
         running = asyncio.create_task(made.held.run())
         try:
             yield made
@@ -145,11 +145,11 @@ async def test_a_tenant_is_held_that_searched_twice_within_a_minute_and_has_enou
 
         assert await place.ask(often) is not None
         assert [await place.ask(tenant_id) for tenant_id in (once, small)] == [None, None]
-        assert place.held.size == size(20)
+        assert place.held.byte_size == size(20)
 
 
 async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDatabase) -> None:
-    async with holding(database, most_bytes=0) as none, holding(database, most_bytes=int(1.5 * FORTY)) as some:
+    async with holding(database, max_bytes=0) as none, holding(database, max_bytes=int(1.5 * FORTY)) as some:
         first, second, large = [await some.tenant(count) for count in (40, 40, 400)]
         await none.ask_twice(first)
 
@@ -163,11 +163,11 @@ async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDat
 
         assert await none.ask(first) is None
         assert await some.ask(large) is None
-        assert some.held.size == FORTY
+        assert some.held.byte_size == FORTY
 
 
 async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: TestDatabase) -> None:
-    async with holding(database, most_bytes=int(1.5 * FORTY)) as place:
+    async with holding(database, max_bytes=int(1.5 * FORTY)) as place:
         first, second = await place.tenant(40), await place.tenant(40)
         await place.ask_twice(first)
         await place.settle(first)
@@ -177,7 +177,7 @@ async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: Tes
         await place.settle(second)
 
         assert await place.ask(first) is None
-        assert place.held.size == FORTY
+        assert place.held.byte_size == FORTY
 
 
 async def test_what_nobody_searches_is_forgotten(database: TestDatabase) -> None:
@@ -190,7 +190,7 @@ async def test_what_nobody_searches_is_forgotten(database: TestDatabase) -> None
         await place.ask_twice(second)
         await place.settle(second)
 
-        assert place.held.size == size(20)
+        assert place.held.byte_size == size(20)
 
 
 async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> None:
@@ -207,7 +207,7 @@ async def test_it_is_read_anew_after_half_an_hour(database: TestDatabase) -> Non
         place.clock.now += 1801
         await place.ask(tenant_id)
         async with asyncio.timeout(30):
-            while place.held.size != size(25):
+            while place.held.byte_size != size(25):
                 await asyncio.sleep(0.01)
                 # What is old serves until it is replaced.
                 assert await place.ask(tenant_id) is not None
@@ -223,13 +223,13 @@ async def test_what_came_since_is_read_when_there_is_much_of_it(database: TestDa
         added = set(await place.add(tenant_id, 300))
 
         place.clock.now += 6
-        is_enough = place.held.takes(shortlist, came(shortlist, 300))
+        is_enough = place.held.accept_rows(shortlist, came(shortlist, 300))
         later = await place.ask_until(tenant_id, 340)
 
         assert is_enough
-        assert later.is_all
+        assert later.has_every_item
         assert added < set(later.item_ids)
-        assert place.held.size == FORTY
+        assert place.held.byte_size == FORTY
 
 
 async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_soon(database: TestDatabase) -> None:
@@ -242,7 +242,7 @@ async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_s
         await place.add(tenant_id, 600)
 
         place.clock.now += 6
-        place.held.takes(shortlist, came(shortlist, 600))
+        place.held.accept_rows(shortlist, came(shortlist, 600))
         await place.ask_twice(other)
         await place.settle(other)
         # All of it was read a moment ago.
@@ -251,8 +251,8 @@ async def test_more_than_there_is_room_for_is_read_with_the_rest_and_not_again_s
         await place.ask_twice(tenant_id)
         later = await place.ask_until(tenant_id, 640)
 
-        assert later.is_all
-        assert place.held.size == size(640) + size(20)
+        assert later.has_every_item
+        assert place.held.byte_size == size(640) + size(20)
 
 
 async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database: TestDatabase) -> None:
@@ -263,8 +263,8 @@ async def test_a_search_that_finds_too_much_that_is_new_takes_the_index(database
         shortlist = await place.ask(tenant_id)
         assert shortlist is not None
 
-        assert place.held.takes(shortlist, came(shortlist, MOST_NEW - 1))
-        assert not place.held.takes(shortlist, came(shortlist, MOST_NEW))
+        assert place.held.accept_rows(shortlist, came(shortlist, MAX_NEW - 1))
+        assert not place.held.accept_rows(shortlist, came(shortlist, MAX_NEW))
 
 
 async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase) -> None:
@@ -279,7 +279,7 @@ async def test_one_search_a_minute_keeps_nothing_for_ever(database: TestDatabase
             place.clock.now += 61
             await place.ask(tenant_id)
         async with asyncio.timeout(30):
-            while place.held.size:
+            while place.held.byte_size:
                 await asyncio.sleep(0.01)
 
 
@@ -306,7 +306,7 @@ async def test_what_cannot_be_read_keeps_nobody_else_waiting(database: TestDatab
         await place.ask_twice(other)
         await place.settle(other)
 
-        assert place.held.size == size(20)
+        assert place.held.byte_size == size(20)
 
 
 async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: TestDatabase) -> None:
@@ -336,7 +336,7 @@ async def test_a_model_of_many_dimensions_is_held_with_all_of_them(database: Tes
 
     nearest = sorted(range(60), key=lambda place: -float(drawn[place] @ drawn[3]))
     assert found.item_ids == [item_ids[place] for place in nearest[:10]]
-    assert found.least == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
+    assert found.bound == pytest.approx(float(drawn[nearest[10]] @ drawn[3]), abs=1e-5)
 
 
 async def test_a_vector_is_never_changed(database: TestDatabase) -> None:
@@ -359,12 +359,12 @@ async def test_another_server_is_told_apart(database: TestDatabase) -> None:
         assert shortlist is not None
         other: Any = {"server": datetime.now(UTC), "is_new": None}
 
-        assert not place.held.takes(shortlist, [other])
+        assert not place.held.accept_rows(shortlist, [other])
         assert await place.ask(tenant_id) is None
-        assert place.held.size == 0
+        assert place.held.byte_size == 0
 
 
-@pytest.mark.parametrize("limit", ["_WHOLE_AT_ONCE", "_ROUNDED_AT_ONCE"])
+@pytest.mark.parametrize("limit", ["_MAX_EXACT_ON_LOOP", "_MAX_QUANTIZED_ON_LOOP"])
 async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
@@ -380,4 +380,4 @@ async def test_what_is_too_much_for_the_loop_is_compared_beside_it(
     assert at_once is not None
     assert beside is not None
     assert list(beside.item_ids) == list(at_once.item_ids) == list(all_items[:10])
-    assert beside.least == at_once.least
+    assert beside.bound == at_once.bound

@@ -20,7 +20,7 @@ from skein_kit.ids import now
 from skein_kit.search_text import postings
 from skein_recall.embedded_model import embedder
 from skein_recall.embedded_model.minilm import MiniLM
-from skein_recall.index.indexer import PASSED_OVER_SECONDS, PORTION_CHARACTERS, PORTION_ITEMS, FailedItems, batches
+from skein_recall.index.indexer import BATCH_CHARACTERS, BATCH_ITEMS, RETRY_AFTER_SECONDS, FailedItems, batches
 from skein_recall.providers.text_embedder import IndexItem
 
 
@@ -147,7 +147,7 @@ async def test_vectors_and_postings_go_with_the_document(recall_alone: RecallAlo
     item_id = await place.remember("green tea")
 
     async with recall_alone.memory.transaction(place.tenant_id) as tx:
-        await postings.remove(tx, place.tenant_id, [UUID(item_id)])
+        await postings.remove_documents(tx, place.tenant_id, [UUID(item_id)])
 
     assert await vectors_of(recall_alone, item_id) == 0
     assert await place.found("green tea") == []
@@ -226,13 +226,13 @@ def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None
     failed, tenant_id, item_id = FailedItems(clock=lambda: at), uuid4(), uuid4()
 
     failed.add(tenant_id, item_id, ValueError())
-    assert failed.passed_over(tenant_id) == [item_id]
-    assert failed.passed_over(uuid4()) == []
-    at = PASSED_OVER_SECONDS
-    assert failed.passed_over(tenant_id) == []
-    assert failed.holds(tenant_id, item_id)
-    failed.forget(tenant_id, item_id)
-    assert not failed.holds(tenant_id, item_id)
+    assert failed.skipped(tenant_id) == [item_id]
+    assert failed.skipped(uuid4()) == []
+    at = RETRY_AFTER_SECONDS
+    assert failed.skipped(tenant_id) == []
+    assert failed.has(tenant_id, item_id)
+    failed.remove(tenant_id, item_id)
+    assert not failed.has(tenant_id, item_id)
 
 
 def failures() -> float:
@@ -243,9 +243,9 @@ def failures() -> float:
     ("sizes", "wanted"),
     [
         ([], []),
-        ([1] * (2 * PORTION_ITEMS + 1), [PORTION_ITEMS, PORTION_ITEMS, 1]),
-        ([PORTION_CHARACTERS * 2, 1, 1], [1, 2]),
-        ([1, PORTION_CHARACTERS, 1], [1, 1, 1]),
+        ([1] * (2 * BATCH_ITEMS + 1), [BATCH_ITEMS, BATCH_ITEMS, 1]),
+        ([BATCH_CHARACTERS * 2, 1, 1], [1, 2]),
+        ([1, BATCH_CHARACTERS, 1], [1, 1, 1]),
     ],
 )
 def test_items_are_worked_on_in_portions_of_bounded_size(sizes: list[int], wanted: list[int]) -> None:

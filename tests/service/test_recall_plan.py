@@ -15,9 +15,11 @@ from skein.memory.v1 import memory_pb2
 from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import for_table
+from skein_recall.connection import prepare_connection
 from skein_recall.queries import QUERIES
-from skein_recall.query.filter import Filter
-from skein_recall.store import prepare_connection
+from skein_recall.query.model import Filter
+from skein_recall.query.store import condition_sql
+from skein_recall.search.convert import memory_filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +31,7 @@ TABLE = "embeddings_all_minilm_l6_v2"
 # Items of each tenant; the first three are looked at.
 SIZES = (1500, 400, 200, *[1000] * 4, *[20] * 40)
 FILTERS = [
-    Filter.of(asked)
+    memory_filter(asked)
     for asked in (
         memory_pb2.MemoryFilter(session_id="s1"),
         memory_pb2.MemoryFilter(types=["note"]),
@@ -75,13 +77,13 @@ VECTORS = {f"{TABLE}_p{number}" for number in range(4)}
 # Which tables a statement reads from their covering index alone.
 COVERED = {
     "nearest": VECTORS,
-    "nearest_allowed": VECTORS,
-    "matching": {"postings"},
-    "matching_allowed": {"postings"},
+    "nearest_filtered": VECTORS,
+    "match_terms": {"postings"},
+    "match_terms_filtered": {"postings"},
     "query_terms": {"postings", "frequencies", "documents"},
-    "measured": {"documents", "postings"},
+    "measure_items": {"documents", "postings"},
 }
-VARIANTS = {"measured": 2}
+VARIANTS = {"measure_items": 2}
 
 
 @pytest.mark.parametrize("plans", ["force_custom_plan", "force_generic_plan"])
@@ -99,7 +101,7 @@ async def test_a_search_reads_covering_indexes_and_scans_no_table(database: Test
             for tenant_id, size in tenants[:3]
             for name in COVERED
             for place, filter_ in enumerate(
-                FILTERS if name.endswith("_allowed") else [Filter()] * VARIANTS.get(name, 1)
+                FILTERS if name.endswith("_filtered") else [Filter()] * VARIANTS.get(name, 1)
             )
         }
 
@@ -127,8 +129,8 @@ async def plan(
 ) -> list[dict[str, Any]]:
     """Every node of the statement's plan that is executed."""
     query = for_table(QUERIES[name], TABLE)
-    if filter_.restricts:
-        query = with_condition(query, filter_.condition)
+    if filter_.has_index_conditions:
+        query = with_condition(query, condition_sql(filter_))
     known = {
         "tenant_id": tenant_id,
         "words": "word1 word50 word90 nothing",
@@ -149,7 +151,7 @@ async def plan(
         "at": now(),
         **filter_.values,
     }
-    if name == "measured":
+    if name == "measure_items":
         some = await ids(connection, tenant_id)
         known |= {"item_ids": some, "centres": some}
     values = query.bind({parameter: known[parameter] for parameter in query.parameters})

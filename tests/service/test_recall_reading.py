@@ -12,7 +12,10 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_recall.store import Store, prepare_connection
+from skein_recall.connection import prepare_connection
+from skein_recall.models.store import ModelStore
+from skein_recall.query.store import QueryStore
+from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
     from fix_recall import Place
@@ -56,10 +59,9 @@ async def test_a_memory_of_many_chunks_is_read_once(place: Place) -> None:
     async with Database.open(
         place.service.url, service="recall", size=1, timeout=30.0, init=prepare_connection
     ) as database:
-        store = Store(database)
-        (model,) = [model for model in await store.models.list_models() if model.active]
-        async with store.reading(place.tenant_id, filtered=False) as reading:
-            rows = await reading.nearest_read(
+        (model,) = [model for model in await ModelStore(database).list_models() if model.active]
+        async with QueryStore(database).transaction(place.tenant_id, is_filtered=False) as reading:
+            rows = await reading.nearest_and_read(
                 model,
                 np.array(VECTOR, dtype=np.float32),
                 ["memory"],
@@ -81,21 +83,20 @@ async def test_what_is_written_while_a_search_is_under_way_is_known_to_be_change
     async with Database.open(
         place.service.url, service="recall", size=2, timeout=30.0, init=prepare_connection
     ) as database:
-        store = Store(database)
-        (model,) = [model for model in await store.models.list_models() if model.active]
-        horizon = (await store.holding.moment()).horizon
+        (model,) = [model for model in await ModelStore(database).list_models() if model.active]
+        horizon = (await VectorCacheStore(database).read_horizon()).transaction
 
         async def changed(reading: QueryTransaction) -> dict[UUID, bool]:
             terms = await reading.terms("kettle", ["memory"], "english")
-            found = await reading.measured(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
+            found = await reading.measure(model, None, terms, ["memory"], items, items, reach=2, horizon=horizon)
             return dict(zip(found.item_ids, found.changed.tolist(), strict=True))
 
-        async with store.reading(place.tenant_id, filtered=False) as reading:
+        async with QueryStore(database).transaction(place.tenant_id, is_filtered=False) as reading:
             before = await changed(reading)
             # Another transaction, committed between two statements of this one.
             async with place.service.memory.transaction(place.tenant_id) as tx:
                 document = postings.Document(item_id=items[0], kind="memory", text="The kettle is green.")
-                await postings.remove(tx, place.tenant_id, items[:1])
+                await postings.remove_documents(tx, place.tenant_id, items[:1])
                 await postings.add_documents(tx, place.tenant_id, [document])
             after = await changed(reading)
 

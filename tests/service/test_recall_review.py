@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_recall.index.store import LEAST_KEPT
+from skein_recall.index.term_counts import MIN_FREQUENCY
 from skein_recall.query import store as reading
 from skein_recall.query.store import QueryTransaction
 
@@ -63,7 +63,7 @@ async def counted(place: Place) -> tuple[int, dict[str, int]]:
 def called(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the statements' methods, in the order in which searches call them."""
     names: list[str] = []
-    for name in ("nearest", "matching", "items"):
+    for name in ("nearest", "match_terms", "items"):
         method = getattr(QueryTransaction, name)
 
         async def counting(
@@ -177,14 +177,14 @@ async def test_numbers_that_measure_nothing_are_refused(place: Place, name: str,
 
 
 async def test_a_frequency_has_only_what_was_counted(place: Place) -> None:
-    item_ids = await index_alone(place, ["common"] * (LEAST_KEPT + 50))
+    item_ids = await index_alone(place, ["common"] * (MIN_FREQUENCY + 50))
     async with place.service.superuser() as connection, connection.transaction():
         # Whoever counts passes over what somebody else holds.
         await _hold(connection, place, item_ids[:40])
         await count(place)
     await count(place)
 
-    assert await counted(place) == (LEAST_KEPT + 50, {"common": LEAST_KEPT + 50})
+    assert await counted(place) == (MIN_FREQUENCY + 50, {"common": MIN_FREQUENCY + 50})
 
 
 async def _hold(connection: asyncpg.Connection[asyncpg.Record], place: Place, item_ids: list[UUID]) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import asyncpg
     from fix_database import TestDatabase
 
-QUERIES = Queries.of("skein_session")
+QUERIES = Queries.load("skein_session")
 TENANT = UUID(int=1)
 # Five tenants with 4,000 sessions each, of which every tenth is archived and every hundredth still active, and as many
 # messages. Without the checks of foreign keys, which would take most of the time.

@@ -10,7 +10,7 @@ import pytest
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import self_service
 from skein_auth.accounts.self_service import AccountSelfService
-from skein_auth.attempts.model import AttemptLimiter, limits
+from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.errors import SignUpClosed, TooManyAttempts
 from skein_auth.settings import AuthSettings
@@ -46,7 +46,7 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
     monkeypatch.setattr(self_service, "client_address", lambda: "192.0.2.1")
     known, settings = Memberships(), AuthSettings(sign_ups_most=3)
     async with Database.open(database.url, service="auth", size=2, timeout=30.0) as opened:
-        nothing: dict[str, Any] = dict.fromkeys(("store", "sign_ins", "one_time", "audit"))
+        nothing: dict[str, Any] = dict.fromkeys(("store", "auth_sessions", "one_time_tokens", "audit", "idempotency"))
         accounts = AccountSelfService(
             **nothing,
             passwords=cast("Any", SimpleNamespace(hash=hashing)),

@@ -32,8 +32,8 @@ from skein_kit.telemetry.metrics import TRACING
 
 ROOT = Path(__file__).parents[2]
 SECRET = "the okapi sleeps at noon"
-SLOW = Query.of("slow_read", "SELECT :said::text, pg_sleep(0.02) FROM generate_series(1, 2)")
-FOR_EVER = Query.of("for_ever", "SELECT pg_sleep(60)")
+SLOW = Query.parse("slow_read", "SELECT :said::text, pg_sleep(0.02) FROM generate_series(1, 2)")
+FOR_EVER = Query.parse("for_ever", "SELECT pg_sleep(60)")
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_
     before = counted("slow_read")
 
     with as_current_call(call):
-        async with opened(untouched, 0.01) as pool, pool.shared() as tx:
+        async with opened(untouched, 0.01) as pool, pool.global_transaction() as tx:
             await tx.rows(SLOW, said=SECRET)
 
     (line,) = lines(log)
@@ -90,7 +90,7 @@ async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase
         while not lines(log):
             call = Call(path="/x", metadata={}, deadline=loop.time() + 0.1, peer="")
             with as_current_call(call), pytest.raises(DeadlineExceeded):
-                async with pool.shared() as tx:
+                async with pool.global_transaction() as tx:
                     await tx.rows(FOR_EVER)
 
     (line,) = lines(log)
@@ -99,7 +99,7 @@ async def test_one_that_the_server_ended_is_told_as_well(untouched: TestDatabase
 
 @pytest.mark.parametrize("slow_seconds", [0.0, 3600.0], ids=["switched off", "below the limit"])
 async def test_none_is_told_that_need_not_be(untouched: TestDatabase, log: StringIO, slow_seconds: float) -> None:
-    async with opened(untouched, slow_seconds) as pool, pool.shared() as tx:
+    async with opened(untouched, slow_seconds) as pool, pool.global_transaction() as tx:
         await tx.rows(SLOW, said=SECRET)
 
     assert lines(log) == []
@@ -121,7 +121,10 @@ async def test_postgres_s_own_log_has_the_same_name_with_the_service_and_no_valu
             connection = await asyncpg.connect(url)
             await connection.execute("CREATE ROLE skein_memory")
             await connection.close()
-            async with Database.open(url, service="memory", size=1, timeout=30.0) as pool, pool.shared() as tx:
+            async with (
+                Database.open(url, service="memory", size=1, timeout=30.0) as pool,
+                pool.global_transaction() as tx,
+            ):
                 await tx.rows(SLOW, said=SECRET)
             # Nor does it hold a password, however slow it was to set.
             connection = await asyncpg.connect(url)
@@ -147,7 +150,7 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
     async with opened(database, 0.001) as pool:
         monkeypatch.setattr(query_observer.log, "warning", closed, raising=False)
         with pytest.raises(DatabaseUnavailable):
-            async with pool.shared() as tx:
+            async with pool.global_transaction() as tx:
                 await tx.rows(SLOW, said=SECRET)
         left = trace.get_current_span()
 

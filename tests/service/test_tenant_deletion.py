@@ -25,17 +25,17 @@ from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2
 from skein_cluster import registry
 from skein_kit.database.named_queries import Queries
 from skein_kit.settings import ProcessSettings
-from skein_worker.rounds.tenant_deletion import Clients, TenantDeletionJob
+from skein_worker.rounds.tenant_deletion import TenantDeletionJob, purge_stages
 from skein_worker.system_identity import SystemIdentity
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from skein_kit.host.process import Host
 
     Connection = asyncpg.Connection[asyncpg.Record]
 
-LOCK_PURGE = Queries.of("skein_kit")["lock_purge"].text
+LOCK_PURGE = Queries.load("skein_kit")["lock_purge"].text
 MEMORIES = 30
 AT_ONCE = Duration()
 BEHIND = {"memory.access_log", "memory.accesses"}
@@ -151,13 +151,17 @@ async def hosted(cluster: Cluster) -> AsyncIterator[Host]:
         await host.close()
 
 
-def clients_of(host: Host) -> Clients:
-    return Clients(
+def tenancy_of(host: Host) -> tenancy_pb2_grpc.UpkeepServiceAsyncStub:
+    return tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
+
+
+def stages_of(host: Host) -> Mapping[str, Callable[[int], Awaitable[Any]]]:
+    return purge_stages(
         session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
         memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
         recall=recall_pb2_grpc.IndexServiceStub(host.channel("recall")),
         auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
-        tenancy=tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")),
+        tenancy=tenancy_of(host),
     )
 
 
@@ -168,7 +172,7 @@ def system_of(host: Host) -> SystemIdentity:
 async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
     """Do the worker's job once, as a worker of its own."""
     async with hosted(cluster) as host:
-        job = TenantDeletionJob(clients_of(host), system_of(host), seconds=60, batch=batch)
+        job = TenantDeletionJob(tenancy_of(host), stages_of(host), system_of(host), seconds=60, batch=batch)
         assert await job.run(b"", leave_off or asyncio.Event()) == 60
 
 
@@ -423,11 +427,11 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
     # From its first batch on auth knows that the tenant is closed.
     await work(cluster, Limited(2))
     async with hosted(cluster) as host:
-        clients, system = clients_of(host), system_of(host)
+        purge_memory, system = stages_of(host)["memory"], system_of(host)
 
-        async def purge(limit: int) -> memory_pb2.PurgeTenantResponse:
-            async with system.acting(tenant_id=str(tenant.tenant_id), closed=True, seconds=60):
-                return await clients.memory.PurgeTenant(memory_pb2.PurgeTenantRequest(limit=limit))
+        async def purge(limit: int) -> Any:
+            async with system.as_system(tenant_id=str(tenant.tenant_id), deleted=True, seconds=60):
+                return await purge_memory(limit)
 
         # Entries are last: everything else is gone now.
         while "memory.entries" not in (await purge(1)).deleted_counts:
@@ -461,10 +465,10 @@ async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_remo
         tenant_id=str(tenant.tenant_id), stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True
     )
     async with hosted(cluster) as host:
-        clients, system = clients_of(host), system_of(host)
-        async with system.acting(seconds=60):
-            await clients.tenancy.RecordDeletion(request)
-            await clients.tenancy.RecordDeletion(again)
+        tenancy, system = tenancy_of(host), system_of(host)
+        async with system.as_system(seconds=60):
+            await tenancy.RecordDeletion(request)
+            await tenancy.RecordDeletion(again)
 
     report = await deletion_of(cluster, tenant)
 
@@ -537,15 +541,15 @@ async def test_a_tenant_deletes_itself_but_not_sooner_than_usual(
 async def test_an_open_tenant_is_not_purged(cluster: Cluster, tenant: Tenant, other_tenant: Tenant) -> None:
     await delete(cluster, other_tenant)
     async with hosted(cluster) as host:
-        clients, system = clients_of(host), system_of(host)
-        for purge in clients.stages(10).values():
+        tenancy, system = tenancy_of(host), system_of(host)
+        for purge in stages_of(host).values():
             with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
-                async with system.acting(tenant_id=str(tenant.tenant_id), seconds=30):
-                    await purge()
+                async with system.as_system(tenant_id=str(tenant.tenant_id), seconds=30):
+                    await purge(10)
         for tenant_id in (tenant.tenant_id, other_tenant.tenant_id):
             with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
-                async with system.acting(seconds=30):
-                    await clients.tenancy.RecordDeletion(
+                async with system.as_system(seconds=30):
+                    await tenancy.RecordDeletion(
                         members_pb2.RecordDeletionRequest(tenant_id=str(tenant_id), stage="tenancy", finished=True)
                     )
 

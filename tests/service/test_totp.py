@@ -103,7 +103,7 @@ def test_recovery_codes_are_recognised_however_they_are_typed() -> None:
 
 
 def test_a_secret_is_shown_nowhere() -> None:
-    secret = Secret.made()
+    secret = Secret.generate()
 
     assert str(secret.raw) not in f"{secret!r} {secret}"
 
@@ -357,7 +357,7 @@ async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database
         assert (await alone.sign_in(ann.email, authenticator.code())).account.has_totp
 
     (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
-    assert SecretCipher(SystemKeys.of(newer)).open(row["sealed"], name=f"totp:{ann.account_id}")
+    assert SecretCipher(SystemKeys.of(newer)).decrypt(row["sealed"], name=f"totp:{ann.account_id}")
 
 
 async def test_what_happens_to_second_factors_is_recorded(alone: Alone) -> None:

@@ -32,16 +32,16 @@ async def test_invented_secrets_of_a_source_end_in_a_wait_there_alone(database: 
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(3):
             with refused(*WRONG):
-                await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).text()), metadata=HERE)
+                await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).encode()), metadata=HERE)
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_ATTEMPTS"):
-            await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).text()), metadata=HERE)
+            await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).encode()), metadata=HERE)
         with refused(*WRONG):
-            await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).text()), metadata=ELSEWHERE)
+            await oauth.ExchangeToken(presenting(ApiKeyToken.new(uuid4(), uuid4()).encode()), metadata=ELSEWHERE)
 
 
 async def test_a_secret_that_was_refused_a_moment_ago_costs_no_further_attempt(database: TestDatabase) -> None:
-    secret = ApiKeyToken.new(uuid4(), uuid4()).text()
+    secret = ApiKeyToken.new(uuid4(), uuid4()).encode()
     async with auth_alone(database, SKEIN_ADDRESS_ATTEMPTS_MOST="2") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(5):

@@ -18,7 +18,7 @@ from skein_kit.ids import add_months, month_start, now
 from skein_kit.settings import ProcessSettings
 from skein_kit.telemetry.metrics import READY
 from skein_worker.job_queue.job_queue import Job, JobQueue
-from skein_worker.rounds.jobs import ONCE, UPKEEP
+from skein_worker.rounds.maintenance import MAINTENANCE, RUN_ONCE
 from skein_worker.service import SERVICE
 
 if TYPE_CHECKING:
@@ -127,12 +127,12 @@ async def test_a_job_whose_key_waits_already_is_not_added_again(cluster: Cluster
             last.set()
 
     queue = queue_of(cluster)
-    async with queue.running({"test_keys": work}, standing=()):
+    async with queue.run({"test_keys": work}, periodic_jobs=()):
         await connected(queue)
         await queue.add(
-            Job(name="test_keys", key="test a", payload=b"first"),
-            Job(name="test_keys", key="test a", payload=b"second"),
-            Job(name="test_keys", key="test b", payload=b"last", priority=-1),
+            Job(name="test_keys", dedupe_key="test a", payload=b"first"),
+            Job(name="test_keys", dedupe_key="test a", payload=b"second"),
+            Job(name="test_keys", dedupe_key="test b", payload=b"last", priority=-1),
         )
         async with asyncio.timeout(DEADLINE_SECONDS):
             await last.wait()
@@ -158,11 +158,11 @@ async def test_two_workers_do_a_standing_job_one_at_a_time(cluster: Cluster) -> 
             return None
         return 0.01
 
-    standing = [Job(name="test_standing", key="test standing")]
+    standing = [Job(name="test_standing", dedupe_key="test standing")]
     first, second = queue_of(cluster), queue_of(cluster)
     async with (
-        first.running({"test_standing": work}, standing=standing),
-        second.running({"test_standing": work}, standing=standing),
+        first.run({"test_standing": work}, periodic_jobs=standing),
+        second.run({"test_standing": work}, periodic_jobs=standing),
     ):
         async with asyncio.timeout(DEADLINE_SECONDS):
             await enough.wait()
@@ -177,9 +177,9 @@ async def test_a_job_that_fails_is_tried_again(
         raise ArithmeticError
 
     queue = queue_of(cluster)
-    async with queue.running({"test_failing": work}, standing=()):
+    async with queue.run({"test_failing": work}, periodic_jobs=()):
         await connected(queue)
-        await queue.add(Job(name="test_failing", key="test failing"))
+        await queue.add(Job(name="test_failing", dedupe_key="test failing"))
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not await connection.fetchval(
                 "SELECT count(*) FROM worker.pgqueuer"
@@ -197,7 +197,7 @@ async def test_a_lost_connection_comes_back_and_jobs_go_on(
         done.set()
 
     queue = queue_of(cluster)
-    async with queue.running({"test_lost": work}, standing=()):
+    async with queue.run({"test_lost": work}, periodic_jobs=()):
         await connected(queue)
         # The cluster's own worker loses its connection as well, which does it no harm either.
         await connection.execute(
@@ -207,7 +207,7 @@ async def test_a_lost_connection_comes_back_and_jobs_go_on(
             while await queue.is_connected():
                 await connection.fetchval("SELECT 1")
         await connected(queue)
-        await queue.add(Job(name="test_lost", key="test lost"))
+        await queue.add(Job(name="test_lost", dedupe_key="test lost"))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await done.wait()
 
@@ -224,9 +224,9 @@ async def test_a_worker_that_stops_lets_its_jobs_leave_off_and_leaves_no_task(cl
         left_off = True
 
     queue = queue_of(cluster)
-    async with queue.running({"test_stop": work}, standing=()):
+    async with queue.run({"test_stop": work}, periodic_jobs=()):
         await connected(queue)
-        await queue.add(Job(name="test_stop", key="test stop"))
+        await queue.add(Job(name="test_stop", dedupe_key="test stop"))
         async with asyncio.timeout(DEADLINE_SECONDS):
             await started.wait()
 
@@ -238,8 +238,8 @@ async def test_a_worker_that_stops_lets_its_jobs_leave_off_and_leaves_no_task(cl
 async def test_a_database_that_is_not_there_is_waited_for(cluster: Cluster) -> None:
     queue = queue_of(cluster, database="nowhere")
 
-    async with queue.running({}, standing=()):
-        await queue.add(Job(name="test_nowhere", key="test nowhere"))
+    async with queue.run({}, periodic_jobs=()):
+        await queue.add(Job(name="test_nowhere", dedupe_key="test nowhere"))
 
         assert not await queue.is_connected()
 
@@ -273,10 +273,10 @@ async def found_by_meaning(tenant: Tenant, query: str, kind: recall_pb2.ItemKind
 async def do_upkeep(cluster: Cluster, connection: asyncpg.Connection[asyncpg.Record]) -> None:
     """Let the cluster's worker do one upkeep, as it does whenever it starts."""
     queue = queue_of(cluster)
-    async with queue.running({}, standing=()):
+    async with queue.run({}, periodic_jobs=()):
         await connected(queue)
         newest = await connection.fetchval("SELECT coalesce(max(id), 0) FROM worker.pgqueuer_log")
-        await queue.add(Job(name=UPKEEP, key="test upkeep", payload=ONCE))
+        await queue.add(Job(name=MAINTENANCE, dedupe_key="test upkeep", payload=RUN_ONCE))
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not await connection.fetchval(
                 "SELECT count(*) FROM worker.pgqueuer_log"

@@ -21,8 +21,8 @@ from skein_cluster.embedded.binaries import programs
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.schema_migrations import OWNER, migrate
 from skein_kit.database.transactions import Database
-from skein_worker.job_queue.store import Store
 from skein_worker.measure.measurements import ServerMeasurements
+from skein_worker.measure.store import MeasurementStore
 
 PATIENCE_SECONDS = 60.0
 ARCHIVED = {
@@ -70,7 +70,7 @@ async def measured() -> AsyncIterator[Measured]:
             await migrate(url, registry.migrations(), registry.WITH_DATABASE)
             superuser = await asyncpg.connect(url)
             async with Database.open(url, service="worker", size=2, timeout=30.0) as database:
-                yield Measured(server, url, superuser, ServerMeasurements(Store(database), seconds=15.0))
+                yield Measured(server, url, superuser, ServerMeasurements(MeasurementStore(database), seconds=15.0))
             await superuser.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

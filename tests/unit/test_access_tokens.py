@@ -40,7 +40,7 @@ class OneKey:
     async def active(self, purpose: Literal["access"]) -> RSAKey:
         return self.key
 
-    async def verifying(self, key_id: str) -> RSAKey | None:
+    async def verification_key(self, key_id: str) -> RSAKey | None:
         return RSAKey.import_key(self.key.as_dict(private=False)) if key_id == self.key.kid else None
 
 
@@ -197,7 +197,7 @@ async def test_a_token_of_another_kind_is_no_access_token(kind: str | None) -> N
 
 
 async def test_an_id_token_is_no_access_token() -> None:
-    text = await TOKENS.sign_id(PERSON, nonce="n", access_token="a.b.c", at=AT, until=AT + HOUR, facts={})
+    text = await TOKENS.sign_id(PERSON, nonce="n", access_token="a.b.c", at=AT, until=AT + HOUR, account_claims={})
 
     with pytest.raises(CredentialInvalid):
         await TOKENS.verify(text, None, AT)
@@ -273,7 +273,7 @@ async def test_a_changed_token_is_refused() -> None:
 
 async def test_an_id_token_is_about_its_access_token() -> None:
     text = await TOKENS.sign_id(
-        PERSON, nonce="n-1", access_token="a.b.c", at=AT, until=AT + HOUR, facts={"email": "a@b.example"}
+        PERSON, nonce="n-1", access_token="a.b.c", at=AT, until=AT + HOUR, account_claims={"email": "a@b.example"}
     )
 
     _, claims = parts_of(text)

@@ -71,34 +71,34 @@ def test_who_acts_as_an_agent_makes_keys_for_that_agent_alone() -> None:
 
 
 def test_a_good_key_is_accepted() -> None:
-    GOOD.judge(KEY, NOW)
+    GOOD.verify(KEY, NOW)
 
 
 def test_a_key_that_is_not_there_is_refused_like_a_wrong_one() -> None:
     with pytest.raises(CredentialInvalid):
-        UNKNOWN_API_KEY.judge(KEY, NOW)
+        UNKNOWN_API_KEY.verify(KEY, NOW)
 
 
 def test_a_key_is_good_until_it_expires() -> None:
     stored = dataclasses.replace(GOOD, expire_time=NOW)
 
-    stored.judge(KEY, NOW - SOON)
+    stored.verify(KEY, NOW - SOON)
     with pytest.raises(CredentialExpired):
-        stored.judge(KEY, NOW)
+        stored.verify(KEY, NOW)
 
 
 def test_only_the_right_secret_learns_that_a_key_has_expired() -> None:
     stored = dataclasses.replace(GOOD, expire_time=NOW)
 
     with pytest.raises(CredentialInvalid):
-        stored.judge(dataclasses.replace(KEY, secret=bytes(32)), NOW + SOON)
+        stored.verify(dataclasses.replace(KEY, secret=bytes(32)), NOW + SOON)
 
 
 def test_a_revoked_key_is_invalid_even_after_its_end() -> None:
     stored = dataclasses.replace(GOOD, expire_time=NOW, revoke_time=NOW - SOON)
 
     with pytest.raises(CredentialInvalid):
-        stored.judge(KEY, NOW + SOON)
+        stored.verify(KEY, NOW + SOON)
 
 
 # Sealing
@@ -108,36 +108,36 @@ def test_a_revoked_key_is_invalid_even_after_its_end() -> None:
 def test_what_is_sealed_opens_under_its_name_alone(secret: bytes, name: str) -> None:
     sealer = SecretCipher(SystemKeys.of("k" * 32))
 
-    sealed = sealer.seal(secret, name=name)
+    sealed = sealer.encrypt(secret, name=name)
 
-    assert sealer.open(sealed, name=name) == secret
+    assert sealer.decrypt(sealed, name=name) == secret
     with pytest.raises(DecryptionError):
-        sealer.open(sealed, name=name + "x")
+        sealer.decrypt(sealed, name=name + "x")
 
 
 @given(st.binary(min_size=1, max_size=100), st.data())
 def test_sealed_bytes_notice_every_change(secret: bytes, data: st.DataObject) -> None:
     sealer = SecretCipher(SystemKeys.of("k" * 32))
-    sealed = bytearray(sealer.seal(secret, name="n"))
+    sealed = bytearray(sealer.encrypt(secret, name="n"))
     place = data.draw(st.integers(0, len(sealed) - 1))
     sealed[place] ^= data.draw(st.integers(1, 255))
 
     with pytest.raises(DecryptionError):
-        sealer.open(bytes(sealed), name="n")
+        sealer.decrypt(bytes(sealed), name="n")
 
 
 def test_the_same_secret_is_never_sealed_the_same_way() -> None:
     sealer = SecretCipher(SystemKeys.of("k" * 32))
 
-    assert sealer.seal(b"secret", name="n") != sealer.seal(b"secret", name="n")
+    assert sealer.encrypt(b"secret", name="n") != sealer.encrypt(b"secret", name="n")
 
 
 def test_the_system_key_before_still_opens_and_no_longer_seals() -> None:
     old, new = SecretCipher(SystemKeys.of("o" * 32)), SecretCipher(SystemKeys.of("n" * 32, "o" * 32))
 
-    assert new.open(old.seal(b"secret", name="n"), name="n") == b"secret"
+    assert new.decrypt(old.encrypt(b"secret", name="n"), name="n") == b"secret"
     with pytest.raises(DecryptionError):
-        old.open(new.seal(b"secret", name="n"), name="n")
+        old.decrypt(new.encrypt(b"secret", name="n"), name="n")
 
 
 # Settings

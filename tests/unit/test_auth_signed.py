@@ -23,11 +23,11 @@ CALLER = Caller(principal="api_key:x", tenant_id=uuid4(), permissions=frozenset(
 
 def test_the_same_caller_gets_the_same_token_for_half_its_life() -> None:
     signed = IdentityCache()
-    first, ends = signed.of(CALLER, key=KEY, at=AT)
+    first, ends = signed.get_or_sign(CALLER, key=KEY, at=AT)
 
     last = AT + LIFETIME_SECONDS - LEAST_SECONDS
-    again = [signed.of(CALLER, key=KEY, at=at) for at in (AT, last)]
-    later, later_ends = signed.of(CALLER, key=KEY, at=last + 1)
+    again = [signed.get_or_sign(CALLER, key=KEY, at=at) for at in (AT, last)]
+    later, later_ends = signed.get_or_sign(CALLER, key=KEY, at=last + 1)
 
     assert again == [(first, ends)] * 2
     assert later != first
@@ -37,12 +37,12 @@ def test_the_same_caller_gets_the_same_token_for_half_its_life() -> None:
 def test_whatever_a_token_says_makes_it_another() -> None:
     signed = IdentityCache()
     others = [
-        signed.of(CALLER, key=KEY, at=AT),
-        signed.of(replace(CALLER, permissions=frozenset()), key=KEY, at=AT),
-        signed.of(replace(CALLER, tenant_id=uuid4()), key=KEY, at=AT),
-        signed.of(replace(CALLER, closed=True), key=KEY, at=AT),
-        signed.of(CALLER, key=key_of("two"), at=AT),
-        signed.of(CALLER, key=KEY, at=AT, until=AT + 50),
+        signed.get_or_sign(CALLER, key=KEY, at=AT),
+        signed.get_or_sign(replace(CALLER, permissions=frozenset()), key=KEY, at=AT),
+        signed.get_or_sign(replace(CALLER, tenant_id=uuid4()), key=KEY, at=AT),
+        signed.get_or_sign(replace(CALLER, is_tenant_deleted=True), key=KEY, at=AT),
+        signed.get_or_sign(CALLER, key=key_of("two"), at=AT),
+        signed.get_or_sign(CALLER, key=KEY, at=AT, until=AT + 50),
     ]
 
     assert len({token for token, _ in others}) == len(others)
@@ -51,16 +51,16 @@ def test_whatever_a_token_says_makes_it_another() -> None:
 def test_a_credential_that_ends_soon_ends_its_tokens() -> None:
     signed = IdentityCache()
 
-    _, ends = signed.of(CALLER, key=KEY, at=AT, until=AT + 10)
+    _, ends = signed.get_or_sign(CALLER, key=KEY, at=AT, until=AT + 10)
 
     assert ends == AT + 10
 
 
 def test_a_clock_that_was_set_back_makes_a_new_token() -> None:
     signed = IdentityCache()
-    first, _ = signed.of(CALLER, key=KEY, at=AT + 100)
+    first, _ = signed.get_or_sign(CALLER, key=KEY, at=AT + 100)
 
-    again, ends = signed.of(CALLER, key=KEY, at=AT)
+    again, ends = signed.get_or_sign(CALLER, key=KEY, at=AT)
 
     assert again != first
     assert ends == AT + LIFETIME_SECONDS

@@ -74,8 +74,8 @@ def add_backup(folder: BackupRepository, backup_id: str, *, hours: int, segment:
 
 
 def numbers(folder: BackupRepository, backup: Backup, timeline: int) -> list[tuple[int, int]]:
-    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, timeline)
-    return sorted((segment.timeline, segment.number) for segment in stretch.files)
+    wal_range = WalArchive(folder, SEGMENT_BYTES).wal_range(backup, timeline)
+    return sorted((segment.timeline, segment.number) for segment in wal_range.files)
 
 
 def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder: BackupRepository) -> None:
@@ -84,11 +84,11 @@ def test_what_a_timeline_did_after_another_left_it_is_none_of_the_other_s(folder
     add_log(folder, 2, 4, 5)
     add_history(folder, 2, (1, place(4, 0.5)))
 
-    along = numbers(folder, backup, 2)
-    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, 2)
+    timeline = numbers(folder, backup, 2)
+    wal_range = WalArchive(folder, SEGMENT_BYTES).wal_range(backup, 2)
 
-    assert along == [(1, 2), (1, 3), (2, 4), (2, 5)]
-    assert (stretch.missing, stretch.end) == ([], 5)
+    assert timeline == [(1, 2), (1, 3), (2, 4), (2, 5)]
+    assert (wal_range.missing, wal_range.end) == ([], 5)
     assert [number for _, number in numbers(folder, backup, 1)] == [2, 3, 4, 5, 6, 7, 8]
 
 
@@ -98,10 +98,10 @@ def test_a_gap_is_not_filled_with_another_timeline_s_segments(folder: BackupRepo
     add_log(folder, 2, 4, 6, 7)
     add_history(folder, 2, (1, place(4)))
 
-    stretch = WalArchive(folder, SEGMENT_BYTES).stretch(backup, 2)
+    wal_range = WalArchive(folder, SEGMENT_BYTES).wal_range(backup, 2)
 
-    assert [segment.number for segment in stretch.files] == [2, 3, 4]
-    assert (stretch.missing, stretch.end) == ([name(2, 5)], 7)
+    assert [segment.number for segment in wal_range.files] == [2, 3, 4]
+    assert (wal_range.missing, wal_range.end) == ([name(2, 5)], 7)
 
 
 def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: BackupRepository) -> None:
@@ -113,7 +113,7 @@ def test_pruning_keeps_the_log_of_a_newer_backup_that_begins_earlier(folder: Bac
     add_log(folder, 2, 4, 5, 6, 7)
     add_history(folder, 2, (1, place(4, 0.5)))
 
-    pruned = retention.prune(folder, 2)
+    pruned = retention.prune_backups(folder, 2)
 
     assert list(pruned.backup_ids) == ["pruned"]
     assert [number for _, number in numbers(folder, newer, 2)] == [5, 6, 7]
@@ -129,7 +129,7 @@ def test_pruning_takes_what_postgres_noted_of_segments_with_them(folder: BackupR
     for note in notes:
         note.write_bytes(b"")
 
-    retention.prune(folder, 1)
+    retention.prune_backups(folder, 1)
 
     assert [note.exists() for note in notes] == [False, False, True, True]
 
@@ -152,11 +152,11 @@ async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(
 
 
 def test_nothing_is_removed_while_somebody_restores(folder: BackupRepository) -> None:
-    with folder.reading(), folder.reading(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
-        folder.writing().__enter__()
+    with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+        folder.write_lock().__enter__()
 
-    with folder.writing(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
-        folder.reading().__enter__()
+    with folder.write_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+        folder.read_lock().__enter__()
 
 
 def test_half_a_file_of_cold_storage_does_not_stay(folder: BackupRepository) -> None:
@@ -164,7 +164,7 @@ def test_half_a_file_of_cold_storage_does_not_stay(folder: BackupRepository) -> 
     half.parent.mkdir(parents=True)
     half.write_bytes(b"what is purged by now")
 
-    with folder.writing():
+    with folder.write_lock():
         assert not half.exists()
 
 

@@ -40,7 +40,7 @@ def test_what_does_not_occur_exactly_once_is_not_replaced(value: str, old: str, 
     with pytest.raises(BlockTextNotUnique) as refusal:
         block_text.replace(value, old, "x")
 
-    assert refusal.value.facts == {"count": str(count)}
+    assert refusal.value.metadata == {"count": str(count)}
 
 
 def test_what_occurs_once_is_replaced() -> None:
@@ -68,7 +68,7 @@ def test_every_missing_variable_is_named() -> None:
     with pytest.raises(BlockVariableMissing) as refusal:
         block_text.fill_template("{{a}} {{b}} {{c}}", {"b": "x"})
 
-    assert refusal.value.facts == {"variables": "a, c"}
+    assert refusal.value.metadata == {"variables": "a, c"}
 
 
 def test_a_prompt_begins_with_the_system_and_escapes_what_would_break_it() -> None:

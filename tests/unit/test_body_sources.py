@@ -21,7 +21,7 @@ def call_from(address: str) -> Call:
 
 
 async def test_one_source_has_a_quarter_of_the_places_to_wait() -> None:
-    budget = BodyMemory(2, preempt_after_seconds=60.0, most_waiting=8)
+    budget = BodyMemory(2, preempt_after_seconds=60.0, max_waiting=8)
     async with budget.reserve("a", 1), budget.reserve("b", 1):
         waiting = [asyncio.create_task(budget.reserve("a", 1).__aenter__()) for _ in range(3)]
         await asyncio.sleep(0)
@@ -97,16 +97,16 @@ async def test_a_body_takes_no_more_room_than_is_read_of_it(
         used.append(budget.used_bytes)
         return b""
 
-    await read_body(RequestBody(read=read, size=MAX_MESSAGE_BYTES, stops=stops), call_from("192.0.2.1"))
+    await read_body(RequestBody(read=read, size=MAX_MESSAGE_BYTES, is_refused_at_limit=stops), call_from("192.0.2.1"))
 
     assert used == [taken]
 
 
 def test_the_addresses_of_one_ipv6_network_share_their_places() -> None:
-    slots = CallSlots(of_connection=1, in_all=2)
+    slots = CallSlots(per_connection=1, total=2)
 
-    with slots.taken_by("ipv6:[2001:db8::1]:50"):
-        with pytest.raises(SlotsFull), slots.taken_by("ipv6:[2001:db8::2]:50"):
+    with slots.occupy("ipv6:[2001:db8::1]:50"):
+        with pytest.raises(SlotsFull), slots.occupy("ipv6:[2001:db8::2]:50"):
             pass
-        with slots.taken_by("ipv6:[2001:db8:0:1::2]:50"):
+        with slots.occupy("ipv6:[2001:db8:0:1::2]:50"):
             pass

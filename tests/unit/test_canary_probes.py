@@ -7,7 +7,7 @@ import re
 from google.protobuf import descriptor_pool
 
 import skein_gateway.public_methods.forwarder  # noqa: F401 - loads the whole public contract.
-from skein_kit.canary import A, B
+from skein_kit.canary import CANARY_A, CANARY_B
 from skein_kit.identity.permissions import ACCESS_RULES, PUBLIC_SERVICES
 from skein_worker.canary.probes import EXEMPT, PROBES
 from skein_worker.canary.synthetic_data import SyntheticData
@@ -58,17 +58,21 @@ def test_only_what_tells_of_no_tenant_or_lets_no_key_in_goes_without_a_probe() -
 
 
 def test_a_request_for_the_other_s_data_never_holds_the_word_that_would_show_a_leak() -> None:
-    mine, theirs = things_of(A), things_of(B)
+    mine, theirs = things_of(CANARY_A), things_of(CANARY_B)
 
     for probe in PROBES:
-        request = probe.named(theirs) if probe.named else probe.asked(mine, theirs) if probe.asked else None
+        request = None
+        if probe.request_for is not None:
+            request = probe.request_for(theirs)
+        elif probe.request_for_both is not None:
+            request = probe.request_for_both(mine, theirs)
         assert request is not None, probe.path
         assert type(request).DESCRIPTOR is PUBLIC[probe.path].input_type, probe.path
         assert theirs.canary.secret.encode() not in request.SerializeToString(), probe.path
 
 
 def test_the_words_of_the_two_differ_and_are_words() -> None:
-    words = [word for canary in (A, B) for word in (canary.word, canary.secret)]
+    words = [word for canary in (CANARY_A, CANARY_B) for word in (canary.word, canary.secret)]
 
     assert len(set(words)) == 4
     assert all(word.isascii() and word.isalpha() and word.islower() for word in words)

@@ -30,7 +30,7 @@ def certificates(folder: Path, *, days: int) -> Certificates:
 
 def test_the_gateway_s_is_the_one_that_it_serves_with(tmp_path: Path) -> None:
     files = certificates(tmp_path / "one", days=5)
-    tls = ServerTls.of(files.certificate, files.key)
+    tls = ServerTls.read(files.certificate, files.key)
     assert tls is not None
 
     tls.credentials()
@@ -42,7 +42,7 @@ def test_of_a_file_with_several_the_first_to_end_counts(tmp_path: Path) -> None:
     files = certificates(tmp_path / "one", days=20)
     above = certificates(tmp_path / "two", days=3)
     files.certificate.write_bytes(files.certificate.read_bytes() + above.certificate.read_bytes())
-    tls = ServerTls.of(files.certificate, files.key)
+    tls = ServerTls.read(files.certificate, files.key)
     assert tls is not None
 
     tls.credentials()

@@ -9,17 +9,8 @@ import pytest
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_cluster.importers.locomo import read_locomo
-from skein_cluster.importers.records import (
-    FIELDS,
-    Kind,
-    Record,
-    RecordInvalid,
-    UnreadableRecord,
-    line_of,
-    parse,
-    read_jsonl,
-)
+from skein_importers.locomo import read_locomo
+from skein_importers.records import FIELDS, Kind, Record, RecordInvalid, UnreadableRecord, line_of, parse, read_jsonl
 
 
 def line(**values: Any) -> str:

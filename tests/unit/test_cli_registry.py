@@ -19,7 +19,7 @@ def test_the_services_with_a_database_role_are_those_that_use_it() -> None:
 
 def test_every_service_calls_only_services_that_exist() -> None:
     for service in registry.load():
-        assert set(service.calls) <= set(registry.NAMES) - {service.name}
+        assert set(service.depends_on) <= set(registry.NAMES) - {service.name}
 
 
 def test_an_unknown_service_is_named_with_those_that_exist() -> None:

@@ -57,7 +57,7 @@ class Other:
     @property
     def memories(self) -> rpc.MemoryServiceStub:
         channel = SyncChannel(
-            self.channel, self.connection, clock=lambda: self.now, chance=lambda: 1.0, sleep=self.sleep
+            self.channel, self.connection, clock=lambda: self.now, random=lambda: 1.0, sleep=self.sleep
         )
         return rpc.MemoryServiceStub(cast("grpc.Channel", channel))
 
@@ -111,7 +111,7 @@ def test_a_read_is_repeated_until_the_cluster_answers(other: Other) -> None:
 
 
 def test_pauses_double_up_to_a_ceiling() -> None:
-    policy = RetryPolicy(first_pause_seconds=0.1, longest_pause_seconds=0.3)
+    policy = RetryPolicy(first_pause_seconds=0.1, max_pause_seconds=0.3)
 
     pauses = [policy.pause_before(attempt, None, 1.0) for attempt in (2, 3, 4, 5)]
 
@@ -315,7 +315,7 @@ def test_the_deadline_holds_for_all_attempts_together() -> None:
 
     connection = Connection(endpoint="there:1", api_key="key", retries=RetryPolicy(first_pause_seconds=0.5))
     channel = SyncChannel(
-        cast("grpc.Channel", Refusing()), connection, clock=lambda: now[0], chance=lambda: 1.0, sleep=sleep
+        cast("grpc.Channel", Refusing()), connection, clock=lambda: now[0], random=lambda: 1.0, sleep=sleep
     )
     with pytest.raises(skein_client.Unavailable):
         rpc.MemoryServiceStub(cast("grpc.Channel", channel)).GetMemory(pb.GetMemoryRequest(memory_id="m"), timeout=4)
@@ -388,7 +388,7 @@ def test_every_public_method_is_a_read_or_repeated_under_a_request_id(service: S
     for method in service.methods:
         once = "request_id" in method.input_type.fields_by_name
         # Who has no credential yet has no requests of their own either: such a call is made once.
-        is_anonymous = ACCESS_RULES[f"/{service.full_name}/{method.name}"].public
+        is_anonymous = ACCESS_RULES[f"/{service.full_name}/{method.name}"].is_public
         assert is_read(method.name) + once == 1 or (is_anonymous and not once), method.full_name
 
 

@@ -58,7 +58,7 @@ def test_what_came_meanwhile_begins_the_time_anew() -> None:
     for _ in range(5):
         interruptions.pause_after(lost())
         clock.now += 8.0
-        interruptions.forget()
+        interruptions.reset()
 
     assert interruptions.pause_after(lost()) > 0
 
@@ -70,7 +70,7 @@ def test_without_retries_a_stream_is_not_begun_again() -> None:
 
 def test_a_stream_may_be_begun_again_very_often() -> None:
     clock = Clock()
-    interruptions = StreamReconnects(RetryPolicy(longest_pause_seconds=0.1), lambda: 1.0, clock)
+    interruptions = StreamReconnects(RetryPolicy(max_pause_seconds=0.1), lambda: 1.0, clock)
 
     def wait() -> None:
         while True:

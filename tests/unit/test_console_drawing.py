@@ -102,34 +102,34 @@ def test_every_other_path_is_not(path: str) -> None:
 def test_a_ticket_is_good_for_its_key_until_its_time_is_over() -> None:
     now = [0.0]
     keys = KeyTickets(clock=lambda: now[0])
-    ticket = keys.keep("the key", "a tenant")
+    ticket = keys.issue("the key", "a tenant")
 
-    found = [keys.find(ticket), keys.find("another"), keys.find("")]
+    found = [keys.key_of(ticket), keys.key_of("another"), keys.key_of("")]
     now[0] = KEY_SECONDS
-    late = keys.find(ticket)
+    late = keys.key_of(ticket)
 
     assert (found, late) == (["the key", "", ""], "")
 
 
 def test_of_too_many_keys_the_oldest_is_forgotten() -> None:
     keys = KeyTickets()
-    tickets = [keys.keep(str(number), str(number)) for number in range(1001)]
+    tickets = [keys.issue(str(number), str(number)) for number in range(1001)]
 
-    assert (keys.find(tickets[0]), keys.find(tickets[1]), keys.find(tickets[-1])) == ("", "1", "1000")
+    assert (keys.key_of(tickets[0]), keys.key_of(tickets[1]), keys.key_of(tickets[-1])) == ("", "1", "1000")
 
 
 def test_a_tenant_of_many_keys_drives_out_its_own() -> None:
     keys = KeyTickets()
-    other = keys.keep("theirs", "another tenant")
-    first = keys.keep("mine", "a tenant")
-    gone = keys.gone(first)
+    other = keys.issue("theirs", "another tenant")
+    first = keys.issue("mine", "a tenant")
+    revoked = keys.revoked(first)
 
     for _ in range(50):
-        keys.keep("mine", "a tenant")
+        keys.issue("mine", "a tenant")
 
-    assert (keys.find(other), keys.find(first), keys.gone(first)) == ("theirs", "", None)
-    assert gone is not None
-    assert gone.is_set()
+    assert (keys.key_of(other), keys.key_of(first), keys.revoked(first)) == ("theirs", "", None)
+    assert revoked is not None
+    assert revoked.is_set()
 
 
 def test_memories_that_much_joins_are_drawn_with_a_few_links() -> None:

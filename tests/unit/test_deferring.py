@@ -8,13 +8,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from skein_recall.index.embedding_queue import (
-    MOST_CHARACTERS,
-    MOST_ITEMS,
-    PORTION_CHARACTERS,
+    BATCH_CHARACTERS,
+    MAX_CHARACTERS,
+    MAX_ITEMS,
     SHORT_CHARACTERS,
     EmbeddingQueue,
 )
-from skein_recall.index.indexer import PORTION_ITEMS
+from skein_recall.index.indexer import BATCH_ITEMS
 from skein_recall.providers.text_embedder import IndexItem
 
 A, B = uuid4(), uuid4()
@@ -44,7 +44,7 @@ class Index:
 async def ran(deferred: EmbeddingQueue, *tenants: UUID) -> None:
     task = asyncio.create_task(deferred.run())
     for tenant_id in tenants:
-        await deferred.settled(tenant_id, 10)
+        await deferred.wait_drained(tenant_id, 10)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
@@ -53,17 +53,17 @@ async def ran(deferred: EmbeddingQueue, *tenants: UUID) -> None:
 async def test_a_tenant_s_items_are_made_together_and_tenants_take_turns() -> None:
     index = Index()
     deferred = EmbeddingQueue(index)
-    deferred.put(A, [item() for _ in range(PORTION_ITEMS + 1)])
+    deferred.put(A, [item() for _ in range(BATCH_ITEMS + 1)])
     deferred.put(B, [item(), item()])
 
     task = asyncio.create_task(deferred.run())
-    await deferred.settled(B, 10)
-    await deferred.settled(A, 10)
+    await deferred.wait_drained(B, 10)
+    await deferred.wait_drained(A, 10)
     task.cancel()
 
     assert [(whose, len(items)) for whose, items in index.portions] in (
-        [(A, PORTION_ITEMS), (B, 2), (A, 1)],
-        [(B, 2), (A, PORTION_ITEMS), (A, 1)],
+        [(A, BATCH_ITEMS), (B, 2), (A, 1)],
+        [(B, 2), (A, BATCH_ITEMS), (A, 1)],
     )
     assert deferred.depth == 0
 
@@ -82,7 +82,7 @@ async def test_of_an_item_that_waits_the_newer_text_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "more", [[item() for _ in range(MOST_ITEMS)], [item("x" * MOST_CHARACTERS)]], ids=["items", "characters"]
+    "more", [[item() for _ in range(MAX_ITEMS)], [item("x" * MAX_CHARACTERS)]], ids=["items", "characters"]
 )
 async def test_what_does_not_fit_is_not_taken(more: list[IndexItem]) -> None:
     deferred = EmbeddingQueue(Index())
@@ -92,7 +92,7 @@ async def test_what_does_not_fit_is_not_taken(more: list[IndexItem]) -> None:
     taken = deferred.put(A, more)
 
     assert not taken
-    assert deferred.of(A) == {kept.item_id}
+    assert deferred.item_ids(A) == {kept.item_id}
 
 
 async def test_a_portion_that_fails_keeps_nothing_else_from_being_made() -> None:
@@ -105,7 +105,7 @@ async def test_a_portion_that_fails_keeps_nothing_else_from_being_made() -> None
     await ran(deferred, A, B)
 
     assert {whose for whose, _ in index.portions} == {A, B}
-    assert not deferred.of(A)
+    assert not deferred.item_ids(A)
 
 
 async def test_what_came_before_is_waited_for_and_what_came_after_is_not() -> None:
@@ -115,7 +115,7 @@ async def test_what_came_before_is_waited_for_and_what_came_after_is_not() -> No
     index.go.clear()
     before = item()
     deferred.put(A, [before])
-    waiting = asyncio.create_task(deferred.settled(A, 10))
+    waiting = asyncio.create_task(deferred.wait_drained(A, 10))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     deferred.put(A, [item()])
@@ -131,10 +131,10 @@ async def test_waiting_ends_in_time_and_a_tenant_without_items_waits_for_nothing
     deferred = EmbeddingQueue(Index())
     deferred.put(A, [item()])
 
-    await deferred.settled(A, 0.01)
-    await deferred.settled(B, 10)
+    await deferred.wait_drained(A, 0.01)
+    await deferred.wait_drained(B, 10)
 
-    assert len(deferred.of(A)) == 1
+    assert len(deferred.item_ids(A)) == 1
 
 
 async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
@@ -142,7 +142,7 @@ async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
     deferred = EmbeddingQueue(index)
     deferred.put(A, [item()])
     deferred.put(B, [item()])
-    waiting = asyncio.create_task(deferred.settled(B, 10))
+    waiting = asyncio.create_task(deferred.wait_drained(B, 10))
     await asyncio.sleep(0)
 
     task = asyncio.create_task(deferred.run())
@@ -157,12 +157,12 @@ async def test_a_tenant_that_is_waited_for_all_the_time_leaves_turns_to_others()
 
     async def index(tenant_id: UUID, items: Sequence[IndexItem]) -> int:
         portions.append(tenant_id)
-        await deferred.settled(A, 0)
+        await deferred.wait_drained(A, 0)
         return len(items)
 
     deferred = EmbeddingQueue(index)
-    deferred.put(A, [item() for _ in range(8 * PORTION_ITEMS)])
-    deferred.put(B, [item() for _ in range(3 * PORTION_ITEMS)])
+    deferred.put(A, [item() for _ in range(8 * BATCH_ITEMS)])
+    deferred.put(B, [item() for _ in range(3 * BATCH_ITEMS)])
 
     await ran(deferred, A, B)
 
@@ -185,10 +185,10 @@ async def test_nobody_s_short_items_wait_for_somebody_s_long_ones() -> None:
     await asyncio.sleep(0)
     deferred.put(B, [item(), item()])
 
-    await deferred.settled(B, 10)
+    await deferred.wait_drained(B, 10)
     before = made[:]
     may_end.set()
-    await deferred.settled(A, 10)
+    await deferred.wait_drained(A, 10)
     task.cancel()
 
     assert before == [B]
@@ -201,7 +201,7 @@ async def test_a_text_that_grew_is_made_once() -> None:
     short = item("tea")
     long = item("x" * (SHORT_CHARACTERS + 1), item_id=short.item_id, revision=2)
     deferred.put(A, [short])
-    waiting = asyncio.create_task(deferred.settled(A, 10))
+    waiting = asyncio.create_task(deferred.wait_drained(A, 10))
     await asyncio.sleep(0)
     deferred.put(A, [long])
     deferred.put(B, [item()])
@@ -220,4 +220,4 @@ async def test_a_portion_of_several_items_is_no_long_work() -> None:
 
     await ran(deferred, A)
 
-    assert max(sum(len(item.text) for item in items) for _, items in index.portions) <= PORTION_CHARACTERS
+    assert max(sum(len(item.text) for item in items) for _, items in index.portions) <= BATCH_CHARACTERS

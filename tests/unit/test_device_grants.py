@@ -15,19 +15,19 @@ from skein_auth.auth_sessions.model import (
     StepContext,
 )
 from skein_auth.oauth import device_model
-from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, PollResult
+from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, DeviceTokenRequest, PollResult
 from skein_kit.identity.bearer_token import BearerToken
 
 START = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
 SCOPES = frozenset({"memory.read"})
 RESOURCES = ("https://skein.example",)
-GRACE = Lifetimes().grace
+REQUEST = DeviceTokenRequest(client_id="tv")
 
 
 def after(seconds: float) -> StepContext:
     at = START + timedelta(seconds=seconds)
     return StepContext(
-        at=at, terms=Lifetimes(), chance=SystemRandomSource(), successors=RefreshTokenDerivation(keys=(b"k" * 32,))
+        at=at, lifetimes=Lifetimes(), random=SystemRandomSource(), derivation=RefreshTokenDerivation(keys=(b"k" * 32,))
     )
 
 
@@ -47,7 +47,7 @@ def grant(revoke_time: datetime | None = None) -> AuthSession:
 
 
 def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
-    token = BearerToken.made(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
+    token = BearerToken.generate(device_model.DEVICE_PREFIX, UUID(int=0), UUID(int=7), b"d" * 32)
     device = DeviceAuthorization(
         device_code_id=token.token_id,
         secret_hash=token.secret_hash(),
@@ -62,7 +62,7 @@ def waiting(**changes: object) -> tuple[DeviceAuthorization, BearerToken]:
 
 
 def asked(device: DeviceAuthorization, token: BearerToken, seconds: float, client_id: str = "tv") -> PollResult:
-    found = device_model.poll(device, token, client_id, (), after(seconds).at, GRACE)
+    found = device_model.poll(device, token, DeviceTokenRequest(client_id=client_id), after(seconds))
     assert isinstance(found, PollResult)
     return found
 
@@ -73,7 +73,7 @@ def test_a_device_waits_for_its_answer_at_its_interval() -> None:
     first = asked(device, token, 1)
     second = asked(first.device, token, 6)
 
-    assert (first.fault, second.fault) == (GrantError.PENDING, GrantError.PENDING)
+    assert (first.error, second.error) == (GrantError.PENDING, GrantError.PENDING)
     assert second.device.interval == timedelta(seconds=5)
 
 
@@ -83,9 +83,9 @@ def test_a_device_that_asks_too_soon_waits_longer_each_time() -> None:
     first = asked(device, token, 4.9)
     second = asked(first.device, token, 14.8)
 
-    assert (first.fault, second.fault) == (GrantError.SLOW_DOWN, GrantError.SLOW_DOWN)
+    assert (first.error, second.error) == (GrantError.SLOW_DOWN, GrantError.SLOW_DOWN)
     assert second.device.interval == timedelta(seconds=15)
-    assert asked(second.device, token, 29.9).fault is GrantError.PENDING
+    assert asked(second.device, token, 29.9).error is GrantError.PENDING
 
 
 def test_an_approved_device_is_let_in_once() -> None:
@@ -94,9 +94,9 @@ def test_an_approved_device_is_let_in_once() -> None:
     first = asked(device, token, 1)
     second = asked(first.device, token, 11)
 
-    assert first.fault is None
+    assert first.error is None
     assert first.device.state is DeviceState.USED
-    assert second.fault is GrantError.REUSED
+    assert second.error is GrantError.REUSED
 
 
 def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
@@ -106,47 +106,45 @@ def test_asking_again_does_not_prolong_the_grace_of_a_device() -> None:
     again = asked(used, token, 10.9)
     late = asked(again.device, token, 11)
 
-    assert (again.fault, again.device) == (None, used)
-    assert late.fault is GrantError.REUSED
+    assert (again.error, again.device) == (None, used)
+    assert late.error is GrantError.REUSED
 
 
 def test_a_device_learns_of_a_no_and_of_its_end() -> None:
     denied, token = waiting(state=DeviceState.DENIED)
     device, _ = waiting(state=DeviceState.APPROVED)
 
-    assert asked(denied, token, 1).fault is GrantError.DENIED
-    assert asked(device, token, 600).fault is GrantError.EXPIRED
+    assert asked(denied, token, 1).error is GrantError.DENIED
+    assert asked(device, token, 600).error is GrantError.EXPIRED
 
 
 def test_another_client_and_a_guess_learn_nothing_of_a_device() -> None:
     device, token = waiting(state=DeviceState.APPROVED)
-    guessed = BearerToken.made(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
-    at = after(1).at
+    guessed = BearerToken.generate(device_model.DEVICE_PREFIX, token.tenant_id, token.token_id, bytes(32))
 
-    assert device_model.poll(device, token, "radio", (), at, GRACE) is GrantError.INVALID
-    assert device_model.poll(device, guessed, "tv", (), at, GRACE) is GrantError.INVALID
-    assert device_model.poll(None, token, "tv", (), at, GRACE) is GrantError.INVALID
-    assert device_model.poll(device, token, "tv", ("https://else.example",), at, GRACE) is GrantError.TARGET
+    assert device_model.poll(device, token, DeviceTokenRequest(client_id="radio"), after(1)) is GrantError.INVALID
+    assert device_model.poll(device, guessed, REQUEST, after(1)) is GrantError.INVALID
+    assert device_model.poll(None, token, REQUEST, after(1)) is GrantError.INVALID
+    elsewhere = DeviceTokenRequest(client_id="tv", resources=("https://else.example",))
+    assert device_model.poll(device, token, elsewhere, after(1)) is GrantError.TARGET
 
 
 def test_a_revoked_approval_lets_no_device_in() -> None:
     live, revoked = grant(), grant(revoke_time=START)
     _, token = waiting()
 
-    assert device_model.issue_device_tokens(live, None, token, (), after(1), refreshes=True).issue is not None
-    assert device_model.issue_device_tokens(revoked, None, token, (), after(1), refreshes=True) == GrantResult(
-        fault=GrantError.INVALID
+    assert device_model.issue_device_tokens(live, None, token, REQUEST, after(1)).issue is not None
+    assert device_model.issue_device_tokens(revoked, None, token, REQUEST, after(1)) == GrantResult(
+        error=GrantError.INVALID
     )
 
 
 def test_a_device_that_asks_again_gets_the_same_refresh_token_and_changes_nothing() -> None:
     _, token = waiting()
-    first = device_model.issue_device_tokens(grant(), None, token, (), after(1), refreshes=True)
+    first = device_model.issue_device_tokens(grant(), None, token, REQUEST, after(1))
     assert first.issue is not None
 
-    again = device_model.issue_device_tokens(
-        first.issue.sign_in, first.changes.refresh_token, token, (), after(2), refreshes=True
-    )
+    again = device_model.issue_device_tokens(first.issue.session, first.changes.refresh_token, token, REQUEST, after(2))
 
     assert again.issue is not None
     assert (again.issue.refresh, again.issue.is_first) == (first.issue.refresh, False)
@@ -157,11 +155,11 @@ def test_a_device_that_renewed_its_tokens_gets_none_for_its_code_and_loses_none(
     _, token = waiting()
     _, other = waiting()
     other = dataclasses.replace(other, secret=b"e" * 32)
-    renewed = device_model.issue_device_tokens(grant(), None, other, (), after(1), refreshes=True)
+    renewed = device_model.issue_device_tokens(grant(), None, other, REQUEST, after(1))
     assert renewed.issue is not None
 
     again = device_model.issue_device_tokens(
-        renewed.issue.sign_in, renewed.changes.refresh_token, token, (), after(2), refreshes=True
+        renewed.issue.session, renewed.changes.refresh_token, token, REQUEST, after(2)
     )
 
-    assert again == GrantResult(fault=GrantError.INVALID)
+    assert again == GrantResult(error=GrantError.INVALID)

@@ -17,19 +17,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from skein_recall.embedded_model.batcher import (
-    BACKLOG_LANE_TEXTS,
+from skein_recall.embedded_model.build_graph import graph_bytes
+from skein_recall.embedded_model.embedder import (
     BATCH_TOKENS,
-    SMALL_LANE_TEXTS,
+    BULK_QUEUE_TEXTS,
+    CHUNK_TOKENS,
+    READ_CHARACTERS,
+    SMALL_QUEUE_TEXTS,
     WINDOW_CHARACTERS,
     Batcher,
     EmbedderBusy,
-)
-from skein_recall.embedded_model.build_graph import graph_bytes
-from skein_recall.embedded_model.embedder import (
-    CACHED_QUERIES,
-    CHUNK_TOKENS,
-    READ_CHARACTERS,
     EmbedderClosed,
     LocalEmbedder,
 )
@@ -115,8 +112,8 @@ def test_a_weight_is_rounded_by_half_a_step_of_its_block_at_most(weights: list[f
 
     rounded = QuantizedMatrix.of(matrix)
 
-    steps = rounded.steps.reshape(2, 2, 1)
-    again = (rounded.numbers.astype(np.float32) - 128) * steps
+    steps = rounded.scales.reshape(2, 2, 1)
+    again = (rounded.codes.astype(np.float32) - 128) * steps
     assert rounded.shape == matrix.shape
     assert (np.abs(again - matrix.reshape(2, 2, BLOCK)) <= 0.5001 * steps).all()
     assert (again[1] == 0).all()
@@ -153,7 +150,7 @@ async def test_each_of_many_concurrent_callers_gets_its_own_vectors(embedder: Lo
 
     for asked, answer in zip(texts, answers, strict=True):
         for text, vector in zip(asked, answer, strict=True):
-            assert float(vector @ (await embedder.embed_query(text))) > 0.9999
+            assert float(vector @ (await embedder.embed([text]))[0]) > 0.9999
 
 
 async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: LocalEmbedder) -> None:
@@ -161,45 +158,6 @@ async def test_a_text_without_a_utf8_form_fails_its_caller_alone(embedder: Local
 
     assert isinstance(bad, UnicodeEncodeError)
     assert isinstance(good, np.ndarray)
-
-
-async def test_a_query_is_embedded_once_per_scope() -> None:
-    seen: list[int] = []
-    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
-        first = await embedder.embed_query("Where is the key?", scope="a")
-        again = await embedder.embed_query("Where is the key?", scope="a")
-        other = await embedder.embed_query("Where is the key?", scope="b")
-
-    assert again is first
-    assert other is not first
-    assert seen == [1, 1]
-    assert not first.flags.writeable
-
-
-async def test_callers_who_ask_the_same_at_once_share_one_run() -> None:
-    seen: list[int] = []
-    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
-        first = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
-        second = asyncio.create_task(embedder.embed_query("Where is the key?", scope="a"))
-        await asyncio.sleep(0)  # Both are waiting now.
-        first.cancel()
-        vector = await second
-
-    assert seen == [1]
-    assert vector.shape == (embedder.dimensions,)
-    assert first.cancelled()
-
-
-async def test_the_query_cache_forgets_the_least_recent() -> None:
-    seen: list[int] = []
-    async with LocalEmbedder(MODEL, on_batch=lambda texts, _: seen.append(texts)) as embedder:
-        for start in range(0, CACHED_QUERIES + 1, SMALL_LANE_TEXTS):
-            numbers = range(start, min(start + SMALL_LANE_TEXTS, CACHED_QUERIES + 1))
-            await asyncio.gather(*(embedder.embed_query(str(number)) for number in numbers))
-        before = sum(seen)
-        await embedder.embed_query("0")
-
-    assert sum(seen) == before + 1
 
 
 async def test_the_hook_hears_of_every_text_and_its_time() -> None:
@@ -342,7 +300,7 @@ def until_closed(batcher: Batcher) -> None:
             return
 
 
-@pytest.mark.parametrize(("texts", "room"), [(1, SMALL_LANE_TEXTS), (64, BACKLOG_LANE_TEXTS)])
+@pytest.mark.parametrize(("texts", "room"), [(1, SMALL_QUEUE_TEXTS), (64, BULK_QUEUE_TEXTS)])
 async def test_beyond_its_room_a_lane_takes_no_more_and_the_other_still_does(texts: int, room: int) -> None:
     model = Gated()
     batcher = Batcher(model, None)
@@ -367,9 +325,9 @@ async def test_a_request_larger_than_the_room_is_taken_when_nothing_waits() -> N
     model.gate.set()
     batcher = Batcher(model, None)
 
-    vectors = await asyncio.wrap_future(batcher.submit(["a"] * (BACKLOG_LANE_TEXTS + 1)))
+    vectors = await asyncio.wrap_future(batcher.submit(["a"] * (BULK_QUEUE_TEXTS + 1)))
 
-    assert len(vectors) == BACKLOG_LANE_TEXTS + 1
+    assert len(vectors) == BULK_QUEUE_TEXTS + 1
     batcher.close()
 
 
@@ -401,7 +359,9 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
             return MODEL.tokens(texts)
 
     text = "The weather was fair and nobody had much to say about it. " * 1724
-    async with LocalEmbedder(Noting(MODEL.session, MODEL.given, MODEL.reader, MODEL.splitter)) as embedder:
+    async with LocalEmbedder(
+        Noting(MODEL.session, MODEL.external_initializers, MODEL.reader, MODEL.splitter)
+    ) as embedder:
         (vector,) = await embedder.embed([text])
 
     (whole,) = MODEL.vectors(MODEL.tokens([text]))
@@ -492,7 +452,7 @@ def test_weights_laid_out_differently_are_refused(monkeypatch: pytest.MonkeyPatc
     installed = Weights.installed()
     monkeypatch.setattr(Weights, "installed", lambda: Weights(installed.path, installed.header + b" "))
 
-    with pytest.raises(ModelUnavailable, match="differently"):
+    with pytest.raises(ModelUnavailable, match="do not fit"):
         MiniLM.load(threads=1)
 
 

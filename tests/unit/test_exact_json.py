@@ -69,8 +69,8 @@ def test_json_goes_through_a_message_and_back(value: dict[str, Any]) -> None:
 
 
 def test_true_is_not_one() -> None:
-    assert not exact.equal('{"a": true}', '{"a": 1}')
-    assert exact.equal('{"a": 1.0, "b": 2}', '{"b": 2, "a": 1}')
+    assert not exact.equal_json('{"a": true}', '{"a": 1}')
+    assert exact.equal_json('{"a": 1.0, "b": 2}', '{"b": 2, "a": 1}')
 
 
 def test_spaces_do_not_count_towards_the_size_of_a_text() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from skein_gateway.identity.challenges import error_headers
-from skein_gateway.oauth.request_handler import problem_of
+from skein_gateway.oauth.request_handler import oauth_error
 from skein_kit import errors
 
 LIST = "/skein.memory.v1.MemoryService/ListMemories"
@@ -43,7 +43,7 @@ def test_a_server_that_does_not_know_its_issuer_says_less() -> None:
 
 @pytest.mark.parametrize(("after", "seconds"), [(0.05, "1"), (3.0, "3"), (3.2, "4")])
 def test_who_calls_too_often_is_told_when_to_come_back(after: float, seconds: str) -> None:
-    found = error_headers(errors.RateLimited(after=after).status(), LIST, "https://a", has_credential=True)
+    found = error_headers(errors.RateLimited(retry_after=after).status(), LIST, "https://a", has_credential=True)
 
     assert found == {"retry-after": seconds}
 
@@ -54,19 +54,19 @@ def test_oauth_words_are_those_of_the_reason() -> None:
 
         reason = "OAUTH_INVALID_GRANT"
 
-    found = problem_of(InvalidGrant().status())
+    found = oauth_error(InvalidGrant().status())
 
     assert (found.status, found.error, found.description) == (400, "invalid_grant", "The code is spent.")
 
 
 def test_what_is_wrong_is_named() -> None:
-    found = problem_of(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
+    found = oauth_error(errors.FieldInvalid(violations=[("scope", "is too long")]).status())
 
     assert (found.status, found.error) == (400, "invalid_request")
     assert found.description.endswith(" scope: is too long.")
 
 
 def test_our_own_faults_say_nothing() -> None:
-    found = problem_of(errors.InternalError(request_id="r").status())
+    found = oauth_error(errors.InternalError(request_id="r").status())
 
     assert (found.status, found.error, found.description) == (500, "server_error", "Skein failed.")

@@ -77,7 +77,7 @@ def test_what_is_no_object_is_no_message(value: str) -> None:
     with pytest.raises(errors.FieldInvalid) as caught:
         codec.read_json(f'{{"filter": {value}}}'.encode(), pb.ListMemoriesRequest)
 
-    assert caught.value.violations == (("filter", "is not a JSON object"),)
+    assert caught.value.violations == (("filter", "must be a JSON object"),)
 
 
 @pytest.mark.parametrize(
@@ -157,14 +157,14 @@ def test_every_code_has_an_http_status_and_a_name(code: grpc.StatusCode) -> None
 
 
 def test_a_time_limit_is_read_in_milliseconds() -> None:
-    assert codec.time_limit({"connect-timeout-ms": "1500"}) == 1.5
-    assert codec.time_limit({}) is None
+    assert codec.timeout_seconds({"connect-timeout-ms": "1500"}) == 1.5
+    assert codec.timeout_seconds({}) is None
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5", "soon", "12345678901"])
 def test_a_time_limit_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(errors.FieldInvalid):
-        codec.time_limit({"connect-timeout-ms": text})
+        codec.timeout_seconds({"connect-timeout-ms": text})
 
 
 def test_another_version_of_the_protocol_is_refused() -> None:

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skein_gateway.context.model import Context, ContextFormat, Item, ItemKind, pack
-from skein_gateway.recall.text_match import ELLIPSIS, normal, terms_of
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, pack
+from skein_gateway.recall.text_match import ELLIPSIS, normalize, terms_of
 from skein_kit.text.token_estimate import estimate_tokens
 
 AT = datetime(2026, 5, 1, 14, 5, tzinfo=UTC)
@@ -27,11 +27,11 @@ def message(item_id: str, text: str, **fields: Any) -> Item:
     return Item(**{**said, **fields})
 
 
-def packed(*items: Item, budget: int = 500, query: str = "", **style: Any) -> Context:
-    return pack(items, token_budget=budget, terms=terms_of(query), style=ContextFormat(**style))
+def packed(*items: Item, budget: int = 500, query: str = "", **context_format: Any) -> PackedContext:
+    return pack(items, token_budget=budget, terms=terms_of(query), context_format=ContextFormat(**context_format))
 
 
-def ids(context: Context) -> list[str]:
+def ids(context: PackedContext) -> list[str]:
     return [citation.item.item_id for citation in context.citations]
 
 
@@ -215,8 +215,10 @@ STYLES = st.builds(
 
 @settings(max_examples=300)
 @given(ITEMS, st.integers(1, 300), st.sampled_from(["", "green tea", "kettle"]), STYLES)
-def test_a_context_keeps_its_promises(items: list[Item], budget: int, query: str, style: ContextFormat) -> None:
-    context = pack(items, token_budget=budget, terms=terms_of(query), style=style)
+def test_a_context_keeps_its_promises(
+    items: list[Item], budget: int, query: str, context_format: ContextFormat
+) -> None:
+    context = pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format)
 
     # Never above the budget, and counted right.
     assert context.token_count == estimate_tokens(context.text) <= budget
@@ -230,19 +232,19 @@ def test_a_context_keeps_its_promises(items: list[Item], budget: int, query: str
     assert len(set(shown + said)) == len(shown + said)
     assert len(shown) + len(said) + context.omitted_count == sum(bool(item.text.strip()) for item in items)
     # The same again.
-    assert pack(items, token_budget=budget, terms=terms_of(query), style=style) == context
+    assert pack(items, token_budget=budget, terms=terms_of(query), context_format=context_format) == context
 
 
 @settings(max_examples=200)
 @given(ITEMS, st.integers(1, 300), STYLES)
-def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, style: ContextFormat) -> None:
+def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, context_format: ContextFormat) -> None:
     items = [item for item in items if item.text.strip()]
     if not items:
         return
     # Beside others a thing has its share of the budget.
-    alone = pack(items[:1] * 2, token_budget=budget, terms=frozenset(), style=style)
+    alone = pack(items[:1] * 2, token_budget=budget, terms=frozenset(), context_format=context_format)
 
-    context = pack(items, token_budget=budget, terms=frozenset(), style=style)
+    context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
 
     found = {one for citation in context.citations for one in (citation.item.item_id, *citation.duplicate_ids)}
     assert not alone.citations or items[0].item_id in found or len(items) > 9
@@ -250,12 +252,12 @@ def test_the_best_hit_is_in_if_it_fits(items: list[Item], budget: int, style: Co
 
 @given(ITEMS, st.integers(1, 300), STYLES)
 def test_no_hit_that_is_shown_whole_says_what_another_one_says(
-    items: list[Item], budget: int, style: ContextFormat
+    items: list[Item], budget: int, context_format: ContextFormat
 ) -> None:
-    context = pack(items, token_budget=budget, terms=frozenset(), style=style)
+    context = pack(items, token_budget=budget, terms=frozenset(), context_format=context_format)
 
     whole = [
-        normal(re.sub(r"\[(\d+)\]", r"(\1)", citation.item.text))
+        normalize(re.sub(r"\[(\d+)\]", r"(\1)", citation.item.text))
         for citation in context.citations
         if not citation.is_cut and not citation.item.is_part
     ]

@@ -55,7 +55,7 @@ class Auth:
         self.asked.append(request)
         call = current_call()
         assert call is not None
-        self.tokens_held.append(call.token)
+        self.tokens_held.append(call.identity_token)
         await self.may_answer.wait()
         if self.refuses is not None:
             raise aio.AioRpcError(self.refuses, aio.Metadata(), aio.Metadata())
@@ -72,8 +72,8 @@ class Auth:
     @property
     def credentials(self) -> IdentityCache:
         stub = cast("auth_pb2_grpc.IdentityServiceAsyncStub", self)
-        recognizer = CredentialChecker(self.recognition_keys, clock=lambda: self.now)
-        return IdentityCache(stub, IdentityTokenVerifier(self.keys), recognizer, clock=lambda: self.now)
+        checker = CredentialChecker(self.recognition_keys, clock=lambda: self.now)
+        return IdentityCache(stub, IdentityTokenVerifier(self.keys), checker, clock=lambda: self.now)
 
     async def recognition_keys(self) -> CredentialCheckKeys:
         return CredentialCheckKeys(check_keys=(CHECK_KEY,))
@@ -98,7 +98,7 @@ async def test_a_credential_becomes_a_caller_and_a_token(auth: Auth) -> None:
     caller = await auth.credentials.identify(coming)
 
     assert caller.principal == "api_key:key"
-    assert coming.token.count(".") == 2
+    assert coming.identity_token.count(".") == 2
     assert auth.tokens_held == [""], "the exchange itself carries no identity"
 
 
@@ -117,7 +117,7 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
 
 def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
-    assert credentials.LIFETIME_SECONDS + tenants.REMEMBER_SECONDS < 5
+    assert credentials.LIFETIME_SECONDS + tenants.TTL_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
     assert identity_token._KEY_MAX_AGE_SECONDS < 5
 
@@ -172,7 +172,7 @@ async def test_each_tenant_that_an_operator_names_is_another_identity(auth: Auth
 
 
 async def test_memory_is_bounded_and_the_least_used_goes_first(auth: Auth, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "MAX_REMEMBERED", 2)
+    monkeypatch.setattr(credentials, "MAX_CACHED", 2)
     known = auth.credentials
 
     for credential in ("a", "b", "a", "c", "a", "b"):
@@ -186,7 +186,7 @@ async def test_no_credential_stays_in_memory(auth: Auth) -> None:
 
     await known.identify(call("skein_secret"))
 
-    assert b"skein_secret" not in b"".join(known._known)
+    assert b"skein_secret" not in b"".join(known._cache)
 
 
 async def test_a_token_that_nobody_signed_is_refused(auth: Auth) -> None:
@@ -231,8 +231,8 @@ async def test_an_exchange_that_takes_too_long_is_auths_fault_and_may_be_repeate
 
 def key_text(check_key: bytes = b"") -> str:
     """Return a new API key with check digits, or without any."""
-    key = BearerToken.made("skein_", TENANT, uuid.uuid4())
-    return (key.with_check_digits(check_key) if check_key else key).text()
+    key = BearerToken.generate("skein_", TENANT, uuid.uuid4())
+    return (key.with_mac(check_key) if check_key else key).encode()
 
 
 async def refusals(known: IdentityCache, *coming: Call) -> list[str]:
@@ -355,7 +355,7 @@ async def test_a_genuine_access_token_is_recognised_and_one_with_another_signatu
     unknown = jwt.encode({**header, "kid": "newer"}, {"sub": "x"}, other, algorithms=["RS256"])
     keys = CredentialCheckKeys(access_keys={str(signing.kid): signing})
 
-    assert [keys.recognize(text) for text in (genuine, forged, unknown)] == [
+    assert [keys.origin_of(text) for text in (genuine, forged, unknown)] == [
         CredentialOrigin.GENUINE,
         CredentialOrigin.FORGED,
         CredentialOrigin.UNKNOWN,
@@ -371,14 +371,14 @@ def test_a_header_that_the_cluster_does_not_write_is_forged(more: dict[str, obje
     parts = (json.dumps(part).encode() for part in (header, {"sub": "x"}, "signature"))
     text = ".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts)
 
-    assert CredentialCheckKeys(access_keys={str(signing.kid): signing}).recognize(text) is CredentialOrigin.FORGED
+    assert CredentialCheckKeys(access_keys={str(signing.kid): signing}).origin_of(text) is CredentialOrigin.FORGED
 
 
 async def test_without_auths_keys_only_auth_can_tell() -> None:
-    assert CredentialCheckKeys().recognize(key_text(CHECK_KEY)) is CredentialOrigin.UNKNOWN
+    assert CredentialCheckKeys().origin_of(key_text(CHECK_KEY)) is CredentialOrigin.UNKNOWN
 
 
 def entering(credential: str, address: str) -> Call:
     coming = Call(path="/p.S/M", metadata={"authorization": f"Bearer {credential}"}, deadline=None, peer="test")
-    coming.entered(address)
+    coming.set_origin(address)
     return coming

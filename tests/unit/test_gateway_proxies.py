@@ -54,7 +54,7 @@ def lines(log: io.StringIO) -> list[dict[str, object]]:
 
 def test_a_peer_that_forwards_and_is_not_trusted_is_logged_once_in_ten_minutes(log: io.StringIO) -> None:
     clock = Clock()
-    proxies = TrustedProxies(untrusted=UntrustedForwardingAlert(clock))
+    proxies = TrustedProxies(untrusted_alert=UntrustedForwardingAlert(clock))
     before = UNTRUSTED._value.get()  # What the metric counts is what was seen.
 
     for _ in range(3):

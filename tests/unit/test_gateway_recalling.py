@@ -25,7 +25,7 @@ from skein_gateway.recall.arms import (
     record_arm_metrics,
     select_arms,
 )
-from skein_gateway.recall.rpc import RecallResult, of_blocks, of_index
+from skein_gateway.recall.rpc import RecallResult, block_hits, index_result
 from skein_gateway.remember.rpc import append_request, create_request
 from skein_kit.errors import PermissionMissing, RpcError
 from skein_kit.identity.identity_token import Caller
@@ -44,7 +44,7 @@ def hit(item_id: str, score: float, kind: recall_pb2.ItemKind = MEMORY, **fields
 
 def indexed(*hits: recall_pb2.Hit, arms: list[pb.Arm] = BOTH, **fields: Any) -> ArmResult:
     """What the recall service answered for these arms."""
-    return of_index(arms, TimedResponse(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
+    return index_result(arms, TimedResponse(seconds=0.012, response=recall_pb2.RecallResponse(hits=hits, **fields)))
 
 
 def blocks(*hits: recall_pb2.Hit) -> ArmResult:
@@ -63,7 +63,7 @@ def caller(*permissions: str) -> Caller:
 def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> None:
     found = indexed(hit("c", 0.9, MESSAGE), hit("b", 0.5), hit("d", 0.4))
 
-    answer = RecallResult(parts=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).answer(3)
+    answer = RecallResult(results=[found, blocks(hit("a", 0.5, BLOCK), hit("e", 0.1, BLOCK))]).response(3)
 
     assert [one.item_id for one in answer.hits] == ["c", "a", "b"]
     assert [(status.arm, status.hit_count) for status in answer.arms] == [
@@ -77,12 +77,12 @@ def test_the_best_of_all_arms_come_first_and_ties_keep_the_order_of_ids() -> Non
 def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large() -> None:
     large = recall_pb2.Hit().memory
     large.content = "x" * 900_000
-    parts = [
+    results = [
         indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3))),
         blocks(*(hit(f"b{number}", 0.5, BLOCK, memory=large) for number in range(3))),
     ]
 
-    assert [one.item_id for one in RecallResult(parts=parts).answer(100).hits] == ["a0", "a1", "a2"]
+    assert [one.item_id for one in RecallResult(results=results).response(100).hits] == ["a0", "a1", "a2"]
 
 
 def test_hits_make_room_for_the_profile() -> None:
@@ -93,7 +93,7 @@ def test_hits_make_room_for_the_profile() -> None:
     part = ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),), profile=profile)
     found = indexed(*(hit(f"a{number}", 0.5, memory=large) for number in range(3)))
 
-    answer = RecallResult(parts=[found, part]).answer(10)
+    answer = RecallResult(results=[found, part]).response(10)
 
     assert [one.item_id for one in answer.hits] == ["a0"]
     assert answer.profile == profile
@@ -102,7 +102,7 @@ def test_hits_make_room_for_the_profile() -> None:
 def test_arms_without_an_answer_are_named() -> None:
     late = ArmResult(outcomes=(failed(pb.ARM_BLOCKS, grpc.StatusCode.DEADLINE_EXCEEDED),))
 
-    answer = RecallResult(parts=[indexed(hit("a", 0.5)), late]).answer(10)
+    answer = RecallResult(results=[indexed(hit("a", 0.5)), late]).response(10)
 
     assert answer.incomplete == [pb.ARM_BLOCKS]
     assert [status.state for status in answer.arms] == [pb.ARM_STATE_OK, pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT]
@@ -110,7 +110,7 @@ def test_arms_without_an_answer_are_named() -> None:
 
 
 def test_arms_that_answered_by_words_alone_say_so_and_are_not_incomplete() -> None:
-    answer = RecallResult(parts=[indexed(hit("a", 0.5), dense_unavailable=True)]).answer(10)
+    answer = RecallResult(results=[indexed(hit("a", 0.5), dense_unavailable=True)]).response(10)
 
     assert [status.state for status in answer.arms] == [pb.ARM_STATE_LEXICAL_ONLY] * 2
     assert not answer.incomplete
@@ -140,8 +140,8 @@ def test_any_other_fault_is_an_arm_that_is_unavailable(code: grpc.StatusCode) ->
 
 def test_what_the_recall_service_says_of_its_search_is_passed_on() -> None:
     answer = RecallResult(
-        parts=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-2", filter_emptied=True)]
-    ).answer(10)
+        results=[indexed(model="m", dense_path="exact", emptied_by=["types"], formula="scores-2", filter_emptied=True)]
+    ).response(10)
 
     assert (answer.model, answer.dense_path, answer.formula) == ("m", "exact", "scores-2")
     assert answer.emptied_by == ["types"]
@@ -185,7 +185,7 @@ def test_whoever_wants_everything_is_refused_when_something_is_missing(
     with pytest.raises(refusal) as raised:
         enforce_partial_policy([FINE, *missing], pb.ON_PARTIAL_FAIL)
 
-    assert raised.value.facts == {"arms": arms}
+    assert raised.value.metadata == {"arms": arms}
 
 
 def test_when_nothing_answers_the_first_fault_is_the_calls() -> None:
@@ -258,7 +258,7 @@ def test_blocks_are_found_by_their_words_and_say_how() -> None:
         blocks_pb2.Block(block_id="3", label="persona", value="Be brief."),
     ]
 
-    found = of_blocks(held, "Which teas does Anna drink?", 10)
+    found = block_hits(held, "Which teas does Anna drink?", 10)
 
     assert [(one.item_id, one.kind, one.block.label) for one in found] == [("1", BLOCK, "human"), ("2", BLOCK, "tea")]
     component = found[0].components[0]

@@ -157,7 +157,7 @@ def test_the_protos_comments_are_the_descriptions() -> None:
 
 
 def test_without_descriptions_there_are_none() -> None:
-    assert "description" not in str(of(gateway_pb2.RememberRequest, said={})).replace("'description': {", "")
+    assert "description" not in str(of(gateway_pb2.RememberRequest, descriptions={})).replace("'description': {", "")
 
 
 def test_names_can_stand_elsewhere() -> None:

@@ -15,8 +15,8 @@ from skein_gateway.recall.text_match import (
     MAX_TERMS,
     counts_of,
     excerpt,
-    normal,
-    ranked,
+    normalize,
+    rank_texts,
     stem,
     term_coverage,
     terms_of,
@@ -79,10 +79,10 @@ def test_a_share_lies_between_0_and_1_and_grows_with_what_is_said(query: str, te
 def test_texts_are_ranked_by_their_share_and_then_by_their_id() -> None:
     texts = [("b", "tea"), ("d", "coffee"), ("a", "tea"), ("c", "green tea")]
 
-    found = ranked(texts, terms_of("green tea"), 3)
+    found = rank_texts(texts, terms_of("green tea"), 3)
 
     assert [(text_id, count) for text_id, _, count in found] == [("c", 2), ("a", 1), ("b", 1)]
-    assert ranked(texts, terms_of("green tea"), 1) == found[:1]
+    assert rank_texts(texts, terms_of("green tea"), 1) == found[:1]
 
 
 def test_a_text_that_fits_is_shown_as_it_is() -> None:
@@ -132,8 +132,8 @@ def test_an_excerpt_never_passes_its_room_and_holds_nothing_that_is_not_in_the_t
 
 
 def test_texts_are_compared_by_their_words() -> None:
-    assert normal(" Anna,  likes\n'tea'! ") == "anna likes tea"
-    assert normal(" 🙂 ") == "🙂"
+    assert normalize(" Anna,  likes\n'tea'! ") == "anna likes tea"
+    assert normalize(" 🙂 ") == "🙂"
 
 
 def test_a_text_of_nothing_but_marks_is_little_more_work_than_any_other() -> None:

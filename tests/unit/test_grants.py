@@ -53,14 +53,14 @@ CHANCE = Counting()
 
 
 def after(
-    seconds: float, *, terms: Lifetimes | None = None, successors: RefreshTokenDerivation = SUCCESSORS
+    seconds: float, *, lifetimes: Lifetimes | None = None, derivation: RefreshTokenDerivation = SUCCESSORS
 ) -> StepContext:
     at = START + timedelta(seconds=seconds)
-    return StepContext(at=at, terms=terms or Lifetimes(), chance=CHANCE, successors=successors)
+    return StepContext(at=at, lifetimes=lifetimes or Lifetimes(), random=CHANCE, derivation=derivation)
 
 
 def grant(**changes: object) -> AuthSession:
-    sign_in = AuthSession(
+    session = AuthSession(
         tenant_id=TENANT,
         sign_in_id=UUID(int=2),
         account_id=UUID(int=3),
@@ -71,7 +71,7 @@ def grant(**changes: object) -> AuthSession:
         create_time=START,
         expire_time=START + timedelta(days=1),
     )
-    return dataclasses.replace(sign_in, **changes)  # type: ignore[arg-type]
+    return dataclasses.replace(session, **changes)  # type: ignore[arg-type]
 
 
 def approved() -> tuple[AuthSession, AuthorizationCode, BearerToken]:
@@ -84,12 +84,12 @@ def redemption(**changes: object) -> CodeRequest:
 
 
 def first_token() -> tuple[RefreshTokenState, BearerToken]:
-    sign_in, code, presented = approved()
-    step = grants.redeem((sign_in, code), presented, redemption(), after(0))
+    session, code, presented = approved()
+    step = grants.redeem((session, code), presented, redemption(), after(0))
     assert step.issue is not None
     assert step.issue.refresh is not None
     assert step.changes.refresh_token is not None
-    return RefreshTokenState(sign_in=step.issue.sign_in, token=step.changes.refresh_token), step.issue.refresh
+    return RefreshTokenState(session=step.issue.session, token=step.changes.refresh_token), step.issue.refresh
 
 
 def rotated(seconds: float = 100) -> tuple[RefreshTokenState, BearerToken, BearerToken]:
@@ -104,40 +104,40 @@ def rotated(seconds: float = 100) -> tuple[RefreshTokenState, BearerToken, Beare
     return dataclasses.replace(chain, token=old, successor=stored), token, step.issue.refresh
 
 
-def nothing_happened(step: GrantResult, fault: GrantError) -> bool:
-    return step == GrantResult(fault=fault)
+def nothing_happened(step: GrantResult, error: GrantError) -> bool:
+    return step == GrantResult(error=error)
 
 
 def test_an_approval_lives_as_long_as_its_code() -> None:
-    sign_in, code, token = approved()
+    session, code, token = approved()
 
-    assert sign_in.expire_time == code.expire_time == START + timedelta(seconds=60)
-    assert token.proves(code.secret_hash)
+    assert session.expire_time == code.expire_time == START + timedelta(seconds=60)
+    assert token.matches_hash(code.secret_hash)
     assert token.tenant_id == TENANT
 
 
 def test_a_code_is_redeemed_with_its_verifier() -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
 
-    step = grants.redeem((sign_in, code), presented, redemption(), after(30))
+    step = grants.redeem((session, code), presented, redemption(), after(30))
 
-    assert step.fault is None
+    assert step.error is None
     assert step.changes.code_used == after(30).at
     assert step.issue is not None
     assert (step.issue.scopes, step.issue.resources) == (SCOPES, RESOURCES)
-    assert step.issue.sign_in.expire_time == after(30).at + Lifetimes().sign_in
+    assert step.issue.session.expire_time == after(30).at + Lifetimes().session
     assert step.issue.refresh_expire_time == after(30).at + Lifetimes().refresh
 
 
 def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the_access_token() -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
 
-    step = grants.redeem((sign_in, code), presented, redemption(refreshes=False), after(0))
+    step = grants.redeem((session, code), presented, redemption(refreshes=False), after(0))
 
     assert step.issue is not None
     assert step.issue.refresh is None
     assert step.changes.refresh_token is None
-    assert step.issue.sign_in.expire_time == step.issue.expire_time == START + Lifetimes().access
+    assert step.issue.session.expire_time == step.issue.expire_time == START + Lifetimes().access
 
 
 @pytest.mark.parametrize(
@@ -156,53 +156,53 @@ def test_a_client_without_refresh_tokens_gets_none_and_its_sign_in_ends_with_the
 )
 @pytest.mark.parametrize("is_used", [False, True])
 def test_who_could_not_redeem_a_code_neither_redeems_nor_revokes(wrong: dict[str, str], *, is_used: bool) -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
     code = dataclasses.replace(code, use_time=START if is_used else None)
 
-    step = grants.redeem((sign_in, code), presented, redemption(**wrong), after(10))
+    step = grants.redeem((session, code), presented, redemption(**wrong), after(10))
 
     assert nothing_happened(step, GrantError.INVALID)
 
 
 def test_a_wrong_secret_redeems_nothing() -> None:
-    sign_in, code, presented = approved()
-    guessed = BearerToken.made(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
+    session, code, presented = approved()
+    guessed = BearerToken.generate(grants.CODE_PREFIX, presented.tenant_id, presented.token_id, bytes(32))
 
-    assert nothing_happened(grants.redeem((sign_in, code), guessed, redemption(), after(10)), GrantError.INVALID)
+    assert nothing_happened(grants.redeem((session, code), guessed, redemption(), after(10)), GrantError.INVALID)
     assert nothing_happened(grants.redeem(None, presented, redemption(), after(10)), GrantError.INVALID)
 
 
 def test_a_replayed_code_revokes_what_it_gave_even_when_it_has_expired() -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
     used = dataclasses.replace(code, use_time=START)
 
     for seconds in (10, 10_000):
-        step = grants.redeem((sign_in, used), presented, redemption(), after(seconds))
+        step = grants.redeem((session, used), presented, redemption(), after(seconds))
 
-        assert step.fault is GrantError.REUSED
+        assert step.error is GrantError.REUSED
         assert step.changes.revoked == after(seconds).at
         assert step.issue is None
 
 
 def test_a_code_works_no_longer_than_it_lives() -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
 
-    assert grants.redeem((sign_in, code), presented, redemption(), after(59.9)).issue is not None
-    assert nothing_happened(grants.redeem((sign_in, code), presented, redemption(), after(60)), GrantError.INVALID)
+    assert grants.redeem((session, code), presented, redemption(), after(59.9)).issue is not None
+    assert nothing_happened(grants.redeem((session, code), presented, redemption(), after(60)), GrantError.INVALID)
 
 
 def test_a_code_of_a_revoked_grant_is_worth_nothing() -> None:
-    sign_in, code, presented = approved()
-    revoked = dataclasses.replace(sign_in, revoke_time=START)
+    session, code, presented = approved()
+    revoked = dataclasses.replace(session, revoke_time=START)
 
     assert nothing_happened(grants.redeem((revoked, code), presented, redemption(), after(1)), GrantError.INVALID)
 
 
 def test_a_code_gives_fewer_resources_but_never_others() -> None:
-    sign_in, code, presented = approved()
+    session, code, presented = approved()
 
-    fewer = grants.redeem((sign_in, code), presented, redemption(resources=RESOURCES[1:]), after(1))
-    other = grants.redeem((sign_in, code), presented, redemption(resources=("https://else.example",)), after(1))
+    fewer = grants.redeem((session, code), presented, redemption(resources=RESOURCES[1:]), after(1))
+    other = grants.redeem((session, code), presented, redemption(resources=("https://else.example",)), after(1))
 
     assert fewer.issue is not None
     assert fewer.issue.resources == RESOURCES[1:]
@@ -218,7 +218,7 @@ def test_a_refresh_replaces_the_token() -> None:
     assert step.issue.refresh is not None
     assert step.changes.replaced == token.token_id
     assert step.changes.refresh_token is not None
-    assert step.issue.refresh.proves(step.changes.refresh_token.secret_hash)
+    assert step.issue.refresh.matches_hash(step.changes.refresh_token.secret_hash)
     assert step.issue.refresh.secret != token.secret
 
 
@@ -237,8 +237,8 @@ def test_the_successor_is_found_again_after_the_system_key_changed() -> None:
     changed = RefreshTokenDerivation(keys=(b"n" * 32, b"k" * 32))
     forgotten = RefreshTokenDerivation(keys=(b"n" * 32,))
 
-    again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, successors=changed))
-    refused = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, successors=forgotten))
+    again = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, derivation=changed))
+    refused = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(105, derivation=forgotten))
 
     assert again.issue is not None
     assert again.issue.refresh == successor
@@ -250,7 +250,7 @@ def test_the_predecessor_revokes_the_sign_in_after_the_grace() -> None:
 
     step = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(110))
 
-    assert step.fault is GrantError.REUSED
+    assert step.error is GrantError.REUSED
     assert step.changes.revoked == after(110).at
 
 
@@ -263,7 +263,7 @@ def test_the_predecessor_revokes_the_sign_in_once_its_successor_was_used() -> No
         dataclasses.replace(chain, successor=used), token, RefreshRequest(client_id="app"), after(102)
     )
 
-    assert step.fault is GrantError.REUSED
+    assert step.error is GrantError.REUSED
     assert step.changes.revoked == after(102).at
 
 
@@ -271,10 +271,10 @@ def test_no_grace_means_no_second_answer() -> None:
     chain, token, _ = rotated(100)
 
     step = grants.refresh(
-        chain, token, RefreshRequest(client_id="app"), after(100, terms=Lifetimes(grace=timedelta(0)))
+        chain, token, RefreshRequest(client_id="app"), after(100, lifetimes=Lifetimes(grace=timedelta(0)))
     )
 
-    assert step.fault is GrantError.REUSED
+    assert step.error is GrantError.REUSED
 
 
 @pytest.mark.parametrize("client_id", ["another", ""])
@@ -299,19 +299,22 @@ def test_a_refreshed_access_token_has_less_but_never_more() -> None:
 
     assert fewer.issue is not None
     assert fewer.issue.scopes == {"memory.read"}
-    assert fewer.issue.sign_in.scopes == SCOPES
+    assert fewer.issue.session.scopes == SCOPES
     assert nothing_happened(more, GrantError.SCOPE)
     assert nothing_happened(other, GrantError.TARGET)
 
 
 def test_a_sign_in_ends_without_use_and_in_any_case() -> None:
-    terms = Lifetimes(refresh=timedelta(days=30), sign_in=timedelta(days=90))
+    lifetimes = Lifetimes(refresh=timedelta(days=30), session=timedelta(days=90))
     chain, token = first_token()
     old = dataclasses.replace(chain.token, expire_time=START + timedelta(days=200))
 
-    idle = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(30 * 86_400, terms=terms))
+    idle = grants.refresh(chain, token, RefreshRequest(client_id="app"), after(30 * 86_400, lifetimes=lifetimes))
     over = grants.refresh(
-        dataclasses.replace(chain, token=old), token, RefreshRequest(client_id="app"), after(90 * 86_400, terms=terms)
+        dataclasses.replace(chain, token=old),
+        token,
+        RefreshRequest(client_id="app"),
+        after(90 * 86_400, lifetimes=lifetimes),
     )
 
     assert nothing_happened(idle, GrantError.EXPIRED)
@@ -321,7 +324,7 @@ def test_a_sign_in_ends_without_use_and_in_any_case() -> None:
 def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
     chain, token = first_token()
     ends = START + timedelta(seconds=600)
-    short = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, expire_time=ends))
+    short = dataclasses.replace(chain, session=dataclasses.replace(chain.session, expire_time=ends))
 
     step = grants.refresh(short, token, RefreshRequest(client_id="app"), after(300))
 
@@ -331,7 +334,7 @@ def test_nothing_given_out_lives_longer_than_its_sign_in() -> None:
 
 def test_a_revoked_sign_in_is_not_refreshed() -> None:
     chain, token = first_token()
-    revoked = dataclasses.replace(chain, sign_in=dataclasses.replace(chain.sign_in, revoke_time=START))
+    revoked = dataclasses.replace(chain, session=dataclasses.replace(chain.session, revoke_time=START))
 
     assert nothing_happened(
         grants.refresh(revoked, token, RefreshRequest(client_id="app"), after(1)), GrantError.INVALID
@@ -345,7 +348,7 @@ def test_an_own_sign_in_is_refreshed_without_a_client() -> None:
     assert begun.issue is not None
     assert begun.issue.refresh is not None
     assert begun.changes.refresh_token is not None
-    chain = RefreshTokenState(sign_in=begun.issue.sign_in, token=begun.changes.refresh_token)
+    chain = RefreshTokenState(session=begun.issue.session, token=begun.changes.refresh_token)
 
     step = grants.refresh(chain, begun.issue.refresh, RefreshRequest(), after(5))
 
@@ -370,10 +373,10 @@ def test_what_is_no_s256_challenge_is_seen(text: str) -> None:
 
 
 def test_secrets_are_not_shown() -> None:
-    sign_in, code, token = approved()
+    session, code, token = approved()
     stored = RefreshToken(refresh_token_id=UUID(int=1), secret_hash=b"h" * 32, create_time=START, expire_time=START)
 
-    shown = repr((sign_in, code, token, stored, SUCCESSORS, redemption()))
+    shown = repr((session, code, token, stored, SUCCESSORS, redemption()))
 
     assert "hhhh" not in shown
     assert "kkkk" not in shown

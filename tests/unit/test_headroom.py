@@ -8,7 +8,7 @@ TARGET = 0.01
 
 
 def limit(least: int = 8, most: int = 100) -> AdaptiveLimit:
-    return AdaptiveLimit(least=least, most=most, target_seconds=TARGET)
+    return AdaptiveLimit(minimum=least, maximum=most, target_seconds=TARGET)
 
 
 def windows(found: AdaptiveLimit, *delays: float, is_short: bool = True, start: float = 0.0, count: int = 1) -> float:
@@ -17,8 +17,8 @@ def windows(found: AdaptiveLimit, *delays: float, is_short: bool = True, start: 
     for _ in range(count):
         at += WINDOW_SECONDS * 1.01
         for delay in delays:
-            found.delayed("event loop", delay)
-        found.look(at, is_short=is_short)
+            found.observe_delay("event loop", delay)
+        found.update(at, is_short=is_short)
     return at
 
 
@@ -94,9 +94,9 @@ def test_the_most_delayed_resource_counts() -> None:
     found = limit()
     before = found.value
     for _ in range(5):
-        found.delayed("event loop", 0.0)
-        found.delayed("database connections", 5 * TARGET)
+        found.observe_delay("event loop", 0.0)
+        found.observe_delay("database connections", 5 * TARGET)
 
-    found.look(1.0, is_short=True)
+    found.update(1.0, is_short=True)
 
     assert found.value < before

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skein_cluster.importers.records import Record
-from skein_cluster.importers.sources import memoryvault_json
-from skein_cluster.importers.sources.assistant_store import vector_of
-from skein_cluster.importers.sources.base import Notes, SourceInvalid
-from skein_cluster.importers.sources.orchestrator_pg import open_source
-from skein_cluster.importers.sources.passwords import password_hash_of, sha256_of
-from skein_cluster.importers.sources.rows import Row, parse_time
-from skein_cluster.importers.sources.slugs import slug_of
+from skein_importers.errors import SourceInvalid
+from skein_importers.records import Record
+from skein_importers.sources import memoryvault_json
+from skein_importers.sources.assistant_store import vector_of
+from skein_importers.sources.base import Notes
+from skein_importers.sources.orchestrator_pg import open_source
+from skein_importers.sources.passwords import password_hash_of, sha256_of
+from skein_importers.sources.rows import Row, parse_time
+from skein_importers.sources.slugs import slug_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -133,8 +134,8 @@ def test_a_wrong_url_is_said_without_its_password(url: str, words: str) -> None:
     with pytest.raises(SourceInvalid) as caught, open_source(url):
         pass
 
-    assert words in caught.value.message
-    assert "hushhush" not in caught.value.message
+    assert words in str(caught.value)
+    assert "hushhush" not in str(caught.value)
 
 
 def row(**values: Any) -> tuple[Row, Notes]:
@@ -153,7 +154,7 @@ def test_a_number_out_of_range_is_moved_and_what_is_none_is_left_out() -> None:
         None,
         None,
     ]
-    assert {column for _, column, _ in notes.coercions} == {"high", "low", "none", "nan"}
+    assert {column for _, column, _ in notes.conversions} == {"high", "low", "none", "nan"}
 
 
 def test_tags_are_split_trimmed_and_kept_once() -> None:
@@ -168,7 +169,7 @@ def test_a_number_beyond_all_bounds_makes_a_column_text() -> None:
 
     found.document("small", rest)
 
-    assert ("table", "small") in {(table, column) for table, column, _ in notes.coercions}
+    assert ("table", "small") in {(table, column) for table, column, _ in notes.conversions}
 
 
 @pytest.mark.parametrize("value", [[10**400], f"[{10**400}]", "[NaN]", [float("inf")], "[1e999]"])
@@ -193,7 +194,7 @@ def test_a_time_that_cannot_be_read_is_left_out_and_noted(tmp_path: Path, time: 
 
     assert [str(record.kind) for record in records if isinstance(record, Record)] == ["memory", "memory", "link"]
     assert not any(record.item.HasField("create_time") for record in records if isinstance(record, Record))
-    assert ("memories", "created_at") in {(table, column) for table, column, _ in notes.coercions}
+    assert ("memories", "created_at") in {(table, column) for table, column, _ in notes.conversions}
 
 
 @pytest.mark.parametrize("text", ["{", '{"memories": [{"id": "a", "n": 1e-9999999999999999999999}', "["])

@@ -12,7 +12,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein_kit.access_log.event import MAX_MEMORIES, AccessEvent, access_event, has_query_field, method_operation
-from skein_kit.calls.call import Call
+from skein_kit.calls.call import CLAIMED_AGENT_KEY, Call
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import new_ids
 
@@ -23,9 +23,10 @@ SECRET = "the dentist is on Tuesday"
 
 
 def recorded(request: object, response: object = None, *, method: str = "GetMemory", **options: object) -> AccessEvent:
-    call = Call(path=f"/skein.memory.v1.MemoryService/{method}", metadata={}, deadline=None, peer="")
+    call = Call(
+        path=f"/skein.memory.v1.MemoryService/{method}", metadata={CLAIMED_AGENT_KEY: "maid"}, deadline=None, peer=""
+    )
     call.client_address = "192.0.2.7"
-    call.claimed_agent_id = "maid"
     call.caller = Caller(principal="key:1", tenant_id=TENANT, permissions=frozenset(), agent_id="butler")
     tenant_id: UUID = options.pop("tenant_id", TENANT)  # type: ignore[assignment]
     return access_event(call, tenant_id, request, response, at=AT, **options)  # type: ignore[arg-type]
@@ -171,7 +172,7 @@ def test_what_is_recalled_and_read_by_id_counts_as_used_and_a_list_does_not() ->
     hit = recall_pb2.Hit(memory=memory)
 
     found = [
-        list(recorded(pb.GetMemoryRequest(), response).used)
+        list(recorded(pb.GetMemoryRequest(), response).used_memory_ids)
         for response in (
             pb.GetMemoryResponse(memory=memory),
             recall_pb2.RecallResponse(hits=[hit]),

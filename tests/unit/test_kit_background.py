@@ -58,7 +58,7 @@ async def test_pauses_between_failures_grow_up_to_a_limit(log: io.StringIO) -> N
             done.set()
         await fail()
 
-    task = asyncio.create_task(background.run_forever(work, name="failing", first_pause=0.001, longest_pause=0.004))
+    task = asyncio.create_task(background.run_forever(work, name="failing", first_pause=0.001, max_pause=0.004))
     async with asyncio.timeout(5):
         await done.wait()
     task.cancel()

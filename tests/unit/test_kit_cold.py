@@ -48,7 +48,7 @@ async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: s
     with pytest.raises(ArchiveDamaged) as refusal:
         await cold.read(tenant_id, archive_id, written)
 
-    assert refusal.value.facts == {"archive_id": str(archive_id)}
+    assert refusal.value.metadata == {"archive_id": str(archive_id)}
 
 
 async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_details_stay_small_enough_for_grpc_to_carry() -> None:
     status = errors.FieldInvalid(violations=violations, fact="y" * 100_000).status()
 
     assert status.ByteSize() < errors.MAX_DETAIL_BYTES + 1024
-    assert errors.reason_of(status) == "INVALID_FIELD"
+    assert errors.status_reason(status) == "INVALID_FIELD"
 
 
 def test_an_unavailable_database_says_when_to_retry() -> None:

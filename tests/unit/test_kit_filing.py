@@ -52,7 +52,7 @@ def test_each_memory_of_each_call_has_its_row_with_what_the_call_shares() -> Non
 
     found = [row for statement in insert_statements(TENANT, calls) for row in rows(statement)]
 
-    expected = [(place, call.request_id) for call in calls for place in call.places]
+    expected = [(place, call.request_id) for call in calls for place in call.memory_ids_or_none]
     assert Counter((row[2], row[16]) for row in found) == Counter(expected)
     assert {row[0] for row in found} == {TENANT}
     assert len({row[1] for row in found}) == len(found)

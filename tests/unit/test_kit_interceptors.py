@@ -42,7 +42,7 @@ async def test_a_call_gets_the_time_it_asks_for_up_to_a_limit(asked: float | Non
 
     await interceptors.deadline(30.0, 300.0, answer)(None, asking)
 
-    assert asking.remaining() == pytest.approx(given, abs=1.0)
+    assert asking.remaining_seconds() == pytest.approx(given, abs=1.0)
 
 
 @pytest.mark.parametrize(

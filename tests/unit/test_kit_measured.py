@@ -14,7 +14,7 @@ from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, ExpiringGauge, rec
 from skein_worker.measure.measurements import ServerMeasurements, WaitingCounts
 
 if TYPE_CHECKING:
-    from skein_worker.job_queue.store import Store
+    from skein_worker.measure.store import MeasurementStore
 
 
 class Clock:
@@ -46,14 +46,14 @@ def test_nothing_is_shown_before_the_first_look(metric: ExpiringGauge) -> None:
 
 
 def test_values_replace_those_of_the_look_before(metric: ExpiringGauge) -> None:
-    metric.put({("a",): 1.0, ("b",): 2.0}, lasting=10)
-    metric.put({("a",): 3.0}, lasting=10)
+    metric.put({("a",): 1.0, ("b",): 2.0}, ttl_seconds=10)
+    metric.put({("a",): 3.0}, ttl_seconds=10)
 
     assert (shown(thing="a"), shown(thing="b")) == (3.0, None)
 
 
 def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock: Clock) -> None:
-    metric.put({("a",): 1.0}, lasting=10)
+    metric.put({("a",): 1.0}, ttl_seconds=10)
 
     clock.now += 9.9
     before = shown()
@@ -65,7 +65,7 @@ def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock
 def test_a_counter_is_exposed_as_one() -> None:
     counter = ExpiringGauge("test_measured_failures_total", "Of a test.", kind="counter")
     try:
-        counter.put({(): 7.0}, lasting=10)
+        counter.put({(): 7.0}, ttl_seconds=10)
         expose: Any = generate_latest  # It carries no types.
 
         assert REGISTRY.get_sample_value("test_measured_failures_total") == 7.0
@@ -87,7 +87,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
 def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
     MEASURED_TIME.clear()
 
-    ServerMeasurements(cast("Store", None), seconds=15.0)
+    ServerMeasurements(cast("MeasurementStore", None), seconds=15.0)
 
     (family,) = MEASURED_TIME.collect()
     assert {sample.labels["measurement"]: sample.value for sample in family.samples} == dict.fromkeys(
@@ -97,30 +97,30 @@ def test_what_a_worker_never_could_measure_was_last_known_long_ago() -> None:
 
 def test_what_tenants_have_waiting_is_one_sum() -> None:
     tally = WaitingCounts()
-    tally.note("one", 3, 90.0, at=100.0)
-    tally.note("two", 4, 95.0, at=100.0)
-    tally.note("one", 1, 97.0, at=105.0)
+    tally.record("one", 3, 90.0, at=100.0)
+    tally.record("two", 4, 95.0, at=100.0)
+    tally.record("one", 1, 97.0, at=105.0)
 
-    assert (tally.count, tally.oldest(110.0, seen=False)) == (5, 15.0)
+    assert (tally.count, tally.oldest_age(110.0, since_seen=False)) == (5, 15.0)
 
 
 def test_a_tenant_without_anything_waiting_and_one_that_is_gone_count_no_more() -> None:
     tally = WaitingCounts()
     for name in ("empty", "gone", "here"):
-        tally.note(name, 2, 10.0, at=20.0)
-    tally.note("empty", 0, 0.0, at=30.0)
+        tally.record(name, 2, 10.0, at=20.0)
+    tally.record("empty", 0, 0.0, at=30.0)
 
     tally.keep({"here", "empty"})
 
-    assert (tally.count, tally.oldest(40.0, seen=False)) == (2, 30.0)
-    tally.note("here", 0, 0.0, at=50.0)
-    assert (tally.count, tally.oldest(60.0, seen=False)) == (0, 0.0)
+    assert (tally.count, tally.oldest_age(40.0, since_seen=False)) == (2, 30.0)
+    tally.record("here", 0, 0.0, at=50.0)
+    assert (tally.count, tally.oldest_age(60.0, since_seen=False)) == (0, 0.0)
 
 
 def test_an_imported_item_waits_since_it_was_seen_and_not_since_it_was_written() -> None:
     years_ago = 1_000.0
     tally = WaitingCounts()
-    tally.note("moved in", 500, years_ago, at=1_000_000.0)
-    tally.note("moved in", 400, years_ago, at=1_000_030.0)
+    tally.record("moved in", 500, years_ago, at=1_000_000.0)
+    tally.record("moved in", 400, years_ago, at=1_000_030.0)
 
-    assert tally.oldest(1_000_060.0, seen=True) == 60.0
+    assert tally.oldest_age(1_000_060.0, since_seen=True) == 60.0

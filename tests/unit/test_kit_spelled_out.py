@@ -6,7 +6,7 @@ import pytest
 
 from skein_kit.database.named_queries import Query, inline_values, with_schema
 
-QUERY = Query.of("add", "INSERT INTO any_schema.usage VALUES (:tenant_id, :kind, :amount, :kind)")
+QUERY = Query.parse("add", "INSERT INTO any_schema.usage VALUES (:tenant_id, :kind, :amount, :kind)")
 
 
 def test_values_stand_where_their_names_did() -> None:

@@ -16,13 +16,13 @@ from skein_kit.database.named_queries import (
 
 
 def test_named_parameters_become_positions_in_order_of_first_use() -> None:
-    query = Query.of("q", "SELECT :b, :a, :b")
+    query = Query.parse("q", "SELECT :b, :a, :b")
 
     assert (query.text, query.parameters) == ("/* q */ SELECT $1, $2, $1", ("b", "a"))
 
 
 def test_casts_and_quoted_colons_are_not_parameters() -> None:
-    query = Query.of("q", "SELECT :a::text, 'it''s :quoted', '12:30'")
+    query = Query.parse("q", "SELECT :a::text, 'it''s :quoted', '12:30'")
 
     assert (query.text, query.parameters) == ("/* q */ SELECT $1::text, 'it''s :quoted', '12:30'", ("a",))
 
@@ -30,7 +30,7 @@ def test_casts_and_quoted_colons_are_not_parameters() -> None:
 def test_comments_become_the_promise() -> None:
     (query,) = parse("-- get_it --\n-- Read it,\n-- once.\nSELECT 1;\n")
 
-    assert (query.name, query.promise, query.text, query.operation) == (
+    assert (query.name, query.description, query.text, query.operation) == (
         "get_it",
         "Read it, once.",
         "/* get_it */ SELECT 1",
@@ -41,18 +41,18 @@ def test_comments_become_the_promise() -> None:
 @pytest.mark.parametrize("values", [{}, {"a": 1, "b": 2}, {"b": 1}])
 def test_missing_and_unknown_parameters_are_refused(values: dict[str, object]) -> None:
     with pytest.raises(TypeError):
-        Query.of("q", "SELECT :a").bind(values)
+        Query.parse("q", "SELECT :a").bind(values)
 
 
 def test_bulk_inserts_share_the_tenant_and_number_the_rest() -> None:
-    query = Query.of("q", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
+    query = Query.parse("q", "INSERT INTO t (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
 
     assert multi_row_insert(query, 2) == "/* q */ INSERT INTO t (tenant_id, a, b) VALUES ($1, $2, $3), ($1, $4, $5)"
 
 
 def test_a_bulk_insert_must_lead_with_the_tenant() -> None:
     with pytest.raises(ValueError, match="tenant_id"):
-        multi_row_insert(Query.of("q", "INSERT INTO t (a) VALUES (:a)"), 2)
+        multi_row_insert(Query.parse("q", "INSERT INTO t (a) VALUES (:a)"), 2)
 
 
 def test_rows_of_any_number_need_few_different_statements() -> None:
@@ -67,12 +67,12 @@ def test_rows_of_any_number_need_few_different_statements() -> None:
     assert len(sizes) == 34
 
 
-ITEMS = Query.of("items", "INSERT INTO items (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
-WORDS = Query.of("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, :w)")
+ITEMS = Query.parse("items", "INSERT INTO items (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
+WORDS = Query.parse("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, :w)")
 
 
 def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -> None:
-    found = combine_inserts((InsertPart(ITEMS, 1), InsertPart(WORDS, 2)), Query.of("read", "SELECT :one, :other"))
+    found = combine_inserts((InsertPart(ITEMS, 1), InsertPart(WORDS, 2)), Query.parse("read", "SELECT :one, :other"))
 
     assert found.text == (
         "/* items+words+read */ WITH "
@@ -85,7 +85,9 @@ def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -
 
 
 def test_what_the_rows_of_an_insert_share_is_named_once_in_what_is_inserted_together() -> None:
-    found = combine_inserts((InsertPart(WORDS, 1), InsertPart(ITEMS, 3, shared=1)), Query.of("read", "SELECT :one"))
+    found = combine_inserts(
+        (InsertPart(WORDS, 1), InsertPart(ITEMS, 3, shared_count=1)), Query.parse("read", "SELECT :one")
+    )
 
     assert found.text == (
         "/* words+items+read */ WITH "
@@ -102,7 +104,7 @@ def test_inserts_together_may_read_nothing() -> None:
 
 
 def test_a_group_s_rows_name_what_they_share_once() -> None:
-    query = Query.of("q", "INSERT INTO t (tenant_id, id, a, b) VALUES (:tenant_id, :id, :a, :b)")
+    query = Query.parse("q", "INSERT INTO t (tenant_id, id, a, b) VALUES (:tenant_id, :id, :a, :b)")
 
     grouped = grouped_insert(query, 1, 2, 2)
 
@@ -115,11 +117,11 @@ def test_a_group_s_rows_name_what_they_share_once() -> None:
 
 def test_groups_need_the_parameters_in_their_order() -> None:
     with pytest.raises(ValueError, match="order"):
-        grouped_insert(Query.of("q", "INSERT INTO t (tenant_id, a) VALUES (:tenant_id, lower(:a))"), 1, 1, 1)
+        grouped_insert(Query.parse("q", "INSERT INTO t (tenant_id, a) VALUES (:tenant_id, lower(:a))"), 1, 1, 1)
 
 
 def test_rows_are_spelled_out_with_what_they_share_first() -> None:
-    query = Query.of("q", "INSERT INTO t (tenant_id, at, a) VALUES (:tenant_id, :at, :a) ON CONFLICT DO NOTHING")
+    query = Query.parse("q", "INSERT INTO t (tenant_id, at, a) VALUES (:tenant_id, :at, :a) ON CONFLICT DO NOTHING")
 
     assert inline_rows(query, ["t", "it's"], [[1], [2]]) == (
         "/* q */ INSERT INTO t (tenant_id, at, a) VALUES ('t', 'it''s', 1), ('t', 'it''s', 2) ON CONFLICT DO NOTHING"
@@ -129,8 +131,10 @@ def test_rows_are_spelled_out_with_what_they_share_first() -> None:
 
 
 def test_a_statement_s_rows_have_what_another_finds_for_each_beside_them() -> None:
-    found = Query.of("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
-    shown = Query.of("shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)")
+    found = Query.parse("found", "SELECT id FROM a WHERE t = :tenant_id AND n = :many")
+    shown = Query.parse(
+        "shown", "SELECT x FROM b WHERE t = :tenant_id AND i = ANY (:ids) AND y > :at AND i = ANY (:ids)"
+    )
 
     both = left_join(
         found, shown, on="other.x = found.id", columns="given.id", ids="ARRAY(SELECT id FROM found WHERE id > :least)"

@@ -9,17 +9,17 @@ from langgraph.store.base import SearchOp
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
 from skein_client import AlreadyExists, NotFound, Unavailable
-from skein_client.langgraph import matching, places, values
-from skein_client.langgraph.plans import Call, Planner, together
-from skein_client.langgraph.values import Draft
+from skein_langgraph import items, namespaces, search_filters
+from skein_langgraph.batch_plan import BatchPlanner, RpcStep, run_together
+from skein_langgraph.items import ItemDraft
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
-ROOT = places.Root("langgraph")
-PLANNER = Planner(root=ROOT, kind="langgraph")
+ROOT = namespaces.StoreRoot("langgraph")
+PLANNER = BatchPlanner(root=ROOT, kind="langgraph")
 
 
-def draft(key: str, namespace: tuple[str, ...] = ("many",), **options: Any) -> Draft:
-    return Draft(namespace=namespace, key=key, value={"n": 1}, index=False, **options)
+def draft(key: str, namespace: tuple[str, ...] = ("many",), **options: Any) -> ItemDraft:
+    return ItemDraft(namespace=namespace, key=key, value={"n": 1}, index=False, **options)
 
 
 def nothing_there() -> list[Any]:
@@ -50,7 +50,7 @@ def test_many_new_items_take_one_question_and_one_step_of_writes() -> None:
 
 
 def test_large_items_are_sent_in_portions_that_an_answer_can_hold() -> None:
-    drafts = [Draft(namespace=("a",), key=str(n), value={"t": "x" * 200_000}, index=False) for n in range(25)]
+    drafts = [ItemDraft(namespace=("a",), key=str(n), value={"t": "x" * 200_000}, index=False) for n in range(25)]
     plan = PLANNER.put(drafts, NOW)
     next(plan)
 
@@ -88,7 +88,7 @@ def result_of_sent(plan: Any, answer: list[Any]) -> Any:
 
 
 def test_plans_side_by_side_ask_at_once() -> None:
-    plan = together([PLANNER.get([((name,), "k", False)], NOW) for name in ("a", "b", "c")])
+    plan = run_together([PLANNER.get([((name,), "k", False)], NOW) for name in ("a", "b", "c")])
 
     asked = next(plan)
 
@@ -97,7 +97,7 @@ def test_plans_side_by_side_ask_at_once() -> None:
 
 
 def test_no_plans_ask_nothing() -> None:
-    assert result_of(together([])) == []
+    assert result_of(run_together([])) == []
 
 
 def test_an_item_that_came_meanwhile_is_changed_instead() -> None:
@@ -128,7 +128,7 @@ def test_an_id_that_is_taken_and_unreadable_is_freed_and_no_other() -> None:
 
 
 def test_others_who_always_come_first_end_in_their_refusal() -> None:
-    def answer(call: Call) -> Any:
+    def answer(call: RpcStep) -> Any:
         if call.method == "memories.BatchCreateMemories":
             return AlreadyExists("taken")
         return memory_pb2.BatchGetMemoriesResponse() if "Get" in call.method else memory_pb2.ForgetMemoriesResponse()
@@ -163,14 +163,14 @@ def test_a_time_to_live_is_set_anew_when_some_of_it_is_over() -> None:
     memory.memory_id, memory.revision = "m", 3
     memory.update_time.FromDatetime(NOW)
 
-    soon = values.refreshed(memory, ROOT, NOW + timedelta(seconds=59))
-    later = values.refreshed(memory, ROOT, NOW + timedelta(minutes=5))
+    soon = items.ttl_update(memory, ROOT, NOW + timedelta(seconds=59))
+    later = items.ttl_update(memory, ROOT, NOW + timedelta(minutes=5))
 
     assert soon is None
     assert later is not None
     assert later.expire_time.ToDatetime(tzinfo=UTC) == NOW + timedelta(minutes=15)
     assert later.revision == 3
-    assert values.refreshed(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
+    assert items.ttl_update(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
 
 
 def test_a_refresh_that_comes_too_late_harms_nobody() -> None:
@@ -221,11 +221,11 @@ def test_a_search_asks_for_no_more_than_it_needs() -> None:
     ],
 )
 def test_what_indexes_can_answer_is_asked_of_them(wanted: dict[str, Any] | None, condition: str) -> None:
-    assert matching.where(wanted) == condition
+    assert search_filters.to_filter(wanted) == condition
 
 
 def test_conditions_end_where_there_is_no_more_room_for_them() -> None:
-    many = matching.where({f"name{n}": "x" * 190 for n in range(100)})
+    many = search_filters.to_filter({f"name{n}": "x" * 190 for n in range(100)})
 
     assert len(many) <= 1500
     assert 5 < many.count(" = ") <= 50
@@ -259,4 +259,4 @@ def test_no_two_places_have_one_id_or_tag() -> None:
     ],
 )
 def test_the_texts_of_a_value_are_what_is_searched(value: dict[str, Any], index: Any, text: str) -> None:
-    assert values.searched_text(value, index) == text
+    assert items.search_text(value, index) == text

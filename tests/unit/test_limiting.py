@@ -37,7 +37,7 @@ class Tenancy:
     async def ask(self, request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
         self.asked.append(request)
         call = current_call()
-        self.tokens.append("" if call is None else call.token)
+        self.tokens.append("" if call is None else call.identity_token)
         await asyncio.sleep(0)
         if self.away:
             raise ServiceUnavailable
@@ -60,7 +60,7 @@ class Tenancy:
 def call_of(caller: Caller | None) -> Call:
     call = Call(path="/x", metadata={}, deadline=None, peer="")
     call.caller = caller
-    call.token = "signed"
+    call.identity_token = "signed"
     return call
 
 
@@ -86,29 +86,29 @@ async def test_a_busy_caller_costs_few_questions() -> None:
 
 @pytest.mark.parametrize(("rate", "asked"), [(500.0, 60), (100.0, 12), (60.0, 5), (40.0, 4), (1.0, 1), (math.inf, 60)])
 def test_a_slow_caller_fills_up_to_more_where_that_is_little_of_the_allowance(rate: float, asked: int) -> None:
-    purse = LeasedBucket()
-    assert purse.wish(0.0, 1) == 8
+    bucket = LeasedBucket()
+    assert bucket.lease_size(0.0, 1) == 8
 
-    purse.put(8, rate=rate, lapse_time=5.0, at=0.0)
+    bucket.add_lease(8, rate=rate, expire_time=5.0, now=0.0)
     for _ in range(4):
-        purse.spend()
+        bucket.spend()
 
-    assert purse.wish(1.0, 0) == asked
+    assert bucket.lease_size(1.0, 0) == asked
 
 
-@pytest.mark.parametrize(("spent", "at", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
-def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, at: float, asked: int) -> None:
-    purse = LeasedBucket()
-    purse.put(8, rate=500.0, lapse_time=5.0, at=0.0)
+@pytest.mark.parametrize(("spent", "now", "asked"), [(3, 1.0, 3), (0, 4.5, 1), (8, 5.0, 8), (3, 5.0, 8)])
+def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int, now: float, asked: int) -> None:
+    bucket = LeasedBucket()
+    bucket.add_lease(8, rate=500.0, expire_time=5.0, now=0.0)
 
     for _ in range(spent):
-        purse.spend()
+        bucket.spend()
 
-    assert purse.wish(at, 1) == asked
+    assert bucket.lease_size(now, 1) == asked
 
 
 @pytest.mark.parametrize(
-    ("spent", "at", "is_low"),
+    ("spent", "now", "is_low"),
     [
         # 10 a second: 15 left last for more than a second, 5 for half of one, and 2 are too few at any pace.
         (35, 3.5, False),
@@ -123,24 +123,24 @@ def test_what_lapsed_or_was_not_spent_is_no_reason_to_fill_up_to_more(spent: int
         (5, 4.0, True),
     ],
 )
-def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, at: float, *, is_low: bool) -> None:
-    purse = LeasedBucket()
-    purse.put(50, rate=500.0, lapse_time=5.0, at=0.0)
+def test_the_next_lease_is_asked_for_before_this_one_is_over(spent: int, now: float, *, is_low: bool) -> None:
+    bucket = LeasedBucket()
+    bucket.add_lease(50, rate=500.0, expire_time=5.0, now=0.0)
 
     for _ in range(spent):
-        purse.spend()
+        bucket.spend()
 
-    assert purse.wants_ahead(at) is is_low
+    assert bucket.should_lease_early(now) is is_low
 
 
 def test_much_that_is_not_spent_lapses() -> None:
-    purse = LeasedBucket()
-    purse.put(600, rate=500.0, lapse_time=5.0, at=0.0)
+    bucket = LeasedBucket()
+    bucket.add_lease(600, rate=500.0, expire_time=5.0, now=0.0)
 
     for _ in range(400):
-        purse.spend()
+        bucket.spend()
 
-    assert not purse.wants_ahead(4.9)
+    assert not bucket.should_lease_early(4.9)
 
 
 @pytest.mark.parametrize("gap", [0.1, 0.4, 0.9])
@@ -169,10 +169,10 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
     tenancy = Tenancy(tenant=2)
 
     async with RateLimiter(tenancy.ask) as limiter:
-        tenants, callers = limiter._purses_of(CALLER)
-        at = asyncio.get_running_loop().time()
-        tenants.put(1, rate=1000.0, lapse_time=at + 5, at=at)
-        callers.put(8, rate=500.0, lapse_time=at + 0.5, at=at)
+        tenants, callers = limiter._buckets_of(CALLER)
+        now = asyncio.get_running_loop().time()
+        tenants.add_lease(1, rate=1000.0, expire_time=now + 5, now=now)
+        callers.add_lease(8, rate=500.0, expire_time=now + 0.5, now=now)
         await limiter.admit(call_of(CALLER))
         for _ in range(5):
             await asyncio.sleep(0)
@@ -209,7 +209,7 @@ async def test_a_refusal_says_which_limit_it_was_and_when_to_come_back() -> None
             with pytest.raises(RateLimited):
                 await limiter.admit(call_of(CALLER))
 
-    assert refused.value.facts["kind"] == "caller_requests_per_minute"
+    assert refused.value.metadata["kind"] == "caller_requests_per_minute"
     assert refused.value.retry_after == pytest.approx(30, abs=1)
     # Who is known to have nothing left costs no further questions.
     assert len(tenancy.asked) == 1
@@ -305,8 +305,8 @@ async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
 async def test_memory_is_bounded() -> None:
     tenancy = Tenancy()
 
-    async with RateLimiter(tenancy.ask, max_purses=10) as limiter:
+    async with RateLimiter(tenancy.ask, max_buckets=10) as limiter:
         for number in range(100):
             await limiter.admit(call_of(replace(CALLER, principal=f"api_key:{number}")))
 
-        assert len(limiter._purses) <= 10
+        assert len(limiter._buckets) <= 10

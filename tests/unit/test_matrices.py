@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix
 from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
-MOMENT = TransactionHorizon(horizon=1, position="0/0", server=datetime.now(UTC))
+MOMENT = TransactionHorizon(transaction=1, log_position="0/0", server_start=datetime.now(UTC))
 KEY = (UUID(int=0), "embeddings", datetime.now(UTC))
 
 
@@ -27,7 +27,7 @@ def chunks(vectors: np.ndarray, *, of_an_item: int = 1, first: int = 0, are_mess
 
 def grown(matrix: VectorMatrix, new: ChunkVectors, moment: TransactionHorizon | None = None) -> VectorMatrix:
     """Return a matrix with more chunks."""
-    found = matrix.with_those(new, QuantizedVectors.of(new.vectors), moment=moment)
+    found = matrix.with_chunks(new, QuantizedVectors.of(new.vectors), horizon=moment)
     assert found is not None
     return found
 
@@ -95,9 +95,9 @@ def test_rounding_leaves_out_nothing_that_is_among_the_nearest(
     assert len(shortlist.item_ids) == min(rows, count)
     np.testing.assert_allclose([cosines[each.int] for each in shortlist.item_ids], best, atol=1e-5)
     left = [cosines[row] for row in range(rows) if UUID(int=row) not in shortlist.item_ids]
-    assert all(cosine <= shortlist.least + 1e-5 for cosine in left)
+    assert all(cosine <= shortlist.bound + 1e-5 for cosine in left)
     # That it is all is said of all alone; all may have been named without its being known.
-    assert not (shortlist.is_all and left)
+    assert not (shortlist.has_every_item and left)
 
 
 def test_what_rounding_puts_last_is_found_where_it_is_the_nearest() -> None:
@@ -142,8 +142,8 @@ def test_what_was_replaced_or_is_of_another_kind_does_not_count() -> None:
     def named(matrix: VectorMatrix, *kinds: str) -> list[tuple[int, float]]:
         shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), kinds, 10)
         assert shortlist is not None
-        assert shortlist.is_all
-        of_each = shortlist.of(shortlist.item_ids).tolist()
+        assert shortlist.has_every_item
+        of_each = shortlist.similarities(shortlist.item_ids).tolist()
         return [(item_id.int, round(cosine, 3)) for item_id, cosine in zip(shortlist.item_ids, of_each, strict=True)]
 
     assert named(old, "memory") == [(0, 1.0), (1, 0.994)]
@@ -207,7 +207,7 @@ def test_of_items_that_are_not_there_or_do_not_count_there_is_no_cosine() -> Non
     shortlist = Shortlist.of_matrix(KEY, matrix, np.array([1, 0], dtype=np.float32), ("memory",), 1)
     assert shortlist is not None
 
-    found = shortlist.of([UUID(int=1), UUID(int=7), UUID(int=0)])
+    found = shortlist.similarities([UUID(int=1), UUID(int=7), UUID(int=0)])
 
     assert np.isnan(found[:2]).all()
     assert found[2] == 1.0
@@ -223,7 +223,7 @@ def test_where_much_is_as_near_as_the_last_all_of_it_is_compared_unless_that_is_
         shortlist = Shortlist.of_matrix(KEY, matrix, vector, ("memory",), 10, most)
         assert shortlist is not None
         assert len(shortlist.item_ids) == 10
-        assert abs(shortlist.least - 1.0) < 1e-3
+        assert abs(shortlist.bound - 1.0) < 1e-3
 
 
 def test_vectors_of_zeros_are_compared_as_well() -> None:
@@ -236,4 +236,4 @@ def test_vectors_of_zeros_are_compared_as_well() -> None:
     assert shortlist is not None
     assert shortlist.item_ids == [UUID(int=7)]
     assert nothing is not None
-    assert nothing.least == 0.0
+    assert nothing.bound == 0.0

@@ -10,7 +10,7 @@ import pytest
 from fix_catalogue import over
 
 from skein_gateway.mcp.tool import Effect, Tool
-from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, named, tools_of
+from skein_gateway.mcp.toolsets import DEFAULT, SET_OF, TOOLS, TOOLSETS, ToolsetUnknown, parse_toolsets, tools_of
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.identity.permissions import ACCESS_RULES
 
@@ -109,8 +109,8 @@ WITHOUT: dict[str, str] = {
 
 
 def test_a_client_that_names_nothing_gets_at_most_fifteen_tools() -> None:
-    assert len(tools_of(named([]))) <= 15
-    assert named([]) == {DEFAULT}
+    assert len(tools_of(parse_toolsets([]))) <= 15
+    assert parse_toolsets([]) == {DEFAULT}
 
 
 @pytest.mark.parametrize("system", [DUYETBOT, MEMORYVAULT, AGENTMEM, LONGTERM, ORCHESTRATOR])
@@ -131,17 +131,19 @@ def test_every_public_rpc_has_a_tool_or_a_reason_to_have_none() -> None:
 
 @over("tool", TOOLS.values(), name=lambda tool: tool.name)
 def test_a_tool_is_told_in_full(tool: Tool) -> None:
-    listed = tool.listed
+    definition = tool.definition
 
-    jsonschema.Draft202012Validator.check_schema(listed.input_schema)
-    jsonschema.Draft202012Validator.check_schema(listed.output_schema or {})
-    assert listed.input_schema["type"] == (listed.output_schema or {})["type"] == "object"
-    assert re.fullmatch(r"[a-z][a-z_]{2,31}", listed.name)
-    assert listed.description
-    assert 10 < len(listed.description) <= 300
-    assert listed.title
-    assert listed.annotations is not None
-    assert set(_references(listed.input_schema)) <= {f"#/$defs/{name}" for name in listed.input_schema.get("$defs", {})}
+    jsonschema.Draft202012Validator.check_schema(definition.input_schema)
+    jsonschema.Draft202012Validator.check_schema(definition.output_schema or {})
+    assert definition.input_schema["type"] == (definition.output_schema or {})["type"] == "object"
+    assert re.fullmatch(r"[a-z][a-z_]{2,31}", definition.name)
+    assert definition.description
+    assert 10 < len(definition.description) <= 300
+    assert definition.title
+    assert definition.annotations is not None
+    assert set(_references(definition.input_schema)) <= {
+        f"#/$defs/{name}" for name in definition.input_schema.get("$defs", {})
+    }
 
 
 @over("tool", TOOLS.values(), name=lambda tool: tool.name)
@@ -150,12 +152,12 @@ def test_a_tool_that_reads_needs_no_permission_to_write(tool: Tool) -> None:
 
     # Each part of forgetting a person wants a permission of its own.
     changes = permission.endswith(".write") or tool.name == "forget_person"
-    assert tool.listed.annotations is not None
-    assert changes == (tool.effect is not Effect.READS) == (not tool.listed.annotations.read_only_hint), permission
+    assert tool.definition.annotations is not None
+    assert changes == (tool.effect is not Effect.READS) == (not tool.definition.annotations.read_only_hint), permission
 
 
 def test_what_removes_or_replaces_says_so() -> None:
-    destructive = {name for name, tool in TOOLS.items() if (tool.listed.annotations or 0).destructive_hint}  # type: ignore[union-attr]
+    destructive = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).destructive_hint}  # type: ignore[union-attr]
 
     assert {"forget", "purge_memories", "update_memory", "restore_snapshot", "forget_person"} <= destructive
     assert not {"remember", "append_messages", "recall"} & destructive
@@ -174,13 +176,13 @@ def test_what_changes_something_can_be_repeated_safely() -> None:
 
 
 def test_what_reaches_addresses_that_a_caller_names_says_so() -> None:
-    outside = {name for name, tool in TOOLS.items() if (tool.listed.annotations or 0).open_world_hint}  # type: ignore[union-attr]
+    outside = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).open_world_hint}  # type: ignore[union-attr]
 
     assert outside == {"create_watch", "update_watch", "test_watch"}
 
 
 def test_another_version_is_an_effect_of_repeating_an_update() -> None:
-    annotations = TOOLS["update_memory"].listed.annotations
+    annotations = TOOLS["update_memory"].definition.annotations
 
     assert annotations is not None
     assert annotations.idempotent_hint is False
@@ -211,14 +213,14 @@ def test_the_default_tools_fit_into_a_small_part_of_a_models_context() -> None:
 
 
 def test_toolsets_are_named_in_any_order_and_more_than_once() -> None:
-    assert named(["curation, graph", "default,graph"]) == {"curation", "graph", "default"}
-    assert named(["all"]) == set(TOOLSETS)
+    assert parse_toolsets(["curation, graph", "default,graph"]) == {"curation", "graph", "default"}
+    assert parse_toolsets(["all"]) == set(TOOLSETS)
     assert SET_OF[tools_of({"graph", "default"})[0].name] == "default"
 
 
 def test_an_unknown_toolset_says_which_there_are() -> None:
     with pytest.raises(ToolsetUnknown, match="'everything'; there are default, memories, graph"):
-        named(["graph,everything"])
+        parse_toolsets(["graph,everything"])
 
 
 def _references(schema: object) -> list[str]:

@@ -112,7 +112,7 @@ def test_the_last_owner_stays(owners: set[UUID]) -> None:
     with pytest.raises(LastOwner) as refused:
         members.require_remaining_owner(TENANT, owners, without=ANN)
 
-    assert refused.value.facts == {"tenant_id": str(TENANT)}
+    assert refused.value.metadata == {"tenant_id": str(TENANT)}
 
 
 def test_one_of_two_owners_may_go() -> None:
@@ -162,7 +162,7 @@ def invitation_of(
 
 
 def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
-    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
+    token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
 
     invitation_of(token).verify(token, "ann@example.com", NOW)
     invitation_of(token).verify(token, "ann@example.com", NOW + timedelta(days=1, microseconds=-1))
@@ -180,15 +180,15 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
     ids=["expired", "spent", "revoked", "somebody else's", "not verified"],
 )
 def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
-    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
+    token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
 
     with pytest.raises(InvitationNotFound):
         invitation_of(token, **changes).verify(token, email, NOW)
 
 
 def test_the_id_of_an_invitation_proves_nothing() -> None:
-    token = BearerToken.made(invitations.PREFIX, TENANT, uuid4())
-    forged = BearerToken.made(invitations.PREFIX, TENANT, token.token_id)
+    token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())
+    forged = BearerToken.generate(invitations.PREFIX, TENANT, token.token_id)
 
     with pytest.raises(InvitationNotFound):
         invitation_of(token).verify(forged, "ann@example.com", NOW)

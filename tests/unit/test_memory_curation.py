@@ -15,7 +15,7 @@ from skein_memory.conflicts.model import pair_key
 from skein_memory.curation import model as curation
 from skein_memory.curation.model import Idleness
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, fingerprint
+from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
 from skein_memory.memories.model import Draft, Memory
 from skein_memory.overview.model import tag_counts, truncate_time, urgency
 from skein_memory.scoring.model import Scores
@@ -38,7 +38,7 @@ def memory(number: int = 1, **said: Any) -> Memory:
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    return fingerprint(memory(**one).draft) == fingerprint(memory(**other).draft)
+    return memory(**one).draft.fingerprint == memory(**other).draft.fingerprint
 
 
 def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
@@ -51,7 +51,7 @@ def test_memories_are_the_same_by_key_else_title_else_their_beginning() -> None:
 
 
 def test_what_has_a_key_lies_apart_from_what_has_none() -> None:
-    keyed, other = fingerprint(memory(key="a").draft), fingerprint(memory(title="a").draft)
+    keyed, other = memory(key="a").draft.fingerprint, memory(title="a").draft.fingerprint
 
     assert keyed < FIRST_WITHOUT_KEY <= other
 

@@ -86,7 +86,7 @@ def test_content_may_be_as_long_as_the_plan_allows_and_no_longer() -> None:
     with pytest.raises(ContentTooLong) as caught:
         draft_of(content="ü" * 101)
 
-    assert caught.value.facts == {"limit": "100", "length": "101"}
+    assert caught.value.metadata == {"limit": "100", "length": "101"}
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_batch_says_which_memory_is_at_fault() -> None:
     with pytest.raises(RpcError) as caught:
         drafts_of(messages, at=NOW, max_content=100, agent_id="")
 
-    assert caught.value.facts["index"] == "1"
+    assert caught.value.metadata["index"] == "1"
     assert caught.value.violations[0][0] == "memories[1].valid_to_time"
 
 
@@ -200,7 +200,7 @@ def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> No
     with pytest.raises(DuplicateInBatch) as caught:
         drafts_of(messages, at=NOW, max_content=100, agent_id="")
 
-    assert caught.value.facts["index"] == "2"
+    assert caught.value.metadata["index"] == "2"
 
 
 def test_a_key_of_notes_may_come_twice_in_a_batch() -> None:
@@ -268,7 +268,7 @@ def test_a_stale_revision_is_refused_with_both_numbers() -> None:
     with pytest.raises(RevisionStale) as caught:
         memory.check_revision(7)
 
-    assert caught.value.facts == {"given": "7", "current": "1"}
+    assert caught.value.metadata == {"given": "7", "current": "1"}
 
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:

@@ -30,7 +30,7 @@ from skein_memory.errors import (
 from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
 from skein_memory.memories.model import Draft, Memory, create_memories
-from skein_memory.memories.task_rows import Task
+from skein_memory.memories.rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
@@ -103,7 +103,7 @@ def test_a_policy_without_types_accepts_every_type() -> None:
     memory_type.check_type_allowed(Policy(), ["anything"])
     with pytest.raises(MemoryTypeNotAllowed) as caught:
         memory_type.check_type_allowed(Policy(memory_types=("note",)), ["note", "fact"])
-    assert caught.value.facts == {"type": "fact", "index": "1"}
+    assert caught.value.metadata == {"type": "fact", "index": "1"}
 
 
 @given(st.text(min_size=1, max_size=200))

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from skein_recall.providers.circuit_breaker import (
     FIRST_PAUSE_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    MOST_FAILURES,
-    Circuit,
-    State,
+    MAX_FAILURES,
+    MAX_PAUSE_SECONDS,
+    CircuitBreaker,
+    CircuitState,
 )
 
 
@@ -31,94 +31,96 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def circuit(clock: Clock) -> Circuit:
-    return Circuit(clock=clock, chance=lambda: 1.0)
+def circuit(clock: Clock) -> CircuitBreaker:
+    return CircuitBreaker(clock=clock, random_source=lambda: 1.0)
 
 
-def opened(circuit: Circuit) -> Circuit:
-    for _ in range(MOST_FAILURES):
-        assert circuit.passes()
-        circuit.failed()
+def opened(circuit: CircuitBreaker) -> CircuitBreaker:
+    for _ in range(MAX_FAILURES):
+        assert circuit.allow_request()
+        circuit.on_failure()
     return circuit
 
 
-def test_it_opens_after_failures_in_a_row_only(circuit: Circuit) -> None:
-    for _ in range(5 * MOST_FAILURES):
-        circuit.failed()
-        circuit.succeeded()
+def test_it_opens_after_failures_in_a_row_only(circuit: CircuitBreaker) -> None:
+    for _ in range(5 * MAX_FAILURES):
+        circuit.on_failure()
+        circuit.on_success()
 
-    assert circuit.state is State.CLOSED
-    assert opened(circuit).state is State.OPEN
-    assert not circuit.passes()
+    assert circuit.state is CircuitState.CLOSED
+    assert opened(circuit).state is CircuitState.OPEN
+    assert not circuit.allow_request()
 
 
-def test_after_the_pause_one_request_goes_and_no_other(circuit: Circuit, clock: Clock) -> None:
+def test_after_the_pause_one_request_goes_and_no_other(circuit: CircuitBreaker, clock: Clock) -> None:
     opened(circuit)
     clock.at += FIRST_PAUSE_SECONDS
 
-    assert [circuit.passes() for _ in range(3)] == [True, False, False]
-    assert circuit.state is State.HALF_OPEN
+    assert [circuit.allow_request() for _ in range(3)] == [True, False, False]
+    assert circuit.state is CircuitState.HALF_OPEN
 
 
-def test_a_probe_that_succeeds_closes_it_and_one_that_fails_doubles_the_pause(circuit: Circuit, clock: Clock) -> None:
+def test_a_probe_that_succeeds_closes_it_and_one_that_fails_doubles_the_pause(
+    circuit: CircuitBreaker, clock: Clock
+) -> None:
     opened(circuit)
     clock.at += FIRST_PAUSE_SECONDS
-    assert circuit.passes()
-    circuit.failed()
+    assert circuit.allow_request()
+    circuit.on_failure()
     clock.at += FIRST_PAUSE_SECONDS
-    assert not circuit.passes()
+    assert not circuit.allow_request()
     clock.at += FIRST_PAUSE_SECONDS
-    assert circuit.passes()
-    circuit.succeeded()
+    assert circuit.allow_request()
+    circuit.on_success()
 
-    assert circuit.state is State.CLOSED
-    assert circuit.passes()
+    assert circuit.state is CircuitState.CLOSED
+    assert circuit.allow_request()
 
 
-def test_a_probe_that_was_given_up_makes_room_for_another(circuit: Circuit, clock: Clock) -> None:
+def test_a_probe_that_was_given_up_makes_room_for_another(circuit: CircuitBreaker, clock: Clock) -> None:
     opened(circuit)
     clock.at += FIRST_PAUSE_SECONDS
-    assert circuit.passes()
+    assert circuit.allow_request()
 
-    circuit.withdrawn()
+    circuit.on_cancelled()
 
-    assert circuit.state is State.OPEN
-    assert circuit.passes()
+    assert circuit.state is CircuitState.OPEN
+    assert circuit.allow_request()
 
 
-def test_failures_of_what_was_on_its_way_do_not_lengthen_the_pause(circuit: Circuit, clock: Clock) -> None:
+def test_failures_of_what_was_on_its_way_do_not_lengthen_the_pause(circuit: CircuitBreaker, clock: Clock) -> None:
     opened(circuit)
     for _ in range(10):
-        circuit.failed()
+        circuit.on_failure()
     clock.at += FIRST_PAUSE_SECONDS
 
-    assert circuit.passes()
+    assert circuit.allow_request()
 
 
-def test_it_rests_as_long_as_it_is_asked_to_within_bounds(circuit: Circuit, clock: Clock) -> None:
-    circuit.rests(7.0)
+def test_it_rests_as_long_as_it_is_asked_to_within_bounds(circuit: CircuitBreaker, clock: Clock) -> None:
+    circuit.open_for(7.0)
     clock.at += 6.9
-    assert not circuit.passes()
+    assert not circuit.allow_request()
     clock.at += 0.1
-    assert circuit.passes()
+    assert circuit.allow_request()
 
-    circuit.rests(1e9)
-    clock.at += LONGEST_PAUSE_SECONDS
-    assert circuit.passes()
+    circuit.open_for(1e9)
+    clock.at += MAX_PAUSE_SECONDS
+    assert circuit.allow_request()
 
 
 @given(st.lists(st.sampled_from(["fail", "succeed", "withdraw", "wait", "rest"]), max_size=60))
 def test_whatever_happens_a_request_goes_again_within_the_longest_pause(events: list[str]) -> None:
     clock = Clock()
-    circuit = Circuit(clock=clock)
+    circuit = CircuitBreaker(clock=clock)
     for event in events:
         if event == "wait":
             clock.at += 0.7
         elif event == "rest":
-            circuit.rests(1.5)
-        elif circuit.passes():
-            {"fail": circuit.failed, "succeed": circuit.succeeded, "withdraw": circuit.withdrawn}[event]()
+            circuit.open_for(1.5)
+        elif circuit.allow_request():
+            {"fail": circuit.on_failure, "succeed": circuit.on_success, "withdraw": circuit.on_cancelled}[event]()
 
-    clock.at += LONGEST_PAUSE_SECONDS
+    clock.at += MAX_PAUSE_SECONDS
 
-    assert circuit.passes()
+    assert circuit.allow_request()

@@ -22,8 +22,8 @@ from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 from skein_recall.models.model import EmbeddingModel, EndpointConfig
 from skein_recall.providers import circuit_breaker
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.circuit_breaker import MOST_FAILURES
-from skein_recall.providers.openai import ATTEMPTS, InvalidResponse, OpenAIProvider, vectors_of
+from skein_recall.providers.circuit_breaker import MAX_FAILURES
+from skein_recall.providers.openai import ATTEMPTS, InvalidResponse, OpenAIProvider, read_vectors
 from skein_recall.providers.provider import TextRejected
 
 SECRET = "sk-one-that-nobody-may-see"
@@ -57,7 +57,7 @@ def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool =
         table_name="embeddings_words",
         active=False,
         create_time=now(),
-        remote=settings,
+        endpoint=settings,
     )
     outbound = SafeHttpClient(allow=[server.url] if allow else [])
     return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
@@ -149,9 +149,9 @@ async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at
 
     for _ in range(10):
         with pytest.raises(ModelUnavailable):
-            await provider.embed_query("tea", scope="t", seconds=5.0)
+            await provider.embed_query("tea", seconds=5.0)
 
-    assert len(endpoint.asked) == MOST_FAILURES
+    assert len(endpoint.asked) == MAX_FAILURES
     assert REGISTRY.get_sample_value("skein_embedding_circuit_state", {"model": "words"}) == 2
     told = log.getvalue()
     assert told.count("model_circuit") == 1
@@ -164,7 +164,7 @@ async def test_an_endpoint_that_hangs_is_given_up_in_time(endpoint: EmbeddingSer
 
     async with asyncio.timeout(30):
         with pytest.raises(ModelUnavailable):
-            await made(endpoint, timeout_seconds=3600.0).embed_query("tea", scope="t", seconds=0.1)
+            await made(endpoint, timeout_seconds=3600.0).embed_query("tea", seconds=0.1)
 
 
 async def test_an_attempt_has_no_end_of_attempts(endpoint: EmbeddingServer) -> None:
@@ -190,7 +190,7 @@ async def test_a_text_that_is_not_taken_is_the_text_s_fault(endpoint: EmbeddingS
     endpoint.chokes_on = "gristle"
     provider = made(endpoint)
 
-    for _ in range(2 * MOST_FAILURES):
+    for _ in range(2 * MAX_FAILURES):
         with pytest.raises(TextRejected):
             await provider.embed(["gristle"])
 
@@ -226,7 +226,7 @@ WRONG = {
 @pytest.mark.parametrize("document", WRONG.values(), ids=WRONG)
 def test_an_answer_with_something_else_is_refused(document: dict[str, Any]) -> None:
     with pytest.raises(InvalidResponse):
-        vectors_of(document, 1, 2)
+        read_vectors(document, 1, 2)
 
 
 def points(values: list[float]) -> bool:
@@ -235,31 +235,19 @@ def points(values: list[float]) -> bool:
 
 @given(st.lists(st.lists(st.floats(-1e30, 1e30), min_size=3, max_size=3).filter(points), min_size=1, max_size=5))
 def test_every_vector_comes_out_with_unit_length(vectors: list[list[float]]) -> None:
-    lengths = np.linalg.norm(vectors_of(answer(*vectors), len(vectors), 3), axis=1)
+    lengths = np.linalg.norm(read_vectors(answer(*vectors), len(vectors), 3), axis=1)
 
     assert np.allclose(lengths, 1.0, atol=1e-5)
 
 
-async def test_vectors_of_another_length_are_refused_loudly(endpoint: EmbeddingServer, log: io.StringIO) -> None:
+async def test_read_vectors_another_length_are_refused_loudly(endpoint: EmbeddingServer, log: io.StringIO) -> None:
     endpoint.breaks(Answer(body=answer([1.0, 2.0])))
 
     with pytest.raises(ModelResponseInvalid) as caught:
         await made(endpoint).embed(["tea"])
 
-    assert caught.value.facts["what"] == "a vector of 2 dimensions, not 64"
+    assert caught.value.metadata["what"] == "a vector of 2 dimensions, not 64"
     assert "model_answers_wrong" in log.getvalue()
-
-
-async def test_a_question_is_asked_once_however_many_want_to_know(endpoint: EmbeddingServer) -> None:
-    provider = made(endpoint)
-
-    found = await asyncio.gather(*(provider.embed_query("tea", scope="t", seconds=5.0) for _ in range(5)))
-    again = await provider.embed_query("tea", scope="t", seconds=5.0)
-    elsewhere = await provider.embed_query("tea", scope="u", seconds=5.0)
-
-    assert all(vector is again for vector in found)
-    assert np.array_equal(again, elsewhere)
-    assert len(endpoint.asked) == 2
 
 
 async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endpoint: EmbeddingServer) -> None:
@@ -287,12 +275,12 @@ def test_the_key_of_a_model_is_its_own_or_everybody_s() -> None:
         {"SKEIN_EMBEDDINGS_API_KEY": "all", "SKEIN_EMBEDDINGS_API_KEY_TEXT_3_SMALL": "own", "SKEIN_EMBEDDINGS_X": "no"}
     )
 
-    assert (keys.of("text-3.small"), keys.of("other")) == ("own", "all")
+    assert (keys.get("text-3.small"), keys.get("other")) == ("own", "all")
     assert "own" not in repr(keys)
-    assert ApiKeys.read({}).of("other") == ""
+    assert ApiKeys.read({}).get("other") == ""
 
 
 def test_a_key_may_come_from_a_file(tmp_path: Any) -> None:
     (tmp_path / "key").write_text("from a file\n")
 
-    assert ApiKeys.read({"SKEIN_EMBEDDINGS_API_KEY_FILE": str(tmp_path / "key")}).of("any") == "from a file"
+    assert ApiKeys.read({"SKEIN_EMBEDDINGS_API_KEY_FILE": str(tmp_path / "key")}).get("any") == "from a file"

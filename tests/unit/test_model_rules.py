@@ -14,19 +14,18 @@ from skein_kit.errors import DimensionsMismatch, FieldInvalid
 from skein_kit.outbound.fetch import SafeHttpClient
 from skein_kit.settings import SettingInvalid
 from skein_recall.errors import ModelNotFound
-from skein_recall.index.caller_vectors import CallerVectors
-from skein_recall.index.reindexer import is_scan_due
+from skein_recall.index import convert as index_convert
+from skein_recall.models import convert as models_convert
 from skein_recall.models.model import (
     EVERY_TENANT,
     EmbeddingModel,
     EndpointConfig,
-    ModelDraft,
     ModelRegistry,
     ModelSnapshot,
 )
-from skein_recall.models.reindex_store import Due
 from skein_recall.quality.comparison import ModelAgreement
-from skein_recall.quality.recent_queries import RecentQueries
+from skein_recall.quality.sampler import RecentQueries
+from skein_recall.reindexes.model import PendingReindex
 from skein_recall.settings import RecallSettings
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -47,18 +46,18 @@ def model(
         table_name=name,
         active=active,
         create_time=AT,
-        remote=remote,
-        followed=frozenset() if followed is None else frozenset({followed}),
+        endpoint=remote,
+        followed_tenant_ids=frozenset() if followed is None else frozenset({followed}),
     )
 
 
-def due(**values: object) -> Due:
-    nothing = dict.fromkeys(("look_time", "after_id", "finished", "stale", "made"))
-    return Due(**{"reindex_id": uuid4(), "model": "m", "settle_time": LATER, **nothing, **values})  # type: ignore[arg-type]
+def due(**values: object) -> PendingReindex:
+    nothing = dict.fromkeys(("scan_time", "after_id", "is_finished", "is_stale", "embedded_count"))
+    return PendingReindex(**{"reindex_id": uuid4(), "model": "m", "settle_time": LATER, **nothing, **values})  # type: ignore[arg-type]
 
 
-def look(*, finished: bool, stale: bool = False, made: int = 0) -> Due:
-    return due(look_time=AT, after_id=uuid4(), finished=finished, stale=stale, made=made)
+def look(*, finished: bool, stale: bool = False, made: int = 0) -> PendingReindex:
+    return due(scan_time=AT, after_id=uuid4(), is_finished=finished, is_stale=stale, embedded_count=made)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +73,8 @@ def look(*, finished: bool, stale: bool = False, made: int = 0) -> Due:
     ],
     ids=["none yet", "under way", "under way and stale", "too early", "late enough", "it made some", "stale"],
 )
-def test_a_look_begins_when_the_last_one_was_not_the_last(known: Due, at: datetime, *, begins: bool) -> None:
-    assert is_scan_due(known, at) is begins
+def test_a_look_begins_when_the_last_one_was_not_the_last(known: PendingReindex, at: datetime, *, begins: bool) -> None:
+    assert known.is_scan_due(at) is begins
 
 
 def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -> None:
@@ -92,11 +91,11 @@ def test_a_model_follows_where_a_reindex_of_it_stands_and_it_is_not_in_force() -
         }
     )
 
-    assert [one.model for one in models.following(TENANT)] == ["every", "mine"]
-    assert [one.model for one in models.following(OTHER)] == ["every"]
-    assert models.named("").model == models.active.model == "active"
+    assert [one.model for one in models.followed_in(TENANT)] == ["every", "mine"]
+    assert [one.model for one in models.followed_in(OTHER)] == ["every"]
+    assert models.get("").model == models.active.model == "active"
     with pytest.raises(ModelNotFound):
-        models.named("nobody-s")
+        models.get("nobody-s")
     with pytest.raises(ModelNotFound):
         _ = ModelSnapshot({}).active
 
@@ -112,28 +111,28 @@ async def test_the_registry_is_believed_for_some_time_and_read_anew_when_it_was_
     registry = ModelRegistry(read, seconds=60.0)
     assert (await registry.active()).model == (await registry.active()).model == "m"
     assert reads == 1
-    registry.forget()
+    registry.invalidate()
     await registry.models()
     assert reads == 2
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.text(max_size=3)), max_size=60))
 def test_of_what_was_asked_lately_a_bounded_number_is_kept_once_each(asked: list[tuple[int, str]]) -> None:
-    recent = RecentQueries(tenants=2, queries=3)
+    recent = RecentQueries(max_tenants=2, max_queries=3)
     for tenant, text in asked:
-        recent.note(UUID(int=tenant), text)
+        recent.add(UUID(int=tenant), text)
 
     last = list(dict.fromkeys(UUID(int=tenant) for tenant, text in reversed(asked) if text))[:2]
     assert recent.tenants() == last
     for tenant_id in last:
-        kept = recent.of(tenant_id, 3)
+        kept = recent.queries(tenant_id, 3)
         assert 1 <= len(kept) == len(set(kept)) <= 3
-        assert recent.of(tenant_id, 1) == kept[-1:]
+        assert recent.queries(tenant_id, 1) == kept[-1:]
 
 
 def test_a_text_that_is_no_question_is_not_kept() -> None:
     recent = RecentQueries()
-    recent.note(UUID(int=1), "word " * 2000)
+    recent.add(UUID(int=1), "word " * 2000)
 
     assert recent.tenants() == []
 
@@ -154,20 +153,20 @@ def test_agreement_is_the_share_of_what_the_model_in_force_finds() -> None:
 
 def test_vectors_that_are_brought_have_the_model_s_length_and_a_direction() -> None:
     request = pb.PutEmbeddingRequest(external_id="x", embeddings=[pb.Embedding(values=[0, 3, 4])])
-    given_ = CallerVectors.of(request, model("m"))
+    given_ = index_convert.caller_vectors(request, model("m"))
     assert [round(float(value), 3) for value in given_.vectors[0]] == [0.0, 0.6, 0.8]
     assert (given_.item_id, given_.kind) == (None, "memory")
 
     with pytest.raises(DimensionsMismatch):
-        CallerVectors.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[1, 2])]), model("m"))
+        index_convert.caller_vectors(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[1, 2])]), model("m"))
     with pytest.raises(FieldInvalid):
-        CallerVectors.of(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[0, 0, 0])]), model("m"))
+        index_convert.caller_vectors(pb.PutEmbeddingRequest(embeddings=[pb.Embedding(values=[0, 0, 0])]), model("m"))
 
 
 def test_an_endpoint_gets_what_its_operator_did_not_say() -> None:
     asked = pb.EmbeddingModel(model="m", provider="openai", dimensions=3, endpoint="https://models.example/v1/")
 
-    remote = ModelDraft.of(asked, SafeHttpClient()).remote
+    remote = models_convert.draft(asked, SafeHttpClient()).endpoint
 
     assert remote is not None
     assert (remote.endpoint, remote.remote_model, remote.batch_size) == ("https://models.example/v1", "m", 32)

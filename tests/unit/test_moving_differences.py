@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.importers.comparison import differing_fields
+from skein_importers.comparison import differing_fields
 
 
 def memory(**fields: object) -> memory_pb2.Memory:

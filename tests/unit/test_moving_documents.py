@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from skein_cluster.importers.sources.base import SourceInvalid
-from skein_cluster.importers.sources.json_stream import entries
+from skein_importers.errors import SourceInvalid
+from skein_importers.sources.json_stream import entries
 
 if TYPE_CHECKING:
     from pathlib import Path

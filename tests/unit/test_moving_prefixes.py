@@ -4,8 +4,8 @@ from skein.memory.v1 import curation_pb2, memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_cluster.importers.id_prefix import add_prefix
-from skein_cluster.importers.records import Kind, Record, UnreadableRecord
+from skein_importers.id_prefix import add_prefix
+from skein_importers.records import Kind, Record, UnreadableRecord
 
 
 def test_a_prefix_stands_before_an_id_wherever_it_is_referred_to() -> None:

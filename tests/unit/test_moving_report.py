@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein_cluster.commands.import_report import show_report
-from skein_cluster.importers.records import Kind, Record
-from skein_cluster.importers.report import Report
+from skein_importers.records import Kind, Record
+from skein_importers.report import Report
 
 if TYPE_CHECKING:
     import pytest
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 def a_report() -> Report:
     report = Report()
     memory = Record(where="rows 1", kind=Kind.MEMORY, item=memory_pb2.Memory(external_id="m" * 300), table="rows")
-    report.arrived(memory)
+    report.count_read(memory)
     report.refuse(memory, "is too long.")
-    report.notes.coerced("rows", "tags", "a tag that was there twice", "rows 1")
+    report.notes.count_converted("rows", "tags", "a tag that was there twice", "rows 1")
     return report
 
 
@@ -39,7 +39,7 @@ def test_vectors_that_are_made_anew_have_a_column(capsys: pytest.CaptureFixture[
     report = a_report()
     put = recall_pb2.PutEmbeddingRequest(external_id="m", model="theirs")
     vector = Record(where="rows 1", kind=Kind.EMBEDDING, item=put, table="rows")
-    report.arrived(vector)
+    report.count_read(vector)
     report.recompute(vector, "theirs is no model of this cluster")
 
     show_report(report, dry_run=False, as_json=False, tenants={})

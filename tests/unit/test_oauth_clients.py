@@ -15,7 +15,7 @@ from skein_auth.errors import (
     UnauthorizedClient,
 )
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.model import Client, matches, redirect_fault
+from skein_auth.oauth_clients.model import Client, matches, redirect_uri_error
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
 
@@ -27,7 +27,7 @@ CLIENT_ID = UUID(int=5)
 
 def client(**said: Any) -> Client:
     metadata = {"redirect_uris": [BACK], "token_endpoint_auth_method": "none", **said}
-    return clients.described(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
+    return clients.from_metadata(metadata, frozenset({"cursor"}), AT, client_id=str(CLIENT_ID))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_an_https_redirect_to_this_device_keeps_its_port() -> None:
     ],
 )
 def test_these_redirects_can_be_registered(uri: str) -> None:
-    assert redirect_fault(uri, frozenset({"cursor"})) is None
+    assert redirect_uri_error(uri, frozenset({"cursor"})) is None
 
 
 @pytest.mark.parametrize(
@@ -152,13 +152,13 @@ def test_these_redirects_can_be_registered(uri: str) -> None:
     ],
 )
 def test_these_redirects_cannot_be_registered(uri: str) -> None:
-    assert redirect_fault(uri, frozenset({"cursor"})) is not None
+    assert redirect_uri_error(uri, frozenset({"cursor"})) is not None
     with pytest.raises(InvalidRedirectUri):
         client(redirect_uris=[uri])
 
 
 def test_never_a_redirect_to_a_script_whatever_the_operator_allows() -> None:
-    assert redirect_fault("javascript:alert(1)", frozenset({"javascript"})) is not None
+    assert redirect_uri_error("javascript:alert(1)", frozenset({"javascript"})) is not None
 
 
 def test_a_redirect_may_be_left_out_when_there_is_one() -> None:
@@ -173,7 +173,7 @@ def test_where_a_redirect_leads_is_told_to_people_and_to_browsers() -> None:
 
 
 def test_a_client_that_says_little_gets_the_defaults_of_rfc_7591() -> None:
-    found = clients.described({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
+    found = clients.from_metadata({"redirect_uris": [BACK]}, frozenset(), AT, client_id="c")
 
     assert found.grant_types == ("authorization_code",)
     assert found.response_types == ("code",)
@@ -233,24 +233,24 @@ def test_no_application_can_ask_for_what_only_people_and_operators_have(scope: s
 
 
 def test_a_grant_that_was_not_registered_is_refused() -> None:
-    client().must_use("authorization_code")
+    client().require_grant_type("authorization_code")
     with pytest.raises(UnauthorizedClient):
-        client().must_use("refresh_token")
+        client().require_grant_type("refresh_token")
 
 
 def test_a_client_proves_itself_in_the_way_that_it_registered() -> None:
-    found, secret, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    found, secret, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
     assert secret is not None
 
-    found.authenticate(secret.text(), "client_secret_post", AT)
-    other = BearerToken.made(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
+    found.authenticate(secret.encode(), "client_secret_post", AT)
+    other = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, CLIENT_ID)
     for text, method in (
-        (secret.text(), "client_secret_basic"),
-        (secret.text(), "none"),
+        (secret.encode(), "client_secret_basic"),
+        (secret.encode(), "none"),
         ("", "client_secret_post"),
         ("", "none"),
-        (other.text(), "client_secret_post"),
-        (secret.text() + "x", "client_secret_post"),
+        (other.encode(), "client_secret_post"),
+        (secret.encode() + "x", "client_secret_post"),
     ):
         with pytest.raises(InvalidClient):
             found.authenticate(text, method, AT)
@@ -264,24 +264,29 @@ def test_a_public_client_shows_no_secret() -> None:
 
 
 def test_the_secret_of_another_client_proves_nothing() -> None:
-    found, _, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
-    _, theirs, _ = clients.registered(client(token_endpoint_auth_method="client_secret_post"), UUID(int=6))
+    found, _, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    _, theirs, _ = clients.with_credentials(client(token_endpoint_auth_method="client_secret_post"), UUID(int=6))
     assert theirs is not None
 
     with pytest.raises(InvalidClient):
-        found.authenticate(theirs.text(), "client_secret_post", AT)
+        found.authenticate(theirs.encode(), "client_secret_post", AT)
 
 
 def test_a_registration_token_manages_its_own_client_alone() -> None:
-    found, _, manages = clients.registered(client(), CLIENT_ID)
-    _, _, theirs = clients.registered(client(), UUID(int=6))
+    found, _, verify_registration_token = clients.with_credentials(client(), CLIENT_ID)
+    _, _, theirs = clients.with_credentials(client(), UUID(int=6))
 
-    found.manages(manages.text())
-    for text in (theirs.text(), "", "x", BearerToken.made(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).text()):
+    found.verify_registration_token(verify_registration_token.encode())
+    for text in (
+        theirs.encode(),
+        "",
+        "x",
+        BearerToken.generate(clients.REGISTRATION_PREFIX, NO_TENANT, CLIENT_ID).encode(),
+    ):
         with pytest.raises(InvalidToken):
-            found.manages(text)
+            found.verify_registration_token(text)
     with pytest.raises(InvalidToken):
-        client().manages(manages.text())
+        client().verify_registration_token(verify_registration_token.encode())
 
 
 @pytest.mark.parametrize("client_id", ["https://app.example/client.json", "https://app.example:8443/oauth/client"])
@@ -313,7 +318,7 @@ def test_a_document_must_be_about_its_own_address_and_holds_no_secret() -> None:
     url = "https://app.example/client.json"
     said = {"client_id": url, "redirect_uris": [BACK], "client_name": "App"}
 
-    found = clients.documented(url, said, frozenset(), AT)
+    found = clients.from_document(url, said, frozenset(), AT)
 
     assert (found.client_id, found.source, found.token_endpoint_auth_method) == (url, "document", "none")
     for wrong in (
@@ -321,13 +326,15 @@ def test_a_document_must_be_about_its_own_address_and_holds_no_secret() -> None:
         {"token_endpoint_auth_method": "client_secret_post"},
     ):
         with pytest.raises(InvalidClientMetadata):
-            clients.documented(url, {**said, **wrong}, frozenset(), AT)
+            clients.from_document(url, {**said, **wrong}, frozenset(), AT)
     with pytest.raises(InvalidRedirectUri):
-        clients.documented(url, {**said, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
+        clients.from_document(url, {**said, "redirect_uris": ["http://app.example/back"]}, frozenset(), AT)
 
 
 def test_hashes_are_not_shown() -> None:
-    found, secret, manages = clients.registered(client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID)
+    found, secret, verify_registration_token = clients.with_credentials(
+        client(token_endpoint_auth_method="client_secret_post"), CLIENT_ID
+    )
 
     assert found.secret_hash is not None
-    assert repr(found.secret_hash) not in repr((found, secret, manages))
+    assert repr(found.secret_hash) not in repr((found, secret, verify_registration_token))

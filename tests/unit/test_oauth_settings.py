@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_auth.oauth.server import check_oauth_settings
-from skein_auth.settings import AuthSettings
+from skein_auth.settings import AuthSettings, check_oauth_settings
 from skein_kit.settings import SettingInvalid
 
 

@@ -353,8 +353,8 @@ async def test_an_object_is_posted_as_json(web: Web) -> None:
 def test_allowed_origins_come_from_the_settings() -> None:
     settings = OutboundSettings.read({"SKEIN_OUTBOUND_ALLOW": "http://127.0.0.1:9999, https://login.internal"})
 
-    assert SafeHttpClient.of(settings)
+    assert SafeHttpClient.from_settings(settings)
     with pytest.raises(SettingInvalid, match="SKEIN_OUTBOUND_ALLOW"):
-        SafeHttpClient.of(OutboundSettings(outbound_allow="https://login.internal/path"))
+        SafeHttpClient.from_settings(OutboundSettings(outbound_allow="https://login.internal/path"))
     with pytest.raises(SettingInvalid, match="SKEIN_OUTBOUND_ALLOW"):
-        SafeHttpClient.of(OutboundSettings(outbound_allow="login.internal"))
+        SafeHttpClient.from_settings(OutboundSettings(outbound_allow="login.internal"))

@@ -16,7 +16,7 @@ from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
     from skein_pc2.reasoning.actions.background_updates import Update
 
 
@@ -39,7 +39,7 @@ def writing(done: list[str], text: str) -> Update:
 
 async def drained(updates: BackgroundUpdates) -> None:
     async with asyncio.timeout(30):
-        await updates.drained()
+        await updates.wait_drained()
 
 
 async def test_of_two_updates_of_one_target_the_later_counts() -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import session_pb2 as pb
 from skein_pc2.protocol.errors import RequestError
-from skein_pc2.reasoning.actions.context import TYPE, context_of
 from skein_pc2.reasoning.actions.interactions import session_of
+from skein_pc2.reasoning.actions.session_context import TYPE, context_of
 
 AT = datetime(2026, 1, 2, 23, 4, 5, tzinfo=UTC)
 TYPES = ("user_query", "system_response", "error", "code", "decision")

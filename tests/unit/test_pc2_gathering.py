@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skein_pc2.envelope.call_batch import CallBatcher
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError
-from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,8 +46,8 @@ def service() -> Service:
 async def done(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
     """Ask for all of them at once."""
     gathering = CallBatcher(service.alone, service.together, **options)
-    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
-    tasks = [asyncio.create_task(gathering.do(number, errand)) for number in numbers]
+    context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    tasks = [asyncio.create_task(gathering.submit(number, context)) for number in numbers]
     await asyncio.sleep(0)
     service.may_answer.set()
     return await asyncio.gather(*tasks, return_exceptions=True)
@@ -85,8 +85,8 @@ async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
 
 async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
     gathering = CallBatcher(service.alone, service.together, under_way=1)
-    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
-    tasks = [asyncio.create_task(gathering.do(number, errand)) for number in (1, 2, 3)]
+    context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
+    tasks = [asyncio.create_task(gathering.submit(number, context)) for number in (1, 2, 3)]
     await asyncio.sleep(0)
 
     tasks[0].cancel()
@@ -95,4 +95,4 @@ async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
 
     assert await tasks[2] == 6
     assert service.calls == [[1], [3]]
-    assert await gathering.do(4, errand) == 8
+    assert await gathering.submit(4, context) == 8

@@ -37,7 +37,7 @@ def test_no_frame_is_lost_and_an_answer_is_one_frame(frames: list[bytes]) -> Non
     found = Frames.of(frames)
 
     assert [*found.route, *found.body] == frames
-    assert found.answered({"a": 1}) == [*found.route, b'{"a": 1}']
+    assert found.reply_frames({"a": 1}) == [*found.route, b'{"a": 1}']
 
 
 @given(st.binary(max_size=200))

@@ -11,7 +11,7 @@ from grpc import aio
 from skein_kit import errors
 from skein_kit.calls.call import status_metadata
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
 
 
 def refusal(refused: errors.RpcError) -> aio.AioRpcError:
@@ -40,9 +40,9 @@ class Method:
 
 
 async def asked(method: Method, *, seconds: float) -> str:
-    errand = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
+    context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + seconds)
     async with aio.insecure_channel("127.0.0.1:9") as channel:
-        return await GatewayApi(channel, lambda: "key").call(method, "", errand)
+        return await GatewayApi(channel, lambda: "key").call(method, "", context)
 
 
 async def test_what_there_was_no_room_for_is_repeated() -> None:
@@ -64,7 +64,7 @@ async def test_it_is_told_in_time_that_there_is_still_no_room() -> None:
 
 
 async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
-    method = Method(refusal(errors.Overloaded(after=0.4)), "done")
+    method = Method(refusal(errors.Overloaded(retry_after=0.4)), "done")
 
     await asked(method, seconds=60)
 
@@ -72,7 +72,7 @@ async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
 
 
 async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> None:
-    method = Method(refusal(errors.Overloaded(after=30)), "done")
+    method = Method(refusal(errors.Overloaded(retry_after=30)), "done")
 
     assert await asked(method, seconds=4) == "done"
 

@@ -69,9 +69,9 @@ def test_a_network_that_is_none_is_refused() -> None:
 )
 def test_only_listed_networks_and_this_machine_may_speak(address: str, *, admitted: bool) -> None:
     networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.1.2.0/24, 192.168.1.7"}).networks()
-    door = PortConfig(number=5570, host="127.0.0.1", port=0, networks=networks)
+    config = PortConfig(number=5570, host="127.0.0.1", port=0, networks=networks)
 
-    assert door.admits(address) is admitted
+    assert config.admits(address) is admitted
 
 
 def test_a_key_is_looked_for_until_it_is_there_and_remembered_then() -> None:

@@ -43,7 +43,7 @@ def test_a_new_memory_is_forgotten_after_22_idle_days() -> None:
 
 
 def test_reinforcing_gives_a_fifth() -> None:
-    assert Strength(last_accessed=AT).reinforced(AT).value == 1.2
+    assert Strength(last_accessed=AT).after_reinforcement(AT).value == 1.2
 
 
 @given(strengths, spans)
@@ -53,7 +53,7 @@ def test_idleness_never_strengthens(strength: Strength, later: timedelta) -> Non
 
 @given(strengths, spans)
 def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: timedelta) -> None:
-    used = strength.used(AT + later)
+    used = strength.after_use(AT + later)
 
     assert used.current(AT + later) == strength.current(AT + later)
     assert used.idle_periods(AT + later) == 0
@@ -62,7 +62,7 @@ def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: tim
 
 @given(strengths)
 def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
-    after = strength.reinforced(AT)
+    after = strength.after_reinforcement(AT)
 
     assert strength.current(AT) <= after.current(AT) <= MOST
     assert after.reinforcements == strength.reinforcements + 1
@@ -72,7 +72,7 @@ def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
 def test_whatever_is_left_can_be_brought_back(value: float) -> None:
     strength = Strength(value=value, last_accessed=AT)
     for _ in range(60):
-        strength = strength.reinforced(AT)
+        strength = strength.after_reinforcement(AT)
 
     assert not strength.is_forgotten(AT)
     assert strength.value == pytest.approx(MOST)
@@ -80,7 +80,7 @@ def test_whatever_is_left_can_be_brought_back(value: float) -> None:
 
 @given(strengths, strengths)
 def test_another_systems_word_counts_unless_ours_is_newer(ours: Strength, theirs: Strength) -> None:
-    after = ours.synchronized(theirs)
+    after = ours.merged_with(theirs)
 
     if ours.last_accessed > theirs.last_accessed:
         assert after is None
@@ -89,7 +89,7 @@ def test_another_systems_word_counts_unless_ours_is_newer(ours: Strength, theirs
         assert after.value == max(ours.value, theirs.value)
         assert after.last_accessed == theirs.last_accessed
         # Hearing it again changes nothing.
-        assert after.synchronized(theirs) == after
+        assert after.merged_with(theirs) == after
 
 
 @given(strengths)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from grpc import aio
 
 from skein_pc2.gateway_api.client import GatewayApi
-from skein_pc2.protocol.work_queue import KeyedLock
-from skein_pc2.reasoning.records.answer import Ask
-from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+from skein_pc2.protocol.concurrency import KeyedLock
+from skein_pc2.reasoning.records.agent_request import AgentRequest
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 
 async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
@@ -18,7 +18,7 @@ async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
     gate = asyncio.Event()
 
     async def one(name: str, text: str, *, waits: bool) -> None:
-        async with lines.place(name):
+        async with lines.hold(name):
             if waits:
                 await gate.wait()
             order.append(text)
@@ -29,14 +29,14 @@ async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
     await asyncio.gather(*tasks)
 
     assert order == ["other", "first", "second"]
-    assert not lines._places
+    assert not lines._locks
 
 
 async def test_who_leaves_the_line_holds_up_nobody() -> None:
     lines, order = KeyedLock(), list[int]()
 
     async def one(number: int) -> None:
-        async with lines.place("a"):
+        async with lines.hold("a"):
             await asyncio.sleep(0)
             order.append(number)
 
@@ -46,7 +46,7 @@ async def test_who_leaves_the_line_holds_up_nobody() -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
     assert order == [0, 2]
-    assert not lines._places
+    assert not lines._locks
 
 
 async def test_what_there_is_no_time_for_is_not_begun() -> None:
@@ -60,8 +60,8 @@ async def test_what_there_is_no_time_for_is_not_begun() -> None:
         keeper = MemoryStore(GatewayApi(channel, lambda: ""))
         time = asyncio.get_running_loop().time()
         answers = [
-            await keeper.together(
-                Ask(request_id="r", deadline=time + seconds, message={}, at=datetime.now(UTC)), [call, call]
+            await keeper.call_all(
+                AgentRequest(request_id="r", deadline=time + seconds, message={}, at=datetime.now(UTC)), [call, call]
             )
             for seconds in (0.1, 60)
         ]

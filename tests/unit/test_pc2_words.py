@@ -14,7 +14,7 @@ from skein_pc2.protocol.errors import RequestError
 from skein_pc2.reasoning.actions import error_patterns
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records import record_values
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -34,7 +34,7 @@ def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
 
 @given(st.text())
 def test_what_is_looked_for_can_be_stored(text: str) -> None:
-    clean = values.replace_unstorable(text + "\0\ud800")
+    clean = record_values.replace_unstorable(text + "\0\ud800")
 
     assert "\0" not in clean
     assert clean.encode()
@@ -49,13 +49,13 @@ def nested(count: int) -> Any:
 
 @pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
 def test_levels_are_counted_as_far_as_is_asked(value: Any, levels: int) -> None:
-    assert values.json_depth(value, most=10) == levels
+    assert record_values.json_depth(value, most=10) == levels
 
 
 def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
-    values.struct({"a": nested(11)}, "metadata")
+    record_values.struct({"a": nested(11)}, "metadata")
     with pytest.raises(RequestError, match="nested"):
-        values.struct({"a": nested(12)}, "metadata")
+        record_values.struct({"a": nested(12)}, "metadata")
 
 
 @pytest.mark.parametrize(
@@ -69,22 +69,26 @@ def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
     ],
 )
 def test_a_type_is_a_name(said: object, name: str) -> None:
-    assert values.type_name(said) == name
+    assert record_values.type_name(said) == name
 
 
 @pytest.mark.parametrize("said", ["!", "1st", "x" * 65, 5, [], "お茶"])
 def test_what_is_no_name_is_no_type(said: object) -> None:
     with pytest.raises(RequestError):
-        values.type_name(said)
+        record_values.type_name(said)
 
 
 @pytest.mark.parametrize("said", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(said: str) -> None:
-    assert values.priority(values.importance(said)) == values.priority(values.importance(said.lower())) == said
+    assert (
+        record_values.priority(record_values.importance(said))
+        == record_values.priority(record_values.importance(said.lower()))
+        == said
+    )
 
 
 def test_priorities_of_operations_are_understood() -> None:
-    assert values.importance("normal") == values.importance("MEDIUM") == values.importance(None)
+    assert record_values.importance("normal") == record_values.importance("MEDIUM") == record_values.importance(None)
 
 
 def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skein_cluster.bench.conversations import evidence_of, read_conversations
-from skein_cluster.importers.records import RecordInvalid
+from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ DAYS = st.dates(min_value=date(1950, 1, 1), max_value=date(2050, 12, 31))
 
 
 def days(text: str, now: datetime = NOW) -> list[tuple[str, str]]:
-    return [(str(span.first), str(span.last)) for span in QueryCues.of(text, now).spans]
+    return [(str(span.first), str(span.last)) for span in QueryCues.of(text, now).dates]
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def days(text: str, now: datetime = NOW) -> list[tuple[str, str]]:
     ],
 )
 def test_a_question_for_a_time_is_known(text: str) -> None:
-    assert QueryCues.of(text, NOW).wants_time
+    assert QueryCues.of(text, NOW).asks_for_time
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_question_for_a_time_is_known(text: str) -> None:
     ["What did Ann do when she moved?", "Where is the kettle?", "How many cats are there?", "Whenever", "", "Wann?"],
 )
 def test_other_questions_want_no_time(text: str) -> None:
-    assert not QueryCues.of(text, NOW).wants_time
+    assert not QueryCues.of(text, NOW).asks_for_time
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_other_questions_want_no_time(text: str) -> None:
 )
 def test_a_date_is_read(text: str, first: str, last: str) -> None:
     assert days(f"What did Ann do {text}") == [(first, last)]
-    assert not QueryCues.of(text, NOW).spans[0].yearly
+    assert not QueryCues.of(text, NOW).dates[0].is_yearly
 
 
 @pytest.mark.parametrize("text", ["on 7 May", "on May 7", "in May", "by the 7th of May"])
 def test_a_date_without_its_year_is_of_every_year(text: str) -> None:
-    (span,) = QueryCues.of(f"What happened {text}?", NOW).spans
+    (span,) = QueryCues.of(f"What happened {text}?", NOW).dates
 
-    assert span.yearly
-    assert [span.days_from(date(year, 5, 7)) for year in (1999, 2023, 2031)] == [0, 0, 0]
+    assert span.is_yearly
+    assert [span.days_to(date(year, 5, 7)) for year in (1999, 2023, 2031)] == [0, 0, 0]
 
 
 def test_several_dates_are_all_read_and_each_only_once() -> None:
@@ -88,7 +88,7 @@ def test_several_dates_are_all_read_and_each_only_once() -> None:
 
 
 def test_of_very_many_dates_only_some_are_read() -> None:
-    assert len(QueryCues.of("in 2023, " * 5000, NOW).spans) == 8
+    assert len(QueryCues.of("in 2023, " * 5000, NOW).dates) == 8
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_of_very_many_dates_only_some_are_read() -> None:
 def test_what_is_no_date_is_none(text: str) -> None:
     now = NOW.replace(year=900) if "999" in text else NOW
 
-    assert QueryCues.of(text, now).spans == ()
+    assert QueryCues.of(text, now).dates == ()
 
 
 def test_days_are_those_of_utc() -> None:
@@ -117,13 +117,13 @@ def test_days_are_those_of_utc() -> None:
 
 
 def test_without_dates_nothing_is_near_or_far() -> None:
-    assert QueryCues.of("Where is the kettle?", NOW).days_from(date(2023, 5, 7)) is None
+    assert QueryCues.of("Where is the kettle?", NOW).days_to(date(2023, 5, 7)) is None
 
 
 def test_the_nearest_of_several_dates_counts() -> None:
     cues = QueryCues.of("on 1 May 2023 or on 20 May 2023", NOW)
 
-    assert [cues.days_from(date(2023, 5, day)) for day in (1, 3, 18, 25)] == [0, 2, 2, 5]
+    assert [cues.days_to(date(2023, 5, day)) for day in (1, 3, 18, 25)] == [0, 2, 2, 5]
 
 
 @given(first=DAYS, more=st.integers(min_value=0, max_value=400), day=DAYS, yearly=st.booleans())
@@ -132,13 +132,13 @@ def test_within_a_span_nothing_is_far_and_a_recurring_one_is_never_farther(
 ) -> None:
     # A span that recurs is within one year.
     last = min(first + timedelta(days=more), date(first.year, 12, 31)) if yearly else first + timedelta(days=more)
-    span = DateRange(first=first, last=last, yearly=yearly)
+    span = DateRange(first=first, last=last, is_yearly=yearly)
     once = DateRange(first=first, last=last)
 
-    assert 0 <= span.days_from(day) <= once.days_from(day)
-    assert span.days_from(first) == span.days_from(last) == 0
+    assert 0 <= span.days_to(day) <= once.days_to(day)
+    assert span.days_to(first) == span.days_to(last) == 0
     if yearly:
-        assert span.days_from(day) <= 366
+        assert span.days_to(day) <= 366
 
 
 @given(st.text(max_size=200), st.datetimes(timezones=st.just(UTC)))
@@ -156,14 +156,14 @@ def test_any_text_can_be_read_at_any_time(text: str, now: datetime) -> None:
     st.datetimes(timezones=st.just(UTC)),
 )
 def test_any_words_of_time_can_be_read_at_any_time(text: str, now: datetime) -> None:
-    assert all(span.first <= span.last for span in QueryCues.of(text, now).spans)
+    assert all(span.first <= span.last for span in QueryCues.of(text, now).dates)
 
 
 @pytest.mark.parametrize(
     "text", ["in Augu\u017ft", "5 apr\u0131l 2023", "f\u0131ve days ago", "3 day\u017f ago", "on \u017funday"]
 )
 def test_letters_that_only_look_like_a_name_s_break_nothing(text: str) -> None:
-    assert not QueryCues.of(text, NOW).wants_time
+    assert not QueryCues.of(text, NOW).asks_for_time
 
 
 def test_of_a_very_long_text_the_beginning_counts() -> None:

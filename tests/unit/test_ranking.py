@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein_recall.query import ranking
-from skein_recall.query.candidates import Candidate, Candidates
 from skein_recall.query.cues import DateRange, QueryCues
-from skein_recall.query.ranking import Fusion, RankedItem, TermStatistics, Weights
+from skein_recall.query.ranking import Candidate, Candidates, Fusion, RankedItem, TermStatistics, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +20,7 @@ TERMS = TermStatistics(idf=(3.0, 2.0, 1.0), mean_length=10.0)
 # BM25's bound for these terms.
 BOUND = 2.2 * 6
 NOON = datetime(2023, 5, 7, 12, tzinfo=UTC)
-IN_MAY = QueryCues(spans=(DateRange(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
+IN_MAY = QueryCues(dates=(DateRange(first=date(2023, 5, 1), last=date(2023, 5, 31)),))
 
 
 def rank(candidates: Iterable[Candidate], **asked: Any) -> list[RankedItem]:
@@ -78,15 +77,15 @@ TURNS = st.lists(
         bm25=st.floats(min_value=0, max_value=20),
         frequencies=st.just(()) | st.tuples(*(st.integers(min_value=0, max_value=4).map(float),) * 3),
         length=st.integers(min_value=0, max_value=500),
-        asks=st.booleans(),
-        tells_time=st.booleans(),
+        is_question=st.booleans(),
+        mentions_time=st.booleans(),
         create_time=st.none() | st.datetimes(timezones=st.just(UTC)),
         eligible=st.booleans(),
     ),
     unique_by=lambda value: value.item_id,
     max_size=30,
 )
-CUES = st.builds(QueryCues, wants_time=st.booleans(), spans=st.sampled_from([(), IN_MAY.spans]))
+CUES = st.builds(QueryCues, asks_for_time=st.booleans(), dates=st.sampled_from([(), IN_MAY.dates]))
 WEIGHTS = st.builds(
     Weights, **{name: st.just(0.0) | st.floats(min_value=0.01, max_value=10) for name in asdict(Weights())}
 )
@@ -234,7 +233,7 @@ def test_only_signals_that_the_query_asks_have_a_part_and_the_others_make_room()
         return {part.signal: part.weight for part in best.components}
 
     default = asdict(Weights())
-    everything = shares(cues=replace(IN_MAY, wants_time=True))
+    everything = shares(cues=replace(IN_MAY, asks_for_time=True))
 
     assert everything.keys() == default.keys()
     assert everything == pytest.approx({name: weight / sum(default.values()) for name, weight in default.items()})
@@ -314,7 +313,7 @@ def test_context_is_the_mean_cosine_of_those_around_that_have_one() -> None:
 
 def test_what_follows_a_question_that_matches_is_likely_its_answer() -> None:
     conversation = [
-        turn(1, asks=True, similarity=0.9, bm25=6.6),
+        turn(1, is_question=True, similarity=0.9, bm25=6.6),
         turn(2, after=1),
         turn(3, similarity=0.9, bm25=6.6),
         turn(4, after=3),
@@ -329,7 +328,11 @@ def test_what_follows_a_question_that_matches_is_likely_its_answer() -> None:
 
 def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
     best = rank(
-        [turn(1, asks=True), turn(2, length=2), turn(3, length=30)], dense=True, max_bm25=BOUND, limit=3, terms=TERMS
+        [turn(1, is_question=True), turn(2, length=2), turn(3, length=30)],
+        dense=True,
+        max_bm25=BOUND,
+        limit=3,
+        terms=TERMS,
     )
 
     assert in_order(best)[0] == 3
@@ -337,9 +340,9 @@ def test_a_question_and_a_phrase_count_less_than_what_says_something() -> None:
 
 
 def test_who_asks_when_prefers_what_tells_of_a_time() -> None:
-    told = [turn(1), turn(2, tells_time=True)]
+    told = [turn(1), turn(2, mentions_time=True)]
 
-    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(wants_time=True))
+    asked = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS, cues=QueryCues(asks_for_time=True))
     otherwise = rank(told, dense=True, max_bm25=BOUND, limit=2, terms=TERMS)
 
     assert in_order(asked) == [2, 1]
@@ -434,7 +437,7 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
 ) -> None:
     candidates = [Candidate(item_id=item_id, kind=kind, similarity=cosine) for item_id, (kind, cosine) in near.items()]
 
-    found = ranking.by_cosine(near, limit=limit, min_similarity=least)
+    found = ranking.rank_by_similarity(near, limit=limit, min_similarity=least)
 
     expected = rank(candidates, dense=True, max_bm25=0.0, limit=limit, min_similarity=least)
     assert found == expected
@@ -444,7 +447,7 @@ def test_by_the_cosine_alone_the_order_is_that_of_all_signals_with_one(
 def test_what_points_away_from_the_query_scores_nothing_and_keeps_its_place_by_the_cosine_alone() -> None:
     near = {UUID(int=number): ("memory", -number / 10) for number in (3, 1, 2)}
 
-    found = ranking.by_cosine(near, limit=3)
+    found = ranking.rank_by_similarity(near, limit=3)
 
     assert [(one.item_id.int, one.score, one.similarity) for one in found] == [(1, 0, -0.1), (2, 0, -0.2), (3, 0, -0.3)]
 
@@ -453,7 +456,7 @@ def test_by_words_alone_the_score_is_the_share_of_the_bound_and_equal_ones_are_o
     bm25s = {4: BOUND / 4, 2: BOUND / 2, 1: BOUND / 4, 3: 2 * BOUND}
     matches = {UUID(int=number): ("memory", bm25) for number, bm25 in bm25s.items()}
 
-    found = ranking.by_words(matches, max_bm25=BOUND, limit=3)
+    found = ranking.rank_by_terms(matches, max_bm25=BOUND, limit=3)
 
     assert [(one.item_id.int, one.score) for one in found] == [(3, 1.0), (2, 0.5), (1, 0.25)]
     assert [one.components for one in found] == [

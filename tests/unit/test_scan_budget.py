@@ -8,7 +8,7 @@ from uuid import UUID
 
 import pytest
 
-from skein_kit.admission.scan_budget import MOST_OF_A_CALL, ScanBuckets, ScanBudget
+from skein_kit.admission.scan_budget import MAX_SHARE_OF_CALL, ScanBuckets, ScanBudget
 from skein_kit.errors import ReadTooCostly
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TENANT = UUID(int=1)
 # Of a rate of this the burst is the budget of two calls.
-RATE = MOST_OF_A_CALL / 8
+RATE = MAX_SHARE_OF_CALL / 8
 
 
 async def answer(*costs: float) -> Any:
@@ -30,27 +30,27 @@ async def failed() -> Any:
 
 async def cut_off(budget: ScanBudget, statement: Awaitable[Any], error: type[BaseException]) -> None:
     with pytest.raises(error):
-        await budget.charged(statement)
+        await budget.run_and_charge(statement)
 
 
 async def test_a_statement_counts_what_it_scanned() -> None:
     budget = ScanBuckets(RATE, lambda: 0.0).begin(TENANT)
 
-    rows = await budget.charged(answer(3.0, 4.5))
+    rows = await budget.run_and_charge(answer(3.0, 4.5))
 
     assert len(rows) == 3
-    assert budget.remaining == MOST_OF_A_CALL - 8
+    assert budget.remaining == MAX_SHARE_OF_CALL - 8
 
 
 async def test_statements_that_are_cut_off_use_up_what_the_tenant_may_scan() -> None:
     scans = ScanBuckets(RATE, lambda: 0.0)
 
     first = scans.begin(TENANT)
-    await first.charged(answer(100.0))
+    await first.run_and_charge(answer(100.0))
     await cut_off(first, failed(), ConnectionResetError)
-    assert first.is_spent
+    assert first.is_exhausted
 
-    second = asyncio.create_task(scans.begin(TENANT).charged(asyncio.Event().wait()))  # type: ignore[arg-type]
+    second = asyncio.create_task(scans.begin(TENANT).run_and_charge(asyncio.Event().wait()))  # type: ignore[arg-type]
     await asyncio.sleep(0)
     second.cancel()
     await asyncio.wait([second])

@@ -17,9 +17,9 @@ from skein_kit.settings import SettingInvalid
 from skein_kit.text.summary import SpeakerTurn, summarize
 from skein_kit.text.token_estimate import estimate_tokens
 from skein_session.errors import SessionEnded, SessionHidden
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
-from skein_session.search.literal import like_pattern, required_words
-from skein_session.sessions.lifecycle import SessionState, idle_cutoff
+from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
+from skein_session.search.model import like_pattern, required_words
+from skein_session.sessions.model import SessionState, idle_cutoff
 from skein_session.summaries.chat_model import ChatModel
 from skein_session.transcripts.window import TOKENS_OF_A_MESSAGE, RecentWindow, tokens_of
 
@@ -140,7 +140,7 @@ TRIP = [
 
 
 def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
-    summary = summarize(TRIP, most=250)
+    summary = summarize(TRIP, max_characters=250)
 
     assert summary.startswith("user: I want to plan a trip to Lisbon in May.")
     assert "I booked the hotel Tejo" in summary
@@ -149,7 +149,7 @@ def test_a_summary_says_what_the_conversation_is_about_in_its_order() -> None:
 
 
 def test_what_is_said_twice_is_told_once() -> None:
-    summary = summarize([SpeakerTurn("user", "The kettle is red.", is_user=True)] * 5, most=1000)
+    summary = summarize([SpeakerTurn("user", "The kettle is red.", is_user=True)] * 5, max_characters=1000)
 
     assert summary == "user: The kettle is red."
 
@@ -163,10 +163,10 @@ def test_a_conversation_that_says_nothing_has_no_summary(turns: list[SpeakerTurn
 
 @given(turns=TURNS, most=st.integers(0, 400))
 def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: list[SpeakerTurn], most: int) -> None:
-    summary = summarize(turns, most=most)
+    summary = summarize(turns, max_characters=most)
 
     assert len(summary) <= most
-    assert summary == summarize(turns, most=most)
+    assert summary == summarize(turns, max_characters=most)
     said = " ".join(f"{turn.speaker}: {' '.join(turn.text.split())}" for turn in turns)
     for word in summary.split():
         assert word in said
@@ -174,7 +174,7 @@ def test_a_summary_is_short_the_same_each_time_and_made_of_what_was_said(turns: 
 
 @given(turns=TURNS)
 def test_more_room_never_makes_a_summary_of_nothing(turns: list[SpeakerTurn]) -> None:
-    lengths = [len(summarize(turns, most=most)) for most in (50, 5000)]
+    lengths = [len(summarize(turns, max_characters=most)) for most in (50, 5000)]
 
     assert bool(lengths[0]) <= bool(lengths[1])
 

@@ -15,10 +15,11 @@ from skein_kit.errors import (
     UpdateMaskInvalid,
 )
 from skein_kit.ids import id_time, parse_id
-from skein_session.messages.model import MessageBatch
+from skein_session.messages import convert as messages_convert
+from skein_session.messages.model import MessageBatch, default_title
 from skein_session.page_tokens import sequence_from_page_token
+from skein_session.sessions import convert
 from skein_session.sessions.listing import ListCursor
-from skein_session.sessions.model import SessionChange, SessionDraft, default_title
 
 NOW = datetime(2026, 3, 14, 15, 9, 26, tzinfo=UTC)
 LIMIT = 100
@@ -30,7 +31,7 @@ def user(content: str, **fields: object) -> pb.Message:
 
 def batch_of(*messages: pb.Message, agent_id: str = "") -> MessageBatch:
     request = pb.AppendMessagesRequest(session_id="s", messages=messages)
-    return MessageBatch.of(request, at=NOW, principal="api_key:1", max_content=LIMIT, agent_id=agent_id)
+    return messages_convert.batch(request, at=NOW, principal="api_key:1", max_content=LIMIT, agent_id=agent_id)
 
 
 def at(time: datetime, content: str = "x") -> pb.Message:
@@ -122,7 +123,7 @@ def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: ty
     with pytest.raises(refusal) as caught:
         batch_of(user("fine", external_id="e1"), wrong)
 
-    assert caught.value.facts["index"] == "1"
+    assert caught.value.metadata["index"] == "1"
     assert all(field.startswith("messages[1].") for field, _ in caught.value.violations)
 
 
@@ -152,7 +153,7 @@ def test_the_title_is_how_the_user_began() -> None:
 
 
 def test_a_session_has_defaults() -> None:
-    draft = SessionDraft.of(pb.Session(), at=NOW)
+    draft = convert.draft(pb.Session(), at=NOW)
 
     assert (draft.state, draft.session_type, draft.create_time) == ("active", "conversation", NOW)
     assert parse_id(draft.session_id) is not None
@@ -161,9 +162,9 @@ def test_a_session_has_defaults() -> None:
 @pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_ARCHIVED])
 def test_states_that_have_a_verb_cannot_be_chosen(state: pb.SessionState) -> None:
     with pytest.raises(FieldInvalid):
-        SessionDraft.of(pb.Session(state=state), at=NOW)
+        convert.draft(pb.Session(state=state), at=NOW)
     with pytest.raises(FieldInvalid):
-        SessionChange.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
+        convert.change(pb.UpdateSessionRequest(session=pb.Session(session_id="s", state=state)))
 
 
 def test_a_session_from_the_future_is_refused() -> None:
@@ -171,11 +172,11 @@ def test_a_session_from_the_future_is_refused() -> None:
     session.create_time.FromDatetime(NOW + timedelta(hours=1))
 
     with pytest.raises(FieldInvalid):
-        SessionDraft.of(session, at=NOW)
+        convert.draft(session, at=NOW)
 
 
 def test_an_update_without_a_mask_changes_everything_but_a_state_not_given() -> None:
-    change = SessionChange.of(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
+    change = convert.change(pb.UpdateSessionRequest(session=pb.Session(session_id="s", title="t")))
 
     assert change.fields == {"title", "session_type", "subject_id", "agent_id", "metadata", "summary"}
 
@@ -185,7 +186,7 @@ def test_a_state_in_the_mask_must_be_given() -> None:
     request.update_mask.paths.append("state")
 
     with pytest.raises(FieldInvalid):
-        SessionChange.of(request)
+        convert.change(request)
 
 
 def test_a_field_of_the_services_own_cannot_be_updated() -> None:
@@ -193,7 +194,7 @@ def test_a_field_of_the_services_own_cannot_be_updated() -> None:
     request.update_mask.paths.append("message_count")
 
     with pytest.raises(UpdateMaskInvalid):
-        SessionChange.of(request)
+        convert.change(request)
 
 
 def test_a_walk_survives_its_token() -> None:

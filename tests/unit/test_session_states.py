@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
+from skein_session.agent_states.convert import agent_state_put
 from skein_session.agent_states.model import (
     AgentStatePut,
     StoredAgentState,
@@ -21,7 +22,7 @@ from skein_session.agent_states.model import (
 )
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 from skein_session.export.model import ExportPosition
-from skein_session.items.model import ItemPut
+from skein_session.items.convert import item_put
 from skein_session.page_tokens import keys_from_page_token
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
@@ -133,20 +134,20 @@ def test_a_later_state_begins_with_a_later_revision() -> None:
 def test_an_agent_that_is_not_named_is_the_callers_own() -> None:
     request = pb.PutAgentStateRequest(state=pb.AgentState(state_data=Struct()))
 
-    assert AgentStatePut.of(request, at=NOW, principal="me", agent_id="own").agent_id == "own"
+    assert agent_state_put(request, at=NOW, principal="me", agent_id="own").agent_id == "own"
     with pytest.raises(FieldInvalid):
-        AgentStatePut.of(request, at=NOW, principal="me")
+        agent_state_put(request, at=NOW, principal="me")
 
 
 def test_the_lifetime_of_an_item_has_bounds() -> None:
     request = pb.PutItemRequest(session_id="s", key="k")
     request.value.string_value = "x"
 
-    assert ItemPut.of(request, at=NOW).expire_time == NOW + timedelta(days=1)
+    assert item_put(request, at=NOW).expire_time == NOW + timedelta(days=1)
     for seconds in (0, 30 * 86_400 + 1):
         request.ttl.CopyFrom(Duration(seconds=seconds))
         with pytest.raises(FieldInvalid):
-            ItemPut.of(request, at=NOW)
+            item_put(request, at=NOW)
 
 
 def test_a_forged_place_is_refused() -> None:

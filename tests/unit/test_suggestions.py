@@ -36,7 +36,7 @@ def test_a_program_on_the_path_is_named_alone_and_another_as_it_was_called(
     named = []
     for called in (str(on_path), str(other), "skein_cluster/__main__.py"):
         monkeypatch.setattr("sys.argv", [called])
-        named.append(command_lines.program())
+        named.append(command_lines.program_name())
 
     assert named == ["skein", shlex.quote(str(other)), "skein"]
 

@@ -24,7 +24,7 @@ LAG = 0.0005
 def turns(*, calls: int = 1, waiting: int = 1000, wait: float = WAIT) -> FairQueue:
     """Return turns for a fixed number of calls at once."""
     return FairQueue(
-        AdaptiveLimit(least=calls, most=calls, target_seconds=1.0), most_waiting=waiting, wait_seconds=wait
+        AdaptiveLimit(minimum=calls, maximum=calls, target_seconds=1.0), max_waiting=waiting, wait_seconds=wait
     )
 
 
@@ -51,11 +51,11 @@ class Server:
     waits: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     _running: deque[Job] = field(default_factory=deque)
     _waiting: list[tuple[QueuedCall, str]] = field(default_factory=list)
-    limit: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(least=4, most=200, target_seconds=0.01))
+    limit: AdaptiveLimit = field(default_factory=lambda: AdaptiveLimit(minimum=4, maximum=200, target_seconds=0.01))
     turns: FairQueue = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = FairQueue(self.limit, most_waiting=1000, wait_seconds=WAIT)
+        self.turns = FairQueue(self.limit, max_waiting=1000, wait_seconds=WAIT)
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
@@ -67,7 +67,7 @@ class Server:
                 for _ in range(count):
                     self._arrive(tenant)
             self._look_at_those_who_wait()
-            self.limit.delayed("event loop", LAG * len(self._running))
+            self.limit.observe_delay("event loop", LAG * len(self._running))
             self._work()
 
     def forget(self) -> None:
@@ -78,13 +78,13 @@ class Server:
 
     def _arrive(self, tenant: str) -> None:
         self.offered[tenant] += 1
-        turn = self.turns.arrive(tenant, at=self.at, cost=self.costs.get(tenant, WORK))
+        turn = self.turns.enqueue(tenant, at=self.at, cost=self.costs.get(tenant, WORK))
         self._waiting.append((turn, tenant))
 
     def _look_at_those_who_wait(self) -> None:
         for turn, _ in self._waiting:
-            if turn.state is CallState.WAITING and turn.until <= self.at:
-                self.turns.late(turn, self.at)
+            if turn.state is CallState.WAITING and turn.wait_until <= self.at:
+                self.turns.time_out(turn, self.at)
         for turn, tenant in self._waiting:
             if turn.state is CallState.RUNNING:
                 self.waits[tenant].append(self.at - turn.arrived)
@@ -102,7 +102,7 @@ class Server:
             self._running.append(job)
         else:
             self.done[job.tenant] += 1
-            self.turns.leave(job.turn, self.at)
+            self.turns.finish(job.turn, self.at)
 
 
 def test_below_capacity_nobody_is_refused_and_nobody_waits_long() -> None:
@@ -195,12 +195,12 @@ def test_who_was_away_saved_nothing_up_and_owes_nothing() -> None:
 
 def test_the_operator_goes_first_and_still_leaves_room() -> None:
     server = turns(calls=8)
-    held = [server.arrive("one", at=0.0) for _ in range(8)]
-    theirs = [server.arrive("two", at=0.0) for _ in range(8)]
-    ours = [server.arrive("operators", at=0.1, first=True) for _ in range(8)]
+    held = [server.enqueue("one", at=0.0) for _ in range(8)]
+    theirs = [server.enqueue("two", at=0.0) for _ in range(8)]
+    ours = [server.enqueue("operators", at=0.1, first=True) for _ in range(8)]
 
     for turn in held:
-        server.leave(turn, 0.2)
+        server.finish(turn, 0.2)
 
     assert [turn.state for turn in ours].count(CallState.RUNNING) == 6
     assert [turn.state for turn in theirs].count(CallState.RUNNING) == 2
@@ -209,8 +209,8 @@ def test_the_operator_goes_first_and_still_leaves_room() -> None:
 def test_the_calls_of_one_tenant_that_hang_do_not_take_all_room() -> None:
     server = turns(calls=8)
 
-    hanging = [server.arrive("hanging", at=0.0) for _ in range(20)]
-    other = server.arrive("other", at=0.0)
+    hanging = [server.enqueue("hanging", at=0.0) for _ in range(20)]
+    other = server.enqueue("other", at=0.0)
 
     assert [turn.state for turn in hanging].count(CallState.RUNNING) == 6
     assert other.state is CallState.RUNNING
@@ -218,66 +218,66 @@ def test_the_calls_of_one_tenant_that_hang_do_not_take_all_room() -> None:
 
 def test_callers_that_go_away_leave_no_trace() -> None:
     server = turns()
-    first = server.arrive("first", at=0.0)
-    waiting = [server.arrive(number % 500, at=0.0) for number in range(900)]
+    first = server.enqueue("first", at=0.0)
+    waiting = [server.enqueue(number % 500, at=0.0) for number in range(900)]
     random.Random(1).shuffle(waiting)
 
     for turn in waiting:
-        server.leave(turn, 0.1)
-    server.leave(first, 0.2)
+        server.finish(turn, 0.1)
+    server.finish(first, 0.2)
 
     assert (server.waiting, server.running, server.flows) == (0, 0, 0)
-    assert server.arrive("next", at=0.3).state is CallState.RUNNING
+    assert server.enqueue("next", at=0.3).state is CallState.RUNNING
 
 
 def test_a_caller_that_goes_away_when_its_turn_has_come_gives_it_back() -> None:
     server = turns()
-    first, second, third = (server.arrive(number, at=0.0) for number in range(3))
-    server.leave(first, 0.01)
+    first, second, third = (server.enqueue(number, at=0.0) for number in range(3))
+    server.finish(first, 0.01)
 
-    server.leave(second, 0.01)
+    server.finish(second, 0.01)
 
     assert (second.state, third.state) == (CallState.OVER, CallState.RUNNING)
 
 
 def test_a_call_is_given_up_in_time_to_tell_its_caller() -> None:
     server = turns()
-    server.arrive("one", at=0.0)
+    server.enqueue("one", at=0.0)
 
-    turn = server.arrive("two", at=0.0, left=0.08)
+    turn = server.enqueue("two", at=0.0, left=0.08)
 
-    assert turn.until == pytest.approx(0.04)
+    assert turn.wait_until == pytest.approx(0.04)
 
 
 def test_a_call_whose_time_is_over_does_not_run() -> None:
     server = turns()
-    first = server.arrive("one", at=0.0)
-    late, next_one = server.arrive("two", at=0.0, left=0.02), server.arrive("three", at=0.0)
+    first = server.enqueue("one", at=0.0)
+    late, next_one = server.enqueue("two", at=0.0, left=0.02), server.enqueue("three", at=0.0)
 
     # Nobody has looked at it in the meantime.
-    server.leave(first, 0.05)
+    server.finish(first, 0.05)
 
     assert (late.state, next_one.state) == (CallState.LATE, CallState.RUNNING)
 
 
 def test_calls_wait_longer_for_a_burst_than_in_a_standing_line() -> None:
     server = turns()
-    server.arrive("one", at=0.0)
-    first = server.arrive("two", at=0.0)
+    server.enqueue("one", at=0.0)
+    first = server.enqueue("two", at=0.0)
 
-    later = server.arrive("two", at=BURST * WAIT + 0.01)
+    later = server.enqueue("two", at=BURST * WAIT + 0.01)
 
-    assert first.until == pytest.approx(BURST * WAIT)
-    assert later.until - later.arrived == pytest.approx(WAIT)
+    assert first.wait_until == pytest.approx(BURST * WAIT)
+    assert later.wait_until - later.arrived == pytest.approx(WAIT)
 
 
 def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
     server = turns(waiting=10)
-    server.arrive("running", at=0.0)
-    noisy = [server.arrive("noisy", at=0.0) for _ in range(10)]
-    one_more = server.arrive("noisy", at=0.0)
+    server.enqueue("running", at=0.0)
+    noisy = [server.enqueue("noisy", at=0.0) for _ in range(10)]
+    one_more = server.enqueue("noisy", at=0.0)
 
-    quiet = server.arrive("quiet", at=0.0)
+    quiet = server.enqueue("quiet", at=0.0)
 
     assert one_more.state is CallState.FULL
     assert quiet.state is CallState.WAITING
@@ -286,18 +286,18 @@ def test_when_there_is_no_room_the_longest_line_gives_way() -> None:
 
 def test_large_requests_take_more_room() -> None:
     server = turns(waiting=10)
-    server.arrive("running", at=0.0)
+    server.enqueue("running", at=0.0)
 
-    states = [server.arrive("large", at=0.0, size=256 * 1024).state for _ in range(3)]
+    states = [server.enqueue("large", at=0.0, size=256 * 1024).state for _ in range(3)]
 
     assert states == [CallState.WAITING, CallState.WAITING, CallState.FULL]
 
 
 def test_the_line_is_bounded_however_many_tenants_there_are() -> None:
     server = turns(waiting=50)
-    server.arrive("running", at=0.0)
+    server.enqueue("running", at=0.0)
 
-    states = Counter(server.arrive(number, at=0.0).state for number in range(500))
+    states = Counter(server.enqueue(number, at=0.0).state for number in range(500))
 
     assert states == {CallState.WAITING: 50, CallState.FULL: 450}
     assert server.flows == 51

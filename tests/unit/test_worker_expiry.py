@@ -13,7 +13,8 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.rounds.jobs import EXPIRY, Clients, Jobs
+from skein_worker.rounds.expiry import ExpiryJob
+from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Played:
         self.asked: dict[str, list[str]] = defaultdict(list)
 
     @asynccontextmanager
-    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
         self.tenant = tenant_id
         yield
 
@@ -57,17 +58,16 @@ class Played:
         return Service()
 
     async def expiry(self) -> float | None:
-        clients = Clients(
+        job = ExpiryJob(
             auth=self.service("auth"),
-            tenancy=cast("Any", self),
-            upkeep=self.service("tenancy"),
-            index=cast("Any", None),
-            memory=self.service("memory"),
+            tenancy=self.service("tenancy"),
             session=self.service("session"),
+            memory=self.service("memory"),
+            system=cast("Any", self),
+            visitor=TenantVisitor(cast("Any", self), cast("Any", self), at_once=1),
+            seconds=CADENCE,
         )
-        one_at_a_time = WorkerSettings(tenants_at_once=1)
-        jobs = Jobs(clients, cast("Any", self), cast("Any", None), one_at_a_time, cast("Any", None))
-        return await jobs.works()[EXPIRY](b"", asyncio.Event())
+        return await job.run(b"", asyncio.Event())
 
 
 async def test_it_runs_every_five_minutes() -> None:

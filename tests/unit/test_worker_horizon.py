@@ -12,7 +12,7 @@ from prometheus_client import REGISTRY
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
-from skein_worker.rounds.jobs import UPKEEP, Clients, Jobs
+from skein_worker.rounds.maintenance import MaintenanceJob
 from skein_worker.settings import WorkerSettings
 
 
@@ -29,12 +29,12 @@ class Played:
 
 class System:
     @asynccontextmanager
-    async def acting(self, *, seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, seconds: float) -> AsyncIterator[None]:
         yield
 
 
 class Store:
-    async def delete_old_log(self, before: Any) -> int:
+    async def purge_job_log(self, before: Any) -> int:
         return 0
 
 
@@ -45,18 +45,11 @@ def shown(service: str) -> float:
 
 
 async def test_the_horizon_comes_nearer_while_nobody_does_upkeep() -> None:
-    nothing = cast("Any", None)
-    clients = Clients(
-        auth=nothing,
-        tenancy=nothing,
-        upkeep=nothing,
-        index=nothing,
-        memory=cast("Any", Played(memory_pb2.EnsurePartitionsResponse())),
-        session=cast("Any", Played(session_pb2.EnsurePartitionsResponse())),
-    )
-    jobs = Jobs(clients, cast("Any", System()), cast("Any", Store()), WorkerSettings(), nothing)
+    session = cast("Any", Played(session_pb2.EnsurePartitionsResponse()))
+    memory = cast("Any", Played(memory_pb2.EnsurePartitionsResponse()))
+    job = MaintenanceJob(session, memory, cast("Any", System()), cast("Any", Store()), WorkerSettings())
 
-    await jobs.works()[UPKEEP](b"", asyncio.Event())
+    await job.run(b"", asyncio.Event())
 
     for service in ("memory", "session"):
         first, later = shown(service), shown(service)

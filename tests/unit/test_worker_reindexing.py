@@ -10,7 +10,7 @@ import grpc
 from grpc import aio
 
 from skein.recall.v1 import recall_pb2
-from skein_worker.rounds.reindex import Reindexing
+from skein_worker.rounds.reindex import ReindexJob
 from skein_worker.settings import WorkerSettings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Played:
         self.asked: list[str] = []
 
     @asynccontextmanager
-    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
         self.tenant = tenant_id
         yield
 
@@ -44,7 +44,7 @@ class Played:
 
     async def turn(self) -> float:
         one_at_a_time = WorkerSettings(tenants_at_once=1)
-        return await Reindexing(cast("Any", self), cast("Any", self), one_at_a_time).run(b"", asyncio.Event())
+        return await ReindexJob(cast("Any", self), cast("Any", self), one_at_a_time).run(b"", asyncio.Event())
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:

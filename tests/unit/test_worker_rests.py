@@ -3,54 +3,54 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_worker.rounds.idle_backoff import IdleBackoff
+from skein_worker.rounds.tenant_visits import IdleBackoff
 
 
 def asked_at(rests: IdleBackoff, until: int) -> list[int]:
     """Hold a round each two seconds in which one tenant has nothing to do; return when it was asked."""
     asked = []
     for at in range(0, until, 2):
-        if rests.is_over("a", at):
+        if rests.is_due("a", at):
             asked.append(at)
-            rests.visited("a", at, active=False)
+            rests.record_visit("a", at, active=False)
     return asked
 
 
 def test_a_tenant_without_work_is_asked_less_and_less_often_down_to_the_longest_rest() -> None:
-    assert asked_at(IdleBackoff(seconds=2.0, longest=16.0), 70) == [0, 2, 6, 14, 30, 46, 62]
+    assert asked_at(IdleBackoff(seconds=2.0, max_seconds=16.0), 70) == [0, 2, 6, 14, 30, 46, 62]
 
 
 def test_a_tenant_with_work_is_asked_in_every_round_again() -> None:
-    rests = IdleBackoff(seconds=2.0, longest=60.0)
+    rests = IdleBackoff(seconds=2.0, max_seconds=60.0)
     asked_at(rests, 40)
 
-    rests.visited("a", 40, active=True)
+    rests.record_visit("a", 40, active=True)
 
-    assert rests.is_over("a", 40)
-    rests.visited("a", 42, active=False)
-    assert rests.is_over("a", 44)
+    assert rests.is_due("a", 40)
+    rests.record_visit("a", 42, active=False)
+    assert rests.is_due("a", 44)
 
 
 def test_a_tenant_that_is_gone_and_comes_again_is_asked_at_once() -> None:
-    rests = IdleBackoff(seconds=2.0, longest=60.0)
+    rests = IdleBackoff(seconds=2.0, max_seconds=60.0)
     asked_at(rests, 40)
 
     rests.keep({"b"})
 
-    assert rests.is_over("a", 40)
+    assert rests.is_due("a", 40)
 
 
 def test_no_tenant_rests_where_the_longest_rest_is_shorter_than_a_round() -> None:
-    assert asked_at(IdleBackoff(seconds=2.0, longest=1.0), 20) == list(range(0, 20, 2))
+    assert asked_at(IdleBackoff(seconds=2.0, max_seconds=1.0), 20) == list(range(0, 20, 2))
 
 
 @given(st.lists(st.booleans(), max_size=50), st.floats(0.1, 100.0), st.floats(0.1, 1000.0))
 def test_nobody_is_passed_over_for_longer_than_the_longest_rest(
     work: list[bool], seconds: float, longest: float
 ) -> None:
-    rests, at = IdleBackoff(seconds=seconds, longest=longest), 0.0
+    rests, at = IdleBackoff(seconds=seconds, max_seconds=longest), 0.0
 
     for active in work:
-        rests.visited("a", at, active=active)
-        assert rests.is_over("a", at + longest)
+        rests.record_visit("a", at, active=active)
+        assert rests.is_due("a", at + longest)
         at += seconds

@@ -12,9 +12,8 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.rounds.jobs import Clients, Jobs
 from skein_worker.rounds.tenant_rounds import Round, TenantRounds
-from skein_worker.settings import WorkerSettings
+from skein_worker.rounds.tenant_visits import TenantVisitor
 
 TENANTS = ("watched", "quiet", "failing")
 
@@ -28,7 +27,7 @@ class Played:
         self.asked: list[str] = []
 
     @asynccontextmanager
-    async def acting(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
+    async def as_system(self, *, tenant_id: str = "", seconds: float) -> AsyncIterator[None]:
         self.tenant = tenant_id
         yield
 
@@ -42,51 +41,47 @@ class Played:
         return memory_pb2.DeliverWebhooksResponse(active=self.tenant == "watched")
 
     async def rounds(
-        self, count: int, *, rest_seconds: float, leave_off: asyncio.Event | None = None, **task_values: Any
+        self, count: int, *, max_backoff_seconds: float, stop: asyncio.Event | None = None, **round_values: Any
     ) -> list[str]:
-        nothing = cast("Any", None)
-        clients = Clients(
-            auth=nothing, tenancy=cast("Any", self), upkeep=nothing, index=nothing, memory=nothing, session=nothing
-        )
-        jobs = Jobs(clients, cast("Any", self), nothing, WorkerSettings(tenants_at_once=1), nothing)
-        values = {"seconds": 5.0} | task_values
-        task = Round(name="webhooks", calls=[self.deliver], rest_seconds=rest_seconds, **values)
-        work = TenantRounds(jobs, cast("Any", self), [task]).works()["webhooks"]
+        visitor = TenantVisitor(cast("Any", self), cast("Any", self), at_once=1)
+        values = {"seconds": 5.0} | round_values
+        webhooks = Round(name="webhooks", calls=[self.deliver], max_backoff_seconds=max_backoff_seconds, **values)
+        handler = TenantRounds(visitor, cast("Any", self), [webhooks]).handlers()["webhooks"]
         for _ in range(count):
-            await work(b"", leave_off or asyncio.Event())
+            await handler(b"", stop or asyncio.Event())
         return self.asked
 
 
 async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing_ones_are_not() -> None:
-    assert await Played().rounds(2, rest_seconds=60.0) == [*TENANTS, "watched", "failing"]
+    assert await Played().rounds(2, max_backoff_seconds=60.0) == [*TENANTS, "watched", "failing"]
 
 
 async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
-    assert await Played().rounds(2, rest_seconds=0.0) == [*TENANTS, *TENANTS]
+    assert await Played().rounds(2, max_backoff_seconds=0.0) == [*TENANTS, *TENANTS]
 
 
 async def test_one_job_does_rounds_until_its_turn_is_over() -> None:
-    asked = await Played().rounds(1, rest_seconds=0.0, seconds=0.01, pauses=0.0, turn_seconds=0.2)
+    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2)
 
     assert len(asked) > 2 * len(TENANTS)
 
 
 async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> None:
-    asked = await Played().rounds(1, rest_seconds=0.0, seconds=60.0, turn_seconds=30.0)
+    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
 
     assert asked == [*TENANTS]
 
 
 async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
-    played, leave_off = Played(), asyncio.Event()
+    played, stop = Played(), asyncio.Event()
 
     asked = await played.rounds(
         1,
-        rest_seconds=0.0,
+        max_backoff_seconds=0.0,
         seconds=600.0,
         turn_seconds=6000.0,
-        leave_off=leave_off,
-        end=lambda *_: asyncio.get_running_loop().call_soon(leave_off.set),
+        stop=stop,
+        on_end=lambda *_: asyncio.get_running_loop().call_soon(stop.set),
     )
 
     assert asked == [*TENANTS]
@@ -98,9 +93,9 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
 
     await Played().rounds(
         1,
-        rest_seconds=60.0,
-        note=lambda tenant_id, _response: noted.append(tenant_id),
-        end=lambda tenant_ids, _pause: ended.append(set(tenant_ids)),
+        max_backoff_seconds=60.0,
+        on_response=lambda tenant_id, _response: noted.append(tenant_id),
+        on_end=lambda tenant_ids, _pause: ended.append(set(tenant_ids)),
     )
 
     assert noted == ["watched", "quiet"]
@@ -112,6 +107,6 @@ async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
     played = Played()
     played.fault = grpc.StatusCode.UNAVAILABLE
 
-    await played.rounds(1, rest_seconds=60.0, end=lambda *given: ended.append(given))
+    await played.rounds(1, max_backoff_seconds=60.0, on_end=lambda *given: ended.append(given))
 
     assert ended == []

@@ -1,6 +1,6 @@
 """Channels for generated stubs that add identity, deadline, request id, retries and typed errors to every call.
 
-Both faces follow one plan (`CallPlan`); they differ in how they wait.
+The asynchronous and the synchronous channel prepare calls alike (`CallPlan`) and differ in how they wait.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
 _CLOSED = "The client is closed: make the call inside its `with` block."
 REQUEST_ID_KEY = "skein-request-id"
 OPTIONS = (
-    # Answers may be larger than what the cluster accepts as a request.
+    # A response may be larger than the largest request that the cluster accepts.
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
-    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
-    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
-    # these, and would be waited for a minute.
+    # A connection whose peer is gone is detected within 32 seconds and replaced; a shorter limit would take a busy
+    # process for a dead one. The third option counts too: a ping of gRPC's own may replace one of these, and its
+    # timeout is a minute.
     ("grpc.keepalive_time_ms", 12_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.lb_policy_name", "round_robin"),
-    # Retries are ours: they know which calls may be repeated.
+    # This package retries: it knows which calls may be repeated.
     ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
 
 Metadata = tuple[tuple[str, str], ...]
-# The newest that this client was shown goes with its next calls, so that none goes backwards, whoever answers.
+# A client sends the newest revision that it has seen, so that its reads never go backwards, whichever server answers.
 REVISION_KEY, MIN_REVISION_KEY = "skein-revision", "skein-min-revision"
 
 
 class RevisionTracker:
-    """How far the answers of one channel came, as the cluster tells it: texts of one length, in order."""
+    """The newest revision in the answers of one channel. Revisions are texts of one length that sort by age."""
 
     def __init__(self) -> None:
         self._newest = "0" * 16
@@ -60,11 +60,11 @@ class RevisionTracker:
 
     @property
     def metadata(self) -> Metadata:
-        """Return what goes with the next call."""
+        """Return the metadata of the next call."""
         return ((MIN_REVISION_KEY, self._newest),)
 
     def note(self, metadata: Any) -> None:
-        """Take in what came with an answer."""
+        """Remember the revision in the metadata of an answer."""
         for key, value in metadata or ():
             if key == REVISION_KEY:
                 with self._lock:
@@ -72,68 +72,76 @@ class RevisionTracker:
 
 
 def channel_options(connection: Connection) -> tuple[tuple[str, int | str], ...]:
-    """Return the options of a channel: no proxy, such as http_proxy names, leads to this machine itself."""
+    """Return the options of a channel; to this machine it uses no proxy, whatever http_proxy says."""
     return (*OPTIONS, ("grpc.enable_http_proxy", 0)) if connection.is_local else OPTIONS
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CallPlan:
-    """One call as it goes out, the same in every attempt."""
+    """One call, the same in every attempt."""
 
     request: Message
     metadata: Metadata
-    # Finds the call in the cluster's logs; also the request_id of a mutation when the caller chose neither.
+    # Identifies the call in the cluster's logs; also the request_id of a write, unless the caller chose either.
     request_id: str
-    repeatable: bool
+    is_repeatable: bool
 
     @classmethod
-    def of(
+    def prepare(
         cls,
         path: str,
         request: Message,
         connection: Connection,
         metadata: Iterable[tuple[str, str]],
-        seen: RevisionTracker | None = None,
+        revisions: RevisionTracker | None = None,
     ) -> CallPlan:
         """Plan a call of the method at `path` ("/skein.memory.v1.MemoryService/CreateMemory")."""
-        given = tuple(metadata)
-        if seen is not None and MIN_REVISION_KEY not in dict(given):
-            given += seen.metadata
-        chosen = dict(given).get(REQUEST_ID_KEY)
+        pairs = tuple(metadata)
+        if revisions is not None and MIN_REVISION_KEY not in dict(pairs):
+            pairs += revisions.metadata
+        chosen = dict(pairs).get(REQUEST_ID_KEY)
         request_id = chosen or str(uuid.uuid4())
         method = path.rpartition("/")[2]
         is_once = "request_id" in request.DESCRIPTOR.fields_by_name
         if is_once and not getattr(request, "request_id", ""):
-            # A copy: the caller may send the same message again and mean it.
+            # A copy: the caller may send the same message again, as another write.
             request = _copy_request(request)
-            # A caller may use one id in the logs for several calls, of which each is to have its effect.
+            # A caller may use one id in the logs for several calls, and each of them must have its effect.
             once = str(uuid.uuid4()) if chosen else request_id
             request.request_id = once  # type: ignore[attr-defined]  # The descriptor says that it is there.
-        others = tuple((key, value) for key, value in given if key != REQUEST_ID_KEY)
+        others = tuple((key, value) for key, value in pairs if key != REQUEST_ID_KEY)
         return cls(
             request=request,
             metadata=(*connection.metadata, *others, (REQUEST_ID_KEY, request_id)),
             request_id=request_id,
-            repeatable=is_once or is_read(method),
+            is_repeatable=is_once or is_read(method),
         )
 
 
 def async_channel(connection: Connection) -> aio.Channel:
-    """Open a channel; the first call connects. A key never travels in plain text to an endpoint that asks for TLS."""
+    """Open a channel, which connects at the first call. It never sends a key to a TLS endpoint in plain text."""
     if connection.secure:
         credentials = grpc.ssl_channel_credentials(connection.roots)
         return aio.secure_channel(connection.target, credentials, options=channel_options(connection))
     return aio.insecure_channel(connection.target, options=channel_options(connection))
 
 
+def sync_channel(connection: Connection) -> grpc.Channel:
+    """Open a channel as `async_channel` does."""
+    if connection.secure:
+        credentials = grpc.ssl_channel_credentials(connection.roots)
+        return grpc.secure_channel(connection.target, credentials, options=channel_options(connection))
+    return grpc.insecure_channel(connection.target, options=channel_options(connection))
+
+
 class AsyncChannel:
-    """What a generated stub needs of a grpc.aio channel."""
+    """The part of a grpc.aio channel that generated stubs use."""
 
     def __init__(self, channel: aio.Channel, connection: Connection) -> None:
-        """Call through `channel`, which stays the caller's to close."""
+        """Call through `channel`, which the caller closes."""
         self._channel = channel
         self._connection = connection
-        self._seen = RevisionTracker()
+        self._revisions = RevisionTracker()
 
     def unary_unary(
         self,
@@ -144,7 +152,7 @@ class AsyncChannel:
     ) -> AsyncMethod:
         """Return a callable for one method."""
         inner = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        return AsyncMethod(path, inner, self._connection, self._seen)
+        return AsyncMethod(path, inner, self._connection, self._revisions)
 
     def unary_stream(
         self,
@@ -153,10 +161,9 @@ class AsyncChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: object,
     ) -> Callable[..., AsyncGenerator[Any, None]]:
-        """Return a callable for one method that answers with a stream: it yields messages or raises a SkeinError.
+        """Return a callable for one streaming method: it yields messages or raises a SkeinError.
 
-        A stream is not begun again by itself, because only its caller knows where to go on; without `timeout` it lasts
-        as long as the cluster lets it.
+        It does not retry, because only its caller knows the position. Without `timeout` the cluster ends the stream.
         """
         inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
         connection = self._connection
@@ -164,14 +171,14 @@ class AsyncChannel:
         async def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> AsyncGenerator[Any, None]:
-            planned = CallPlan.of(path, request, connection, metadata)
+            plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
-                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)
                 async for message in messages:
                     yield message
-            except aio.AioRpcError as failed:
-                raise error_from_rpc(failed, planned.request_id) from None
+            except aio.AioRpcError as error:
+                raise error_from_rpc(error, plan.request_id) from None
             except aio.UsageError:
                 raise ClientClosed(_CLOSED) from None
             finally:
@@ -182,36 +189,36 @@ class AsyncChannel:
 
 
 class AsyncMethod:
-    """One method: awaiting a call gives the response or raises a SkeinError."""
+    """One method: a call returns the response or raises a SkeinError."""
 
-    def __init__(self, path: str, inner: Any, connection: Connection, seen: RevisionTracker) -> None:
+    def __init__(self, path: str, inner: Any, connection: Connection, revisions: RevisionTracker) -> None:
         self._path = path
         self._inner = inner
         self._connection = connection
-        self._seen = seen
+        self._revisions = revisions
 
     async def __call__(
         self, request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
     ) -> Any:
         """Call within `timeout` seconds, retries included."""
         connection = self._connection
-        planned = CallPlan.of(self._path, request, connection, metadata, self._seen)
+        plan = CallPlan.prepare(self._path, request, connection, metadata, self._revisions)
         attempts = CallAttempts(
             connection.retries,
-            repeatable=planned.repeatable,
+            is_repeatable=plan.is_repeatable,
             timeout=connection.timeout if timeout is None else timeout,
             clock=time.monotonic,
-            chance=random.random,
+            random=random.random,
         )
         while True:
             try:
-                call = self._inner(planned.request, timeout=attempts.begin(), metadata=planned.metadata)
+                call = self._inner(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
                 response = await call
-                self._seen.note(await call.trailing_metadata())
-            except aio.AioRpcError as failed:
-                # A refusal tells how things are, and the next read should not show them as they were before.
-                self._seen.note(failed.trailing_metadata())
-                pause = attempts.pause_after(error_from_rpc(failed, planned.request_id))
+                self._revisions.note(await call.trailing_metadata())
+            except aio.AioRpcError as error:
+                # An error shows a state too, and the next read must not show an older one.
+                self._revisions.note(error.trailing_metadata())
+                pause = attempts.pause_after(error_from_rpc(error, plan.request_id))
             except aio.UsageError:
                 raise ClientClosed(_CLOSED) from None
             else:
@@ -220,7 +227,7 @@ class AsyncMethod:
 
 
 class SyncChannel:
-    """What a generated stub needs of a grpc channel."""
+    """The part of a grpc channel that generated stubs use."""
 
     def __init__(
         self,
@@ -228,16 +235,16 @@ class SyncChannel:
         connection: Connection,
         *,
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
+        random: Callable[[], float] = random.random,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Call through `channel`, which stays the caller's to close."""
+        """Call through `channel`, which the caller closes."""
         self._channel = channel
         self._connection = connection
         self._clock = clock
-        self._chance = chance
+        self._random = random
         self._sleep = sleep
-        self._seen = RevisionTracker()
+        self._revisions = RevisionTracker()
 
     def unary_unary(
         self,
@@ -246,28 +253,26 @@ class SyncChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: object,
     ) -> Callable[..., Any]:
-        """Return a callable for one method: it gives the response or raises a SkeinError."""
+        """Return a callable for one method: it returns the response or raises a SkeinError."""
         inner: Any = self._channel.unary_unary(path, request_serializer, response_deserializer)
-        connection, seen = self._connection, self._seen
+        connection, seen = self._connection, self._revisions
 
         def call(request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()) -> Any:
-            planned = CallPlan.of(path, request, connection, metadata, seen)
+            plan = CallPlan.prepare(path, request, connection, metadata, seen)
             attempts = CallAttempts(
                 connection.retries,
-                repeatable=planned.repeatable,
+                is_repeatable=plan.is_repeatable,
                 timeout=connection.timeout if timeout is None else timeout,
                 clock=self._clock,
-                chance=self._chance,
+                random=self._random,
             )
             while True:
                 try:
-                    response, answered = inner.with_call(
-                        planned.request, timeout=attempts.begin(), metadata=planned.metadata
-                    )
+                    response, answered = inner.with_call(plan.request, timeout=attempts.begin(), metadata=plan.metadata)
                     seen.note(answered.trailing_metadata())
-                except grpc.RpcError as failed:
-                    seen.note(failed.trailing_metadata())
-                    pause = attempts.pause_after(error_from_rpc(failed, planned.request_id))
+                except grpc.RpcError as error:
+                    seen.note(error.trailing_metadata())
+                    pause = attempts.pause_after(error_from_rpc(error, plan.request_id))
                 except ValueError as error:
                     raise _closed_error(error) from None
                 else:
@@ -283,20 +288,20 @@ class SyncChannel:
         response_deserializer: Callable[[bytes], Any],
         **_: object,
     ) -> Callable[..., Generator[Any, None, None]]:
-        """Do as AsyncChannel's, waiting for each message."""
+        """Return a callable for one streaming method, as AsyncChannel does; it blocks for each message."""
         inner: Any = self._channel.unary_stream(path, request_serializer, response_deserializer)
         connection = self._connection
 
         def call(
             request: Message, *, timeout: float | None = None, metadata: Iterable[tuple[str, str]] = ()
         ) -> Generator[Any, None, None]:
-            planned = CallPlan.of(path, request, connection, metadata)
+            plan = CallPlan.prepare(path, request, connection, metadata)
             messages: Any = None
             try:
-                messages = inner(planned.request, timeout=timeout, metadata=planned.metadata)
+                messages = inner(plan.request, timeout=timeout, metadata=plan.metadata)
                 yield from messages
-            except grpc.RpcError as failed:
-                raise error_from_rpc(failed, planned.request_id) from None
+            except grpc.RpcError as error:
+                raise error_from_rpc(error, plan.request_id) from None
             except ValueError as error:
                 raise _closed_error(error) from None
             finally:
@@ -307,7 +312,7 @@ class SyncChannel:
 
 
 def _closed_error(error: ValueError) -> Exception:
-    """Return what to raise for a channel that is closed, for which gRPC has no class of its own."""
+    """Return ClientClosed for a closed channel, which gRPC reports as a plain ValueError; else the error itself."""
     return ClientClosed(_CLOSED) if "closed channel" in str(error) else error
 
 

@@ -1,4 +1,4 @@
-"""Where a cluster is and who calls it. Knows the environment, not the network."""
+"""The endpoint and the credential of a cluster. Reads the environment, opens no socket."""
 
 from __future__ import annotations
 
@@ -21,44 +21,44 @@ CREDENTIALS_FILE = "credentials.json"
 
 
 class NotConfigured(Exception):
-    """Nothing says which cluster to call, or with which key; the message says what to set."""
+    """The endpoint or the key is missing or unusable; the message says which setting to change."""
 
 
 class ClientClosed(Exception):
-    """The client is used outside of its `with` block; the message says what to do."""
+    """The client is used outside its `with` block; the message says what to do."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Connection:
-    """Everything that a client needs to know before it opens a socket."""
+    """The settings of a client."""
 
-    # "host:port", or "https://host:port" for TLS; "http://" says in plain text, as no scheme does.
+    # "host:port", or "https://host:port" for TLS; "http://" means plain text, as no scheme does.
     endpoint: str
     # An API key, or an operator's key.
     api_key: str = field(repr=False)
     # For an operator's key: the tenant to act in.
     tenant_id: str = ""
-    # The agent and the session that the caller says it works for: claims, which the access log notes as such.
+    # The agent and the session that the caller says it works for: claims, which the access log records.
     agent_id: str = ""
     session_id: str = ""
-    # Certificates (PEM) that vouch for an https endpoint; None: those that gRPC ships with.
+    # Certificates (PEM) to trust at an https endpoint; None: those that gRPC ships with.
     ca_file: Path | None = None
-    # Time for one call, all of its attempts together.
+    # Seconds for one call, all of its attempts together.
     timeout: float = DEFAULT_TIMEOUT_SECONDS
     retries: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
-        """Refuse a key that gRPC cannot send; its own error would say nothing that helps."""
+        """Refuse a key that gRPC cannot send: gRPC's own error would not name the key."""
         if not (self.api_key.isascii() and self.api_key.isprintable()):
-            message = "The API key holds a line break or another character that no key has."
+            message = "The API key contains a line break or another character that no key has. Copy the key again."
             raise NotConfigured(message)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read SKEIN_ENDPOINT, SKEIN_API_KEY (or SKEIN_API_KEY_FILE), SKEIN_TENANT_ID and SKEIN_CA_FILE.
 
-        What is missing comes from the credentials.json that `skein up` keeps in its data folder; its key is used for
-        its own endpoint only, so that no other cluster ever sees it. Raises NotConfigured.
+        Missing values come from the credentials.json in the data folder of `skein up`. Its key is sent to its own
+        endpoint only, so that no other cluster sees it. Raises NotConfigured.
         """
         values = os.environ if environment is None else environment
         path = data_dir(values) / CREDENTIALS_FILE
@@ -79,17 +79,17 @@ class Connection:
 
     @property
     def secure(self) -> bool:
-        """Say whether to use TLS."""
+        """Whether to use TLS."""
         return self.endpoint.startswith("https://")
 
     @property
     def target(self) -> str:
-        """Return the endpoint as gRPC wants it."""
+        """The endpoint without its scheme, as gRPC takes it."""
         return self.endpoint.partition("://")[2].rstrip("/") if "://" in self.endpoint else self.endpoint
 
     @property
     def is_local(self) -> bool:
-        """Say whether the endpoint names this machine."""
+        """Whether the endpoint is this machine."""
         host = self.target.rpartition(":")[0].strip("[]")
         try:
             return ipaddress.ip_address(host).is_loopback
@@ -98,16 +98,16 @@ class Connection:
 
     @property
     def roots(self) -> bytes | None:
-        """Return what vouches for an https endpoint. Raises NotConfigured when it cannot be read."""
+        """The certificates (PEM) of `ca_file`; None without one. Raises NotConfigured when the file cannot be read."""
         try:
             return None if self.ca_file is None else self.ca_file.read_bytes()
         except OSError as error:
-            message = f"SKEIN_CA_FILE names a file that cannot be read: {error.strerror}."
+            message = f"Cannot read the file that SKEIN_CA_FILE names: {error.strerror}."
             raise NotConfigured(message) from None
 
     @property
     def metadata(self) -> tuple[tuple[str, str], ...]:
-        """Return what every call carries."""
+        """The metadata of every call."""
         optional = (
             ("skein-tenant-id", self.tenant_id),
             ("skein-agent-id", self.agent_id),
@@ -117,7 +117,7 @@ class Connection:
 
 
 def data_dir(environment: Mapping[str, str]) -> Path:
-    """Return where `skein up` keeps its data."""
+    """Return the data folder of `skein up`."""
     if environment.get("SKEIN_DATA_DIR"):
         return Path(environment["SKEIN_DATA_DIR"]).expanduser()
     if environment.get("XDG_DATA_HOME"):
@@ -129,7 +129,7 @@ def data_dir(environment: Mapping[str, str]) -> Path:
 
 
 def read_ca_file(environment: Mapping[str, str]) -> Path | None:
-    """Return the certificates that vouch for https endpoints, if any are named."""
+    """Return the file of SKEIN_CA_FILE; None without one."""
     return Path(environment["SKEIN_CA_FILE"]).expanduser() if environment.get("SKEIN_CA_FILE") else None
 
 
@@ -142,7 +142,7 @@ def _read_api_key(values: Mapping[str, str]) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
-        message = f"SKEIN_API_KEY_FILE names a file that cannot be read: {error.strerror}."
+        message = f"Cannot read the file that SKEIN_API_KEY_FILE names: {error.strerror}."
         raise NotConfigured(message) from None
 
 
@@ -152,6 +152,6 @@ def _read_credentials_file(path: Path) -> dict[str, str]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
-        message = f"{path} cannot be read; set SKEIN_ENDPOINT and SKEIN_API_KEY instead."
+        message = f"Cannot read {path}. Set SKEIN_ENDPOINT and SKEIN_API_KEY instead."
         raise NotConfigured(message) from None
     return values

@@ -1,4 +1,4 @@
-"""What a refused call raises: one class per kind of refusal, with the facts that came along."""
+"""Errors of calls: one class per status code, with the details that the server sent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STATUS_KEY = "grpc-status-details-bin"
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """What is wrong with one field of a request."""
+    """One invalid field of a request."""
 
     # Path of the field, e.g. "memory.tags[2]"; empty when the rule concerns the request as a whole.
     field: str
@@ -29,7 +29,7 @@ class Violation:
 
 
 class SkeinError(Exception):
-    """A call that did not succeed. Catch a subclass for a kind, look at `reason` for the exact case."""
+    """A call that failed. Catch a subclass for a status code; read `reason` for the exact case."""
 
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
 
@@ -44,10 +44,10 @@ class SkeinError(Exception):
         retry_after: float | None = None,
         request_id: str = "",
     ) -> None:
-        """Hold the server's sentence and the facts of its answer."""
+        """`message` is the server's; the rest comes from the details of its status."""
         super().__init__(message)
         self.message = message
-        # The status as it came; differs from `code` only for kinds without a class of their own.
+        # The status of the call; differs from `code` only for status codes without a class.
         self.status = status or self.code
         # A value of skein.errors.v1.ErrorReason without its prefix; empty when no Skein service answered.
         self.reason = reason
@@ -142,10 +142,10 @@ class Internal(SkeinError):
 _KINDS: Mapping[grpc.StatusCode, type[SkeinError]] = {kind.code: kind for kind in SkeinError.__subclasses__()}
 
 
-def error_from_rpc(failed: grpc.RpcError, request_id: str) -> SkeinError:
+def error_from_rpc(error: grpc.RpcError, request_id: str) -> SkeinError:
     """Turn gRPC's error, of either flavour, into the class of its kind."""
     # Every error of a finished call is also a Call; the type stubs do not say so.
-    call: Any = failed
+    call: Any = error
     status: grpc.StatusCode = call.code()
     rich = _rich_status(call.trailing_metadata())
     info, retry, bad = error_details_pb2.ErrorInfo(), error_details_pb2.RetryInfo(), error_details_pb2.BadRequest()

@@ -1,4 +1,4 @@
-"""Lists as iterators: page after page is fetched as the items are used."""
+"""Lists as iterators, which fetch the next page when it is needed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 async def iterate_pages(method: Callable[..., Awaitable[Any]], request: Message, field: str) -> AsyncIterator[Any]:
-    """Call a List method until its last page; yield what each response holds in `field`."""
+    """Call a List method until its last page; yield the items in `field` of each response."""
     while True:
         response = await method(request)
         for item in getattr(response, field):
@@ -22,7 +22,7 @@ async def iterate_pages(method: Callable[..., Awaitable[Any]], request: Message,
 
 
 def iterate_pages_sync(method: Callable[..., Any], request: Message, field: str) -> Iterator[Any]:
-    """Do as `iterate_pages`, waiting for each page."""
+    """Do as `iterate_pages`, blocking for each page."""
     while True:
         response = method(request)
         yield from getattr(response, field)

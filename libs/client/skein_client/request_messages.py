@@ -1,4 +1,4 @@
-"""The requests behind the client's short methods; both faces send the same."""
+"""The requests behind the client's short methods; both clients send the same."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROLES = {
     for name, number in session_pb2.MessageRole.items()
     if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
 }
-# Fields of free JSON: as Python's values they keep every digit.
+# Fields of free JSON: given as Python values they keep every digit.
 _JSON = ("parts", "tool_calls", "tool_returns", "metadata")
 _MODES: Mapping[str, recall_pb2.SearchMode] = {
     "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
@@ -37,10 +37,7 @@ _MODES: Mapping[str, recall_pb2.SearchMode] = {
 
 
 def search_mode(mode: Mode) -> recall_pb2.SearchMode:
-    """Return a mode that is named, "keyword", or one of the contract as it is.
-
-    Raises ValueError for a name that is no mode's.
-    """
+    """Return a mode by its plain name, such as "keyword", or a SearchMode as it is. Raises ValueError for others."""
     if not isinstance(mode, str):
         return mode
     if mode not in _MODES:
@@ -49,23 +46,23 @@ def search_mode(mode: Mode) -> recall_pb2.SearchMode:
     return _MODES[mode]
 
 
-def search_branch(said: Arm) -> gateway_pb2.Arm:
-    """Return an arm that is named, "memories", or one of the contract as it is. Raises ValueError for other names."""
-    if not isinstance(said, str):
-        return said
-    found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, said))
+def search_branch(branch: Arm) -> gateway_pb2.Arm:
+    """Return an arm by its plain name, such as "memories", or an Arm as it is. Raises ValueError for other names."""
+    if not isinstance(branch, str):
+        return branch
+    found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, branch))
     number: gateway_pb2.Arm = found
     return number
 
 
-def parse_memory(said: MemoryInput) -> memory_pb2.Memory:
-    """Make a memory of {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
+def parse_memory(memory: MemoryInput) -> memory_pb2.Memory:
+    """Build a memory from {"content": "Green tea", "scope": "global"}; other keys are fields of Memory, None is unset.
 
-    Raises ValueError for a name that no value of an enum has.
+    Raises ValueError for the name of an unknown enum value.
     """
-    if isinstance(said, memory_pb2.Memory):
-        return said
-    fields: dict[str, Any] = {"content": said} if isinstance(said, str) else dict(said)
+    if isinstance(memory, memory_pb2.Memory):
+        return memory
+    fields: dict[str, Any] = {"content": memory} if isinstance(memory, str) else dict(memory)
     for name, value in fields.items():
         field: Any = memory_pb2.Memory.DESCRIPTOR.fields_by_name.get(name)
         if isinstance(value, str) and field is not None and field.enum_type is not None:
@@ -85,11 +82,11 @@ def _whole_name(enum: Any, name: str) -> str:
     raise ValueError(text)
 
 
-def parse_message(said: MessageInput) -> session_pb2.Message:
-    """Make a message of {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
-    if isinstance(said, session_pb2.Message):
-        return said
-    fields = {name: value for name, value in said.items() if value is not None}
+def parse_message(message: MessageInput) -> session_pb2.Message:
+    """Build a message from {"role": "user", "content": "Hello"}; other keys are fields of Message, None is unset."""
+    if isinstance(message, session_pb2.Message):
+        return message
+    fields = {name: value for name, value in message.items() if value is not None}
     role: Any = fields.pop("role", None)
     if not isinstance(role, int):
         if role not in _ROLES:

@@ -1,4 +1,4 @@
-"""Streams that go on: one that is cut off, or ends because it is old, is begun again where it was."""
+"""Streams that resume at their position when the connection breaks, or when the cluster ends an old stream."""
 
 from __future__ import annotations
 
@@ -20,64 +20,64 @@ if TYPE_CHECKING:
 
 
 class ChangeCursor:
-    """What is asked of the event log, and how far it was answered."""
+    """The request for changes, with the position of the last one."""
 
     def __init__(self, *, position: str, event_types: Iterable[str], entity_type: str, entity_id: str) -> None:
         """Begin after a position; empty: now."""
-        wanted = history_pb2.ChangeFilter(event_types=event_types, entity_type=entity_type, entity_id=entity_id)
-        self.request = history_pb2.WatchChangesRequest(position=position, filter=wanted)
+        change_filter = history_pb2.ChangeFilter(event_types=event_types, entity_type=entity_type, entity_id=entity_id)
+        self.request = history_pb2.WatchChangesRequest(position=position, filter=change_filter)
         self.is_over = False
 
-    def take(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
-        """Remember how far it is; return the change, if there is one."""
+    def advance(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
+        """Move the position; return the change, or None when the response has none."""
         self.request.position = answer.position
         return answer.change if answer.HasField("change") else None
 
 
 class MessageCursor:
-    """What is asked of a session, and how far it was answered."""
+    """The request for messages of a session, with the sequence number of the last one."""
 
     def __init__(self, *, session_id: str, after_sequence: int | None) -> None:
         """Begin after a sequence number; None: now."""
         self.request = session_pb2.StreamMessagesRequest(session_id=session_id, after_sequence=after_sequence)
         self.is_over = False
 
-    def take(self, answer: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
-        """Remember how far it is; return the message, if there is one."""
+    def advance(self, answer: session_pb2.StreamMessagesResponse) -> session_pb2.Message | None:
+        """Move the position; return the message, or None when the response has none."""
         self.request.after_sequence = answer.sequence
         self.is_over = answer.is_over
         return answer.message if answer.HasField("message") else None
 
 
 async def resume_stream(
-    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
+    method: Callable[..., Any], cursor: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> AsyncGenerator[Any, None]:
-    """Yield what is asked for until it is over, or until it failed for too long."""
-    interruptions = StreamReconnects(policy, random.random, time.monotonic)
-    while not asked.is_over:
+    """Yield the items until the stream is over. Raises SkeinError after `policy.stream_seconds` of failures."""
+    reconnects = StreamReconnects(policy, random.random, time.monotonic)
+    while not cursor.is_over:
         try:
-            async with aclosing(method(asked.request)) as answers:
+            async with aclosing(method(cursor.request)) as answers:
                 async for answer in answers:
-                    interruptions.forget()
-                    item = asked.take(answer)
+                    reconnects.reset()
+                    item = cursor.advance(answer)
                     if item is not None:
                         yield item
         except SkeinError as error:
-            await asyncio.sleep(interruptions.pause_after(error))
+            await asyncio.sleep(reconnects.pause_after(error))
 
 
 def resume_stream_sync(
-    method: Callable[..., Any], asked: ChangeCursor | MessageCursor, policy: RetryPolicy
+    method: Callable[..., Any], cursor: ChangeCursor | MessageCursor, policy: RetryPolicy
 ) -> Generator[Any, None, None]:
-    """Do as `resume_stream`, waiting for each."""
-    interruptions = StreamReconnects(policy, random.random, time.monotonic)
-    while not asked.is_over:
+    """Do as `resume_stream`, blocking for each item."""
+    reconnects = StreamReconnects(policy, random.random, time.monotonic)
+    while not cursor.is_over:
         try:
-            with closing(method(asked.request)) as answers:
+            with closing(method(cursor.request)) as answers:
                 for answer in answers:
-                    interruptions.forget()
-                    item = asked.take(answer)
+                    reconnects.reset()
+                    item = cursor.advance(answer)
                     if item is not None:
                         yield item
         except SkeinError as error:
-            time.sleep(interruptions.pause_after(error))
+            time.sleep(reconnects.pause_after(error))

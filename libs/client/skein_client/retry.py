@@ -1,4 +1,4 @@
-"""When a failed call is made again, and after how long. Pure: clock and chance are passed in."""
+"""Retries: which failed calls are repeated, and after which pause. Pure: clock and random source are passed in."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
     from skein_client.errors import SkeinError
 
-# Nothing was done, or it is not known what was done; a repeatable call can be made again.
+# The call had no effect, or an unknown one: a repeatable call can be repeated.
 _LOST = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED})
-# The server asks for patience, when it names a time.
-_ASKED = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
-# A stream that lasts has no deadline of its own: something that the cluster did for it took too long.
-_CUT_OFF = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
-# A stream may be cut off a thousand times: the doubling of pauses ends somewhere.
-_MOST_DOUBLINGS = 60
+# The call can be repeated after the pause that the server names, if it names one.
+_SERVER_ADVICE = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.ABORTED})
+# A stream has no deadline of its own: an operation of the cluster behind it took too long.
+_INTERRUPTED = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
+# A stream may break a thousand times, so the doubling of pauses has an end.
+_MAX_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
@@ -31,7 +31,7 @@ _READS = frozenset(
 
 
 def is_read(method: str) -> bool:
-    """Say whether a method, by its name ("ListMemories"), changes nothing."""
+    """Return whether a method ("ListMemories") changes nothing, by its name."""
     return method.startswith(_READ_VERBS) or method in _READS
 
 
@@ -42,19 +42,19 @@ class RetryPolicy:
     # Attempts in all; 1 turns retries off.
     attempts: int = 6
     first_pause_seconds: float = 0.1
-    longest_pause_seconds: float = 5.0
-    # For so long a stream that was cut off tries to go on, which should outlast a restart of the cluster.
+    max_pause_seconds: float = 5.0
+    # Seconds for which a broken stream tries to resume: longer than a restart of the cluster takes.
     stream_seconds: float = 300.0
 
-    def pause_before(self, attempt: int, retry_after: float | None, chance: float) -> float:
+    def pause_before(self, attempt: int, retry_after: float | None, random: float) -> float:
         """Return the seconds to wait before the attempt of this number (2 is the first repetition).
 
-        `chance` (0 to 1) spreads the waits over the upper half of the back-off, so that many callers do not come back
-        at the same moment; what the server asked for is waited in full on top.
+        `random` (0 to 1) spreads the pauses over the upper half of the backoff, so that many callers do not return at
+        the same moment. The server's `retry_after` is added in full.
         """
-        doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MOST_DOUBLINGS)
-        backoff = min(doubled, self.longest_pause_seconds)
-        return (retry_after or 0.0) + backoff * (0.5 + chance / 2)
+        doubled = self.first_pause_seconds * 2.0 ** min(attempt - 2, _MAX_DOUBLINGS)
+        backoff = min(doubled, self.max_pause_seconds)
+        return (retry_after or 0.0) + backoff * (0.5 + random / 2)
 
 
 class CallAttempts:
@@ -64,59 +64,59 @@ class CallAttempts:
         self,
         policy: RetryPolicy,
         *,
-        repeatable: bool,
+        is_repeatable: bool,
         timeout: float,
         clock: Callable[[], float],
-        chance: Callable[[], float],
+        random: Callable[[], float],
     ) -> None:
-        """Start the deadline. `repeatable`: making the call twice has the effect of making it once."""
+        """Start the deadline. `is_repeatable`: a second call has no further effect. `timeout` is in seconds."""
         self._policy = policy
-        self._repeatable = repeatable
+        self._is_repeatable = is_repeatable
         self._clock = clock
-        self._chance = chance
-        self._ends = clock() + timeout
-        self._made = 0
+        self._random = random
+        self._deadline = clock() + timeout
+        self._count = 0
 
     def begin(self) -> float:
         """Count an attempt and return the seconds that it may take."""
-        self._made += 1
-        return max(0.0, self._ends - self._clock())
+        self._count += 1
+        return max(0.0, self._deadline - self._clock())
 
     def pause_after(self, error: SkeinError) -> float:
         """Return the seconds to wait before the next attempt; raise the error when there is none."""
-        if not (self._repeatable and _is_retriable(error, _LOST) and self._made < self._policy.attempts):
+        if not (self._is_repeatable and is_retriable(error, _LOST) and self._count < self._policy.attempts):
             raise error
-        pause = self._policy.pause_before(self._made + 1, error.retry_after, self._chance())
-        if self._clock() + pause >= self._ends:
+        pause = self._policy.pause_before(self._count + 1, error.retry_after, self._random())
+        if self._clock() + pause >= self._deadline:
             raise error
         return pause
 
 
 class StreamReconnects:
-    """The times that a stream was cut off in a row, and since when."""
+    """Failures of one stream in a row, and the time of the first."""
 
-    def __init__(self, policy: RetryPolicy, chance: Callable[[], float], clock: Callable[[], float]) -> None:
-        """Begin without any."""
+    def __init__(self, policy: RetryPolicy, random: Callable[[], float], clock: Callable[[], float]) -> None:
+        """`random` returns numbers from 0 to 1; `clock` returns seconds."""
         self._policy = policy
-        self._chance = chance
+        self._random = random
         self._clock = clock
         self._count = 0
         self._since = 0.0
 
-    def forget(self) -> None:
-        """Begin to count anew: the stream went on."""
+    def reset(self) -> None:
+        """Start counting again, because the stream delivered a message."""
         self._count = 0
 
     def pause_after(self, error: SkeinError) -> float:
-        """Return the seconds to wait before it is begun again; raise the error when it is not to be."""
+        """Return the seconds to wait before resuming; raise the error when the stream must not resume."""
         if not self._count:
             self._since = self._clock()
         self._count += 1
         late = self._clock() - self._since >= self._policy.stream_seconds
-        if not _is_retriable(error, _CUT_OFF) or late or self._policy.attempts == 1:
+        if not is_retriable(error, _INTERRUPTED) or late or self._policy.attempts == 1:
             raise error
-        return self._policy.pause_before(self._count + 1, error.retry_after, self._chance())
+        return self._policy.pause_before(self._count + 1, error.retry_after, self._random())
 
 
-def _is_retriable(error: SkeinError, lost: frozenset[grpc.StatusCode]) -> bool:
-    return error.status in lost or (error.status in _ASKED and error.retry_after is not None)
+def is_retriable(error: SkeinError, lost: frozenset[grpc.StatusCode]) -> bool:
+    return error.status in lost or (error.status in _SERVER_ADVICE and error.retry_after is not None)

@@ -1,11 +1,10 @@
-"""The synchronous client: the same names as the asynchronous one, the same rules, calls that block."""
+# Generated from client.py by libs/client/tools/sync_client.py; do not edit.
+"""The synchronous client: typed stubs of every public service, and short ways to the most used calls."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, NoReturn, Self, cast
-
-import grpc
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.gateway.v1 import gateway_pb2, gateway_pb2_grpc
@@ -22,7 +21,7 @@ from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2, tenancy_pb2_grpc
 from skein_client import pagination, request_messages, resumable_streams
-from skein_client.channels import SyncChannel, channel_options
+from skein_client.channels import SyncChannel, sync_channel
 from skein_client.connection import DEFAULT_TIMEOUT_SECONDS, ClientClosed, Connection
 from skein_client.retry import RetryPolicy
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
     from types import TracebackType
+
+    import grpc
 
 _STUBS = frozenset(
     {
@@ -49,10 +50,10 @@ _STUBS = frozenset(
 
 
 class Client:
-    """A connection to a cluster, to be entered with `with`. Threads may share it.
+    """A connection to a cluster: enter it with `with`.
 
-    The attributes are generated stubs, one for each public service: `skein.memories.GetMemory(request)`. Every call
-    carries the credential and a deadline, is repeated when that is safe, and raises a SkeinError when it fails.
+    The attributes are generated stubs, one for each public service: `skein.memories.GetMemory(request)`. Every
+    call carries the credential and a deadline, is repeated when that is safe, and raises a SkeinError when it fails.
     """
 
     auth: auth_pb2_grpc.AuthServiceStub
@@ -83,10 +84,10 @@ class Client:
     ) -> None:
         """Call the cluster at `endpoint` ("host:port", or "https://host:port" for TLS).
 
-        `timeout` is the time in seconds that one call gets, retries included; each call may say otherwise.
-        `tenant_id` is for an operator's key: the tenant to act in. `agent_id` and `session_id` are claims that the
-        access log notes beside the credential's own agent; no permission follows from them. `ca_file` (PEM) vouches for
-        a TLS endpoint whose certificate is nobody's that gRPC knows.
+        `timeout` is the limit of one call in seconds, retries included; each call may set its own. `tenant_id` is for
+        the key of an operator: the tenant to act in. `agent_id` and `session_id` are claims: the access log records
+        them beside the credential's own agent, and they grant no permission. `ca_file` (PEM) holds the certificates to
+        trust at a TLS endpoint, in place of gRPC's own.
         """
         self._connection = Connection(
             endpoint=endpoint,
@@ -121,12 +122,7 @@ class Client:
 
     def __enter__(self) -> Self:
         connection = self._connection
-        if connection.secure:
-            credentials = grpc.ssl_channel_credentials(connection.roots)
-            plain = grpc.secure_channel(connection.target, credentials, options=channel_options(connection))
-        else:
-            plain = grpc.insecure_channel(connection.target, options=channel_options(connection))
-        self._open.enter_context(plain)
+        plain = self._open.enter_context(sync_channel(connection))
         channel = cast("grpc.Channel", SyncChannel(plain, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
@@ -144,18 +140,18 @@ class Client:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._forget_stubs()
+        self._clear_stubs()
         self._open.close()
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what to do about a stub that is not there: those come and go with the connection."""
+        """Raise ClientClosed for a stub: stubs exist only while the client is open."""
         if name in _STUBS:
             message = "The client is not open: use it inside `with Client(...) as skein:`."
             raise ClientClosed(message)
         message = f"a client has no {name!r}"
         raise AttributeError(message)
 
-    def _forget_stubs(self) -> None:
+    def _clear_stubs(self) -> None:
         for name in _STUBS:
             self.__dict__.pop(name, None)
 
@@ -168,12 +164,12 @@ class Client:
         request_id: str = "",
         timeout: float | None = None,
     ) -> gateway_pb2.RememberResponse:
-        """Store memories (a text is a note), one or many, and append messages to a session, opening it on first use.
+        """Store memories (a text is a note) and append messages to a session, which the first message opens.
 
         A message is a Message or a dict such as {"role": "user", "content": "Hello"}; other keys are fields of Message.
-        Memories are stored first. When the messages are refused after that, the error's `request_id` repeats the call
-        with messages that are corrected, and the memories are not stored twice. Give a `request_id` of your own to
-        make the call repeatable from elsewhere; a repeated call returns the first answer and stores nothing twice.
+        Memories are stored first. If the messages are refused after that, correct them and repeat the call with the
+        error's `request_id`: the memories are not stored twice. With a `request_id` of your own any client may repeat
+        the call; a repeated call returns the first answer and changes nothing.
         """
         request = request_messages.remember_request(memories, messages, session_id, request_id)
         return self.gateway.Remember(request, timeout=timeout)
@@ -190,12 +186,13 @@ class Client:
         mode: request_messages.Mode = "hybrid",
         timeout: float | None = None,
     ) -> gateway_pb2.RecallResponse:
-        """Find memories, messages and blocks for a text, best first; `incomplete` names the arms that are missing.
+        """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
 
-        `mode` "keyword" finds what contains a word of the text, and calls no model; "semantic" finds by meaning alone;
-        "hybrid" does both, and `has_query_words` of a hit says whether it contains a word itself.
+        `mode` "keyword" returns items that contain a word of the query, and calls no model; "semantic" compares by
+        meaning alone; "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
+        `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
 
-        What else a recall can be told (weights, fusion, on_partial ...) is said to `gateway.Recall`.
+        Call `gateway.Recall` for further options, such as weights, fusion and on_partial.
         """
         request = request_messages.recall_request(
             query,
@@ -218,7 +215,7 @@ class Client:
         mode: request_messages.Mode = "hybrid",
         timeout: float | None = None,
     ) -> recall_pb2.FindSimilarResponse:
-        """Find the memories and messages most like a stored one, best first; `mode` is that of `recall`."""
+        """Return the memories and messages most similar to a stored item, best first; `mode` is that of `recall`."""
         request = request_messages.find_similar_request(
             item_id, limit=limit, filter=filter, min_similarity=min_similarity, mode=mode
         )
@@ -237,10 +234,10 @@ class Client:
         mode: request_messages.Mode = "hybrid",
         timeout: float | None = None,
     ) -> gateway_pb2.BuildContextResponse:
-        """Pack the best of what is known for a text into a budget of tokens (0 means 2,000), with citations.
+        """Return the best hits for a query as one text for a prompt, within `token_budget` tokens (0: 2,000).
 
-        `session_id` adds the end of that conversation. The text belongs into a prompt; `citations` tells what its
-        numbers stand for. `mode` is that of `recall`.
+        `citations` explains the numbers in the text. `session_id` adds the end of that conversation. `mode` is that of
+        `recall`.
         """
         request = request_messages.build_context_request(
             query,
@@ -262,7 +259,7 @@ class Client:
         show_deleted: bool = False,
         page_size: int = 0,
     ) -> Iterator[memory_pb2.Memory]:
-        """Go through every memory that passes the filter, newest first."""
+        """Yield every memory that passes the filter, newest first."""
         request = memory_pb2.ListMemoriesRequest(
             filter=filter, show_archived=show_archived, show_deleted=show_deleted, page_size=page_size
         )
@@ -276,7 +273,7 @@ class Client:
         relation: str = "",
         page_size: int = 0,
     ) -> Iterator[memory_pb2.Link]:
-        """Go through every link of one memory, newest first."""
+        """Yield every link of one memory, newest first."""
         request = memory_pb2.ListLinksRequest(
             memory_id=memory_id, direction=direction, relation=relation, page_size=page_size
         )
@@ -290,7 +287,7 @@ class Client:
         agent_id: str = "",
         page_size: int = 0,
     ) -> Iterator[session_pb2.Session]:
-        """Go through every session, newest update first."""
+        """Yield every session, newest update first."""
         request = session_pb2.ListSessionsRequest(
             state=state, subject_id=subject_id, agent_id=agent_id, page_size=page_size
         )
@@ -299,27 +296,27 @@ class Client:
     def list_messages(
         self, session_id: str, *, newest_first: bool = False, page_size: int = 0
     ) -> Iterator[session_pb2.Message]:
-        """Go through every message of one session, in order of sequence."""
+        """Yield every message of one session, in order of sequence."""
         request = session_pb2.ListMessagesRequest(session_id=session_id, newest_first=newest_first, page_size=page_size)
         return pagination.iterate_pages_sync(self.sessions.ListMessages, request, "messages")
 
     def list_agents(self, *, page_size: int = 0) -> Iterator[tenancy_pb2.Agent]:
-        """Go through every agent of the tenant, in order of agent_id."""
+        """Yield every agent of the tenant, in order of agent_id."""
         request = tenancy_pb2.ListAgentsRequest(page_size=page_size)
         return pagination.iterate_pages_sync(self.tenancy.ListAgents, request, "agents")
 
     def list_tenants(self, *, organization_id: str = "", page_size: int = 0) -> Iterator[tenancy_pb2.Tenant]:
-        """Go through every tenant that the credential may see, newest first."""
+        """Yield every tenant that the credential may see, newest first."""
         request = tenancy_pb2.ListTenantsRequest(organization_id=organization_id, page_size=page_size)
         return pagination.iterate_pages_sync(self.tenancy.ListTenants, request, "tenants")
 
     def list_organizations(self, *, page_size: int = 0) -> Iterator[tenancy_pb2.Organization]:
-        """Go through every organization, newest first; operators only."""
+        """Yield every organization, newest first; operators only."""
         request = tenancy_pb2.ListOrganizationsRequest(page_size=page_size)
         return pagination.iterate_pages_sync(self.tenancy.ListOrganizations, request, "organizations")
 
     def list_api_keys(self, *, page_size: int = 0) -> Iterator[auth_pb2.ApiKey]:
-        """Go through every API key of the tenant, newest first, revoked ones included."""
+        """Yield every API key of the tenant, newest first, revoked ones included."""
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
         return pagination.iterate_pages_sync(self.auth.ListApiKeys, request, "api_keys")
 
@@ -331,16 +328,16 @@ class Client:
         entity_type: str = "",
         entity_id: str = "",
     ) -> Iterator[history_pb2.Change]:
-        """Go through what happens in the tenant's memory, from after a position or, without one, from now on.
+        """Yield the changes of the tenant's memory after a position, or from now on without one.
 
-        It has no end; a stream that is cut off is resumed. Keep the position of the last change to go on another day.
+        The iterator has no end and resumes broken streams. Keep the position of the last change to continue later.
         """
-        asked = resumable_streams.ChangeCursor(
+        cursor = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.resume_stream_sync(self.history.WatchChanges, asked, self._connection.retries)
+        return resumable_streams.resume_stream_sync(self.history.WatchChanges, cursor, self._connection.retries)
 
     def follow_session(self, session_id: str, *, after_sequence: int | None = None) -> Iterator[session_pb2.Message]:
-        """Go through a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
-        asked = resumable_streams.MessageCursor(session_id=session_id, after_sequence=after_sequence)
-        return resumable_streams.resume_stream_sync(self.sessions.StreamMessages, asked, self._connection.retries)
+        """Yield a session's messages as they are appended, until it ends; without `after_sequence` from now on."""
+        cursor = resumable_streams.MessageCursor(session_id=session_id, after_sequence=after_sequence)
+        return resumable_streams.resume_stream_sync(self.sessions.StreamMessages, cursor, self._connection.retries)

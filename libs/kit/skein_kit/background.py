@@ -1,4 +1,4 @@
-"""Work beside the calls: what runs for as long as a service does, and what nobody waits for. Knows no service."""
+"""Background tasks: endless work of a service, and the log of their failures. Knows no service."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from skein_kit.telemetry import logs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
-# Between an unexpected failure and the next try: doubled each time, and from the start again after a long good time.
+# Pause between a failure and the next attempt: doubled each time, and reset after a long run without a failure.
 FIRST_PAUSE_SECONDS = 0.5
-LONGEST_PAUSE_SECONDS = 30.0
-# Words of asyncio's messages before they begin to quote.
+MAX_PAUSE_SECONDS = 30.0
+# The part of asyncio's messages before they quote objects.
 _WORDS = 3
 
 _log = logs.get("skein")
@@ -25,9 +25,9 @@ async def run_forever(
     *,
     name: str,
     first_pause: float = FIRST_PAUSE_SECONDS,
-    longest_pause: float = LONGEST_PAUSE_SECONDS,
+    max_pause: float = MAX_PAUSE_SECONDS,
 ) -> None:
-    """Do endless work until cancelled: whatever ends it early is logged, and after a pause it begins again."""
+    """Run endless work until cancelled; log a failure, and start again after a pause."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     pause = first_pause
     while True:
@@ -36,19 +36,19 @@ async def run_forever(
             await work()
             _log.error("background_work_ended", work=name, pause_seconds=pause)
         except (Exception, asyncio.CancelledError) as error:
-            # Something that the work waited for may have been cancelled, and not the work.
+            # A future that the work awaited may have been cancelled, not the work itself.
             if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
                 raise
             _log.exception("background_work_failed", work=name, pause_seconds=pause)
-        if loop.time() - started > longest_pause:
+        if loop.time() - started > max_pause:
             pause = first_pause
         await asyncio.sleep(pause)
-        pause = min(2 * pause, longest_pause)
+        pause = min(2 * pause, max_pause)
 
 
 @asynccontextmanager
 async def background_tasks(**works: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Keep endless work going, each by its name in the logs, while the block runs."""
+    """Run endless work while the block runs; the keywords name it in the logs."""
     tasks = [asyncio.create_task(run_forever(work, name=name), name=name) for name, work in works.items()]
     try:
         yield
@@ -60,20 +60,20 @@ async def background_tasks(**works: Callable[[], Awaitable[None]]) -> AsyncItera
 
 @contextmanager
 def log_unhandled_exceptions() -> Iterator[None]:
-    """Log what asyncio would print of failures that nobody waited for, while the block runs: without their words.
+    """Log failures of tasks that no code awaits, without their messages, while the block runs.
 
-    asyncio's own handler prints the exception and the objects around it, which quote what callers sent.
+    asyncio's own handler prints the exception and related objects, which may quote content of callers.
     """
     loop = asyncio.get_running_loop()
     before = loop.get_exception_handler()
-    loop.set_exception_handler(_log_orphan)
+    loop.set_exception_handler(_log_unhandled)
     try:
         yield
     finally:
         loop.set_exception_handler(before)
 
 
-def _log_orphan(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     error = context.get("exception")
     task = context.get("task") or context.get("future")
     coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None

@@ -1,4 +1,4 @@
-"""Where backups lie, and what their folder says of the newest one; nothing of how they are made."""
+"""The folder of backups, and the newest backup in it. Knows nothing of how backups are made."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from skein_kit.settings import Settings
 
-# A backup is a folder below this one, and whole when it holds the file: it gets its name last.
+# A backup is a folder below this one. It is complete when it contains the manifest, which is written last.
 BACKUPS = "backups"
 MANIFEST = "backup.json"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BackupSettings(Settings):
-    """What `skein backup`, the embedded cluster and the worker are told."""
+    """Settings of `skein backup`, the embedded cluster and the worker."""
 
     # Folder of backups and of the write-ahead log, which an embedded cluster sends there at least once a minute when
     # this is set. Unset: no log is kept, and `skein backup` uses "backups" below SKEIN_DATA_DIR.
@@ -26,14 +26,14 @@ class BackupSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewestBackup:
-    """When the newest backup was done, and its size."""
+    """The finish time of the newest backup, and its size in bytes."""
 
     finish_time: datetime
     byte_count: int
 
 
 def find_newest_backup(folder: Path) -> NewestBackup | None:
-    """Return what is known of the newest backup below a folder; None when there is none that can be read."""
+    """Return the newest backup below a folder; None without a readable one."""
     found: NewestBackup | None = None
     for path in folder.glob(f"{BACKUPS}/*/{MANIFEST}"):
         if path.parent.name.startswith("."):

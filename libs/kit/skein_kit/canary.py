@@ -1,7 +1,7 @@
-"""The two synthetic tenants that watch over isolation: who they are, for the services that must know them.
+"""The canary: two synthetic tenants that look for leaks between tenants all the time. Holds their ids.
 
-Tenancy makes them, auth lets the worker act in them as an admin would, the access log keeps no record of what they
-read, and nobody's list of tenants shows them. In all else they are tenants like those that people made.
+Tenancy creates them, auth lets the worker act in them as an admin, the access log skips their reads, and lists of
+tenants omit them. Otherwise they are ordinary tenants.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from uuid import UUID
 
 from skein_kit.settings import Settings
 
-# After every id that is made of a time, so that neither is ever the oldest.
+# Greater than any id with a time, so that neither tenant is ever the oldest.
 ORGANIZATION = UUID("ffca0000-0000-7000-8000-000000000000")
 SLUG = "skein-canary"
 DEFAULT_SECONDS = 60.0
@@ -20,7 +20,7 @@ DEFAULT_SECONDS = 60.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CanarySettings(Settings):
-    """How often the tenants look whether they see each other."""
+    """Settings of the canary."""
 
     # Seconds between two rounds in which two synthetic tenants look for each other's data with every reading RPC; 0: no
     # such tenants are made and nothing is looked for.
@@ -28,40 +28,40 @@ class CanarySettings(Settings):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
-class Canary:
-    """One of the two."""
+class CanaryTenant:
+    """One of the two tenants."""
 
     tenant_id: UUID
-    # Somebody who is a member and has no account, so nobody ever signs in as them.
+    # The id of a member without an account, so no login as this member is possible.
     account_id: UUID
     slug: str
 
     @property
     def word(self) -> str:
-        """Return the word that its texts are found by; no other text has it."""
+        """Return the search word of the tenant's texts; no other text contains it."""
         return f"canary{_letters(f'word {self.tenant_id}')}"
 
     @property
     def secret(self) -> str:
-        """Return the word that stands in each of its texts and in no request: who reads it has seen the text."""
+        """Return the word in all of the tenant's texts that no request has: an answer with it shows such a text."""
         return f"nestling{_letters(f'secret {self.tenant_id}')}"
 
 
-A = Canary(
+CANARY_A = CanaryTenant(
     tenant_id=UUID("ffca0000-0000-7000-8000-00000000000a"),
     account_id=UUID("ffca0000-0000-7000-8000-0000000000a0"),
     slug="skein-canary-a",
 )
-B = Canary(
+CANARY_B = CanaryTenant(
     tenant_id=UUID("ffca0000-0000-7000-8000-00000000000b"),
     account_id=UUID("ffca0000-0000-7000-8000-0000000000b0"),
     slug="skein-canary-b",
 )
-CANARIES = (A, B)
-TENANTS = frozenset(canary.tenant_id for canary in CANARIES)
+CANARY_TENANTS = (CANARY_A, CANARY_B)
+CANARY_TENANT_IDS = frozenset(canary.tenant_id for canary in CANARY_TENANTS)
 
 
 def _letters(text: str) -> str:
-    """Return sixteen letters that follow from a text: one word for every stemmer, and none that anybody writes."""
+    """Return sixteen letters derived from a text: one word for every stemmer, and no natural word."""
     digest = hashlib.sha256(text.encode()).hexdigest()[:16]
     return "".join(chr(ord("a") + int(digit, 16)) for digit in digest)

@@ -1,8 +1,8 @@
-"""The time of day as this process tells it: never earlier than it was told before, however the machine's clock jumps.
+"""The wall clock of this process: it never goes back, even when the machine's clock does.
 
-Ids, leases and windows are made of it, so lists stay in the order of what happened, and nothing that waits for a moment
-waits for an hour because somebody set the clock back. Ahead of the machine's clock it runs at half speed until that
-has caught up; behind, it follows at once.
+Ids, leases and windows use it. Therefore lists stay in the order of events, and a wait does not become an hour longer
+when the machine's clock is set back. While it is ahead of that clock, it runs at half speed; when it is behind, it
+jumps forward.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ _SPEED_AHEAD = 0.5
 
 
 class Clock:
-    """Tells seconds since 1970, from any thread."""
+    """A clock of seconds since 1970, for any thread."""
 
-    def __init__(self, wall: Callable[[], float] = time.time, ticks: Callable[[], float] = time.monotonic) -> None:
-        """Follow the clock on the wall, and measure by another that never jumps."""
-        self._wall = wall
-        self._ticks = ticks
+    def __init__(
+        self, wall_clock: Callable[[], float] = time.time, monotonic_clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`wall_clock` returns seconds since 1970 and may jump; `monotonic_clock` returns seconds and never does."""
+        self._wall_clock = wall_clock
+        self._monotonic_clock = monotonic_clock
         self._one_at_a_time = threading.Lock()
-        self._told = wall()
-        self._tick = ticks()
+        self._last_seconds = wall_clock()
+        self._last_tick = monotonic_clock()
 
     def seconds(self) -> float:
-        """Return the time."""
+        """Return the seconds since 1970."""
         with self._one_at_a_time:
-            tick = self._ticks()
-            ahead = self._told + _SPEED_AHEAD * max(0.0, tick - self._tick)
-            self._told, self._tick = max(ahead, self._wall()), tick
-            return self._told
+            tick = self._monotonic_clock()
+            ahead = self._last_seconds + _SPEED_AHEAD * max(0.0, tick - self._last_tick)
+            self._last_seconds, self._last_tick = max(ahead, self._wall_clock()), tick
+            return self._last_seconds
 
     def now(self) -> datetime:
         """Return the time in UTC."""

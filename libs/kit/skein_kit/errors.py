@@ -1,9 +1,9 @@
-"""Refusals: the errors that are part of the interface. Knows statuses, not transports.
+"""The errors that are part of the interface. Knows statuses, not transports.
 
-A refusal is a class. Its docstring is the sentence that the caller reads, its `reason` a value of
-`skein.errors.v1.ErrorReason`, and the keywords given to it travel as metadata of the ErrorInfo. The sentence may name a
-keyword in braces: it is told its value. After it follow the violations, field by field, and of an invalid argument the
-other keywords, so that the message alone is enough to correct the request.
+Each error is a class. Its docstring is the message that the caller reads, its `reason` a value of
+`skein.errors.v1.ErrorReason`, and its keywords become the metadata of the ErrorInfo. The message may contain a keyword
+in braces, which its value replaces. The violations follow, field by field, and for an invalid argument the other
+keywords, so that the message alone is enough to correct the request.
 """
 
 from __future__ import annotations
@@ -36,24 +36,26 @@ class RpcError(Exception):
 
     code: ClassVar[grpc.StatusCode] = grpc.StatusCode.UNKNOWN
     reason: ClassVar[str] = ""
-    # Seconds after which a retry may succeed; None when a retry is not the answer.
+    # Seconds until a retry may succeed; None when a retry does not help.
     retry_after: float | None = None
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """Remember `facts` for the caller. They must never hold content or a secret."""
+        """`metadata` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
-        self.facts: Mapping[str, str] = {
+        self.metadata: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
         sentence = inspect.getdoc(type(self)) or type(self).__name__
-        told = self.facts if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
+        told = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
         beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.facts) + format_violations(self.violations, beside)
+        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, beside)
         super().__init__(self.message)
 
     def status(self) -> Status:
-        """Say it in the rich error model, within the size that gRPC can carry."""
-        details: list[Message] = [error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.facts)]
+        """Return the error as a rich status, within the size that gRPC can carry."""
+        details: list[Message] = [
+            error_details_pb2.ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.metadata)
+        ]
         if self.retry_after is not None:
             seconds = int(self.retry_after)
             nanos = int((self.retry_after - seconds) * 1e9)
@@ -102,19 +104,19 @@ class FailedPrecondition(RpcError):
 
 
 class DataLoss(RpcError):
-    """Something that was kept is damaged or gone."""
+    """Stored data is damaged or lost."""
 
     code = grpc.StatusCode.DATA_LOSS
 
 
 class Aborted(RpcError):
-    """Something changed meanwhile."""
+    """The data changed at the same time; repeat the call."""
 
     code = grpc.StatusCode.ABORTED
 
 
 class Unauthenticated(RpcError):
-    """The caller is not known."""
+    """The caller is not authenticated."""
 
     code = grpc.StatusCode.UNAUTHENTICATED
 
@@ -236,7 +238,7 @@ class CredentialInvalid(Unauthenticated):
 
 
 class CredentialExpired(Unauthenticated):
-    """The credential's time is over."""
+    """The credential has expired; get a new one."""
 
     reason = "CREDENTIAL_EXPIRED"
 
@@ -272,21 +274,21 @@ class TenantNotFound(NotFound):
 
 
 class TenantNotDeleted(FailedPrecondition):
-    """The tenant is open; delete it first."""
+    """The tenant is not deleted; delete it first."""
 
     reason = "TENANT_NOT_DELETED"
 
 
 class ResourceExhausted(RpcError):
-    """There is no more of it for now."""
+    """A limit is reached."""
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def __init__(self, *, after: float | None = None, **facts: object) -> None:
-        """Tell the caller to come back `after` so many seconds."""
+    def __init__(self, *, retry_after: float | None = None, **facts: object) -> None:
+        """`retry_after` is the number of seconds until a retry may succeed."""
         super().__init__(violations=(), **facts)
-        if after is not None:
-            self.retry_after = after
+        if retry_after is not None:
+            self.retry_after = retry_after
 
 
 class QuotaExceeded(ResourceExhausted):
@@ -320,10 +322,10 @@ class DatabaseUnavailable(Unavailable):
 
 
 class DatabaseFull(Unavailable):
-    """The database has no room left and takes no writes; the operator has to make some. Reads go on."""
+    """The disk of the database is full, so it takes no writes; the operator must free space. Reads continue."""
 
     reason = "DATABASE_FULL"
-    # Room does not come back by itself.
+    # Space does not return by itself.
     retry_after = 5.0
 
 
@@ -352,7 +354,7 @@ class ServiceUnavailable(Unavailable):
 
 
 class DeadlineExceeded(RpcError):
-    """The time for this is over; the work was cancelled."""
+    """The deadline has passed and the work was cancelled; repeat the call with a later deadline."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "DEADLINE_EXCEEDED"
@@ -370,7 +372,7 @@ class AnonymousMessageTooLarge(MessageTooLarge):
 
 
 class StreamEnded(Unavailable):
-    """The service leaves off, and its streams with it; call again and go on where this one ended."""
+    """The service ended this stream; call again and resume where it ended."""
 
     reason = "STREAM_ENDED"
 
@@ -382,7 +384,7 @@ class TooManyStreams(ResourceExhausted):
 
 
 class StreamNotSupported(RpcError):
-    """The method answers with a stream, which this door does not carry in this form; call it over gRPC."""
+    """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
     reason = "STREAM_NOT_CARRIED"
@@ -409,26 +411,26 @@ class InternalError(RpcError):
 
 
 class UpstreamError(RpcError):
-    """A refusal of another service, passed on as it came."""
+    """An error of another service, passed on unchanged."""
 
     def __init__(self, status: Status) -> None:
-        """Keep the other service's status whole."""
+        """`status` is that of the other service."""
         super().__init__()
         self._status = status
         self.message = status.message
 
     def status(self) -> Status:
-        """Return what the other service said."""
+        """Return the status of the other service."""
         return self._status
 
 
 def status_code(status: Status) -> grpc.StatusCode:
-    """Find the enum value of a status's number."""
+    """Return the status code of a status."""
     return CODES[status.code]
 
 
-def reason_of(status: Status) -> str:
-    """Find the reason in a status's ErrorInfo; empty when it carries none."""
+def status_reason(status: Status) -> str:
+    """Return the reason in a status's ErrorInfo; empty without one."""
     for detail in status.details:
         if detail.Is(error_details_pb2.ErrorInfo.DESCRIPTOR):
             info = error_details_pb2.ErrorInfo()

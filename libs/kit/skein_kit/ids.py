@@ -1,7 +1,7 @@
 """UUIDv7 ids and the months that they fall in. The clock is passed in.
 
 The layout is RFC 9562, section 5.7: 48 bits of Unix milliseconds, then random bits. Partitions by month are ranges of
-these ids, so an id alone tells which partition its row lives in.
+these ids, so an id alone determines the partition of its row.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ def now() -> datetime:
 
 
 def new_id(time: datetime) -> UUID:
-    """Make a UUIDv7 of `time`, which must not lie before 1970."""
+    """Return a new UUIDv7 with this time, which must not be before 1970."""
     return _id(_milliseconds(time), secrets.randbits(_RANDOM_BITS))
 
 
 def new_ids(time: datetime, count: int) -> list[UUID]:
-    """Make `count` ids of one time, in ascending order."""
+    """Return `count` new ids with one time, in ascending order."""
     milliseconds = _milliseconds(time)
-    # One draw for all: asking the system for each would take most of the time.
+    # One call for all random bytes: a call for each id would take most of the time.
     drawn = secrets.token_bytes(_RANDOM_BYTES * count)
     starts = range(0, len(drawn), _RANDOM_BYTES)
     randoms = sorted({int.from_bytes(drawn[start : start + _RANDOM_BYTES]) & _RANDOM_MASK for start in starts})
-    while len(randoms) < count:  # Two equal draws of 74 bits: never seen, cheap to be sure of.
+    while len(randoms) < count:  # Two equal numbers of 74 random bits: improbable, and cheap to rule out.
         randoms = sorted({*randoms, secrets.randbits(_RANDOM_BITS)})
     return [_id(milliseconds, random) for random in randoms]
 
 
 def sequential_id_texts(time: datetime, count: int) -> list[str]:
-    """Make `count` ids of one time as texts, each one more than the one before.
+    """Return `count` new ids with one time as texts, each one greater than the previous by one.
 
-    Who knows one knows the others: for rows that many are made of at once, and that no one is let in by.
+    They are predictable: use them for rows that are created in batches, never for credentials.
     """
-    # A bit is left free, so that no sum reaches the bits that make it a UUIDv7.
+    # One bit stays free, so that no sum overflows into the version bits of a UUIDv7.
     start = new_id(time).int & ~(1 << _LAST_RANDOM_BIT)
     return [f"{id_:032x}" for id_ in range(start, start + count)]
 
 
 def min_id_at(time: datetime) -> UUID:
-    """Return the lowest id of a time: the inclusive lower bound of everything created since."""
+    """Return the lowest id with this time: the inclusive lower bound of all rows created since."""
     return UUID(int=_milliseconds(time) << 80)
 
 
 def id_time(id_: UUID) -> datetime:
-    """Return when a UUIDv7 was made, to the millisecond."""
+    """Return the time of a UUIDv7, to the millisecond."""
     return EPOCH + timedelta(milliseconds=id_.int >> 80)
 
 
 def parse_id(text: str) -> UUID | None:
-    """Read a canonical UUID; None for any other text, so that it can be an external id."""
+    """Return a UUID in canonical form; None for any other text, which may be an external id."""
     if len(text) != len("00000000-0000-0000-0000-000000000000"):
         return None
     try:

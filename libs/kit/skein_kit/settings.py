@@ -46,14 +46,14 @@ class Settings:
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read every field, or raise SettingInvalid naming the variable and what it should be."""
-        found = cls.readings(os.environ if environment is None else environment)
+        found = cls.read_all(os.environ if environment is None else environment)
         for reading in found:
             if reading.problem:
                 raise SettingInvalid(reading.problem)
         return cls(**{reading.field: reading.value for reading in found if reading.source})
 
     @classmethod
-    def readings(cls, environment: Mapping[str, str]) -> list[SettingValue]:
+    def read_all(cls, environment: Mapping[str, str]) -> list[SettingValue]:
         """Read every field, whatever is wrong with the others."""
         hints = typing.get_type_hints(cls)
         return [_reading(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]

@@ -1,4 +1,4 @@
-"""The text of violations: which fields of a request are wrong, and how. Knows no transport and no status."""
+"""Texts of violations: the invalid fields of a request. Knows no transport and no status."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _SUBJECT = re.compile(r"^value (?=is |must |does )")
 
 
 def truncate_violations(violations: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return violations, each no longer than a status can carry."""
+    """Return violations, each cut to the length that a status can carry."""
     return tuple((field[:MAX_FIELD_CHARACTERS], text[:MAX_DESCRIPTION_CHARACTERS]) for field, text in violations)
 
 
-def format_violations(violations: Sequence[tuple[str, str]], facts: Mapping[str, str] | None = None) -> str:
-    """Return the sentence that follows an error's own: each field with what is wrong, then the facts.
+def format_violations(violations: Sequence[tuple[str, str]], metadata: Mapping[str, str] | None = None) -> str:
+    """Return the text to append to an error's message: each field with its violation, then the metadata.
 
-    It starts with a space and is empty when there is nothing to add. What does not fit is counted, not cut.
+    It starts with a space, or is empty without violations and metadata. Violations that do not fit are counted.
     """
     parts = [_part(field, text) for field, text in violations]
-    parts += [f"{name}: {value}" for name, value in (facts or {}).items()]
+    parts += [f"{name}: {value}" for name, value in (metadata or {}).items()]
     if not parts:
         return ""
     taken = parts[:1]
@@ -46,18 +46,18 @@ def format_violations(violations: Sequence[tuple[str, str]], facts: Mapping[str,
 
 
 def unstated_violations(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the violations that the message leaves out, as a service of an older version does."""
+    """Return the violations that the message does not contain; services of older versions omit them."""
     return [(field, text) for field, text in violations if text.removesuffix(".") not in message]
 
 
 def strip_violations(message: str, violations: Sequence[tuple[str, str]]) -> str:
-    """Return an error's own sentence, for a reader who gets the violations in another form."""
+    """Return the message without its violations, for a reader who gets them in another form."""
     start = message.find(f" {_part(*violations[0])}") if violations else -1
     return message if start < 0 else message[:start]
 
 
 def violation_description(violation: protovalidate.Violation, request: Descriptor) -> str:
-    """Return what protovalidate found, with the names that exist when the field is an enum."""
+    """Return the description of a protovalidate violation; for an enum, with the valid names."""
     text = _SUBJECT.sub("", violation.proto.message)
     rule = violation.proto.rule_id
     field = _field_of(violation, request)
@@ -67,7 +67,7 @@ def violation_description(violation: protovalidate.Violation, request: Descripto
 
 
 def enum_value_names(field: FieldDescriptor) -> list[str]:
-    """Return the names that an enum field takes: those that stand for something and that no rule excludes."""
+    """Return the valid names of an enum field: without UNSPECIFIED and those that a rule excludes."""
     rules = field.GetOptions().Extensions[_FIELD]
     rule = rules.repeated.items.enum if field.is_repeated else rules.enum
     allowed, refused = set(getattr(rule, "in")), {0, *rule.not_in}

@@ -1,1 +1,1 @@
-"""Who is calling: keys, credentials and the signed internal identity."""
+"""Authentication: accounts, credentials, OAuth and identity tokens."""

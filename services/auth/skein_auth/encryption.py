@@ -1,7 +1,7 @@
-"""Sealing: how the private halves of signing keys lie in the database, useless without the system key.
+"""Encryption of the secrets that auth stores, under the system key.
 
-AES-256-GCM under a key derived from the system key with HKDF-SHA256 (RFC 5869). Sealed bytes are a 12-byte nonce and
-the ciphertext with its tag; the name that they were sealed under is authenticated, so that no two rows change places.
+AES-256-GCM under a key derived from the system key with HKDF-SHA256 (RFC 5869). Encrypted bytes are a 12-byte nonce
+and the ciphertext with its tag. The name is authenticated too, so that two rows cannot be exchanged.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ _PURPOSE = b"skein auth signing keys v1"
 
 
 class DecryptionError(Exception):
-    """Sealed bytes do not open: they were sealed with another system key, under another name, or are damaged."""
+    """The bytes are damaged, or were encrypted with another system key or under another name."""
 
 
 class SecretCipher:
-    """Seals with the current system key, opens with it or the one before."""
+    """Encrypts with the current system key; decrypts with it or the one before."""
 
     def __init__(self, system_keys: SystemKeys) -> None:
         self._ciphers = [AESGCM(key) for key in derive_keys(system_keys, _PURPOSE)]
 
-    def seal(self, secret: bytes, *, name: str) -> bytes:
+    def encrypt(self, secret: bytes, *, name: str) -> bytes:
         nonce = secrets.token_bytes(_NONCE_BYTES)
         return nonce + self._ciphers[0].encrypt(nonce, secret, name.encode())
 
-    def open(self, sealed: bytes, *, name: str) -> bytes:
-        """Return the secret, or raise DecryptionError."""
-        nonce, ciphertext = sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:]
+    def decrypt(self, encrypted: bytes, *, name: str) -> bytes:
+        """Return the secret. Raises DecryptionError."""
+        nonce, ciphertext = encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:]
         for cipher in self._ciphers:
             try:
                 return cipher.decrypt(nonce, ciphertext, name.encode())
@@ -46,10 +46,10 @@ class SecretCipher:
                 continue
         raise DecryptionError
 
-    def is_current(self, sealed: bytes, *, name: str) -> bool:
-        """Say whether the bytes open with the current system key, and not only with the one before."""
+    def is_current(self, encrypted: bytes, *, name: str) -> bool:
+        """Return whether the current system key decrypts the bytes."""
         try:
-            self._ciphers[0].decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], name.encode())
+            self._ciphers[0].decrypt(encrypted[:_NONCE_BYTES], encrypted[_NONCE_BYTES:], name.encode())
         except (InvalidTag, ValueError):
             return False
         return True

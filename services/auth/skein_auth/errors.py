@@ -1,4 +1,4 @@
-"""Refusals of the auth service."""
+"""The errors of the auth service."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ApiKeyNotFound(NotFound):
 
 
 class ApiKeyInactive(FailedPrecondition):
-    """The key is revoked, has expired or was rotated before; make a new one."""
+    """The key is revoked, expired or rotated; create a new one."""
 
     reason = "API_KEY_OVER"
 
@@ -51,13 +51,13 @@ class InvalidRequest(InvalidArgument):
 
 
 class InvalidClient(Unauthenticated):
-    """The client is not known, or does not prove itself in the way that it registered for."""
+    """The client is unknown, or its credentials or authentication method are wrong."""
 
     reason = "OAUTH_INVALID_CLIENT"
 
 
 class ClientUnknown(InvalidArgument):
-    """No such application is known here."""
+    """No such application is registered here."""
 
     reason = "OAUTH_INVALID_CLIENT"
 
@@ -87,13 +87,13 @@ class InvalidTarget(InvalidArgument):
 
 
 class InvalidRedirectUri(InvalidArgument):
-    """A redirect URI cannot be used."""
+    """A redirect URI is invalid."""
 
     reason = "OAUTH_INVALID_REDIRECT_URI"
 
 
 class InvalidClientMetadata(InvalidArgument):
-    """What the client says of itself cannot be used."""
+    """The client's metadata is invalid."""
 
     reason = "OAUTH_INVALID_CLIENT_METADATA"
 
@@ -105,37 +105,37 @@ class InvalidToken(Unauthenticated):
 
 
 class InsufficientScope(PermissionDenied):
-    """The token does not carry the scope that this needs."""
+    """The token lacks the scope that this needs."""
 
     reason = "OAUTH_INSUFFICIENT_SCOPE"
 
 
 class AuthorizationPending(FailedPrecondition):
-    """Nobody has answered yet; ask again after the interval."""
+    """The person has not answered yet; ask again after the interval."""
 
     reason = "OAUTH_AUTHORIZATION_PENDING"
 
 
 class SlowDown(FailedPrecondition):
-    """Asked too soon; wait five seconds longer each time."""
+    """The device asks too often; wait five seconds longer each time."""
 
     reason = "OAUTH_SLOW_DOWN"
 
 
 class AccessDenied(FailedPrecondition):
-    """The person said no."""
+    """The person denied the request."""
 
     reason = "OAUTH_ACCESS_DENIED"
 
 
 class ExpiredToken(FailedPrecondition):
-    """The device's code is over; start again."""
+    """The device's code has expired; start again."""
 
     reason = "OAUTH_EXPIRED_TOKEN"
 
 
 class DeviceCodeNotFound(NotFound):
-    """No device waits with this code."""
+    """No device waits for this code."""
 
     reason = "DEVICE_CODE_NOT_FOUND"
 
@@ -153,7 +153,7 @@ class SignInTooOld(FailedPrecondition):
 
 
 class CodeWrong(PermissionDenied):
-    """The code is wrong, was used before, or its time is over; wait for the next one."""
+    """The code is wrong, used or expired; wait for the next one."""
 
     reason = "CODE_WRONG"
 
@@ -165,7 +165,7 @@ class TotpStateInvalid(FailedPrecondition):
 
 
 class SignInRefused(Unauthenticated):
-    """Address, password or second factor is wrong, or the account is deactivated; which of these is not told."""
+    """Address, password or second factor is wrong, or the account is deactivated."""
 
     reason = "SIGN_IN_REFUSED"
 
@@ -189,19 +189,19 @@ class ProviderNotFound(NotFound):
 
 
 class ProviderUnavailable(Unavailable):
-    """The identity provider does not answer, or answers nonsense; try again soon."""
+    """The identity provider does not answer, or its response is invalid; try again soon."""
 
     reason = "PROVIDER_UNAVAILABLE"
 
 
 class IdentityTaken(AlreadyExists):
-    """The identity signs into another account."""
+    """The identity is linked to another account."""
 
     reason = "IDENTITY_TAKEN"
 
 
 class IdentityRefused(PermissionDenied):
-    """The identity provider does not vouch for the token."""
+    """The identity provider does not confirm the token."""
 
     reason = "IDENTITY_REFUSED"
 
@@ -213,7 +213,7 @@ class IdentityNotFound(NotFound):
 
 
 class LastLoginMethod(FailedPrecondition):
-    """Without it nobody could sign into the account; set a password or link another identity first."""
+    """It is the account's last login method; set a password or link another identity first."""
 
     reason = "LAST_WAY_IN"
 
@@ -243,7 +243,7 @@ class PasswordTooLong(InvalidArgument):
 
 
 class PasswordHashUnknown(InvalidArgument):
-    """The password hash has none of the forms that are known, or is too expensive to verify."""
+    """The password hash has an unknown form, or is too expensive to verify."""
 
     reason = "PASSWORD_HASH_UNKNOWN"
 
@@ -255,7 +255,7 @@ class OneTimeTokenInvalid(InvalidArgument):
 
 
 class MailNotConfigured(FailedPrecondition):
-    """No mail goes out from here; ask the operator for a token."""
+    """Mail is not configured here; ask the operator for a token."""
 
     reason = "MAIL_NOT_CONFIGURED"
 

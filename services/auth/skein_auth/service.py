@@ -1,4 +1,4 @@
-"""How the auth service is put together."""
+"""The composition root of the auth service."""
 
 from __future__ import annotations
 
@@ -14,62 +14,61 @@ from skein_auth.accounts.known_devices import KnownDevices
 from skein_auth.accounts.one_time_token_store import OneTimeTokenStore
 from skein_auth.accounts.one_time_tokens import OneTimeTokens, TokenMailer
 from skein_auth.accounts.passwords import Passwords
-from skein_auth.accounts.rpc import AccountsRpc
+from skein_auth.accounts.rpc import AccountHandlers
 from skein_auth.accounts.self_service import AccountSelfService, sign_up_rule
 from skein_auth.accounts.store import AccountStore
 from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookupLimiter
 from skein_auth.api_keys.credential_lookup import CredentialLookup
 from skein_auth.api_keys.last_use import LastUseRecorder
-from skein_auth.api_keys.legacy_token_store import LegacyStore
-from skein_auth.api_keys.operator_key_store import OperatorKeyStore
-from skein_auth.api_keys.rpc import ApiKeysRpc
-from skein_auth.api_keys.store import ApiKeyStore
-from skein_auth.attempts.model import AttemptLimiter, limits
+from skein_auth.api_keys.rpc import ApiKeyHandlers
+from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
+from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.audit.recorder import AuditRecorder
-from skein_auth.audit.rpc import AuditRpc
+from skein_auth.audit.rpc import AuditHandlers
 from skein_auth.audit.store import AuditStore
 from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
+from skein_auth.auth_sessions.rpc import AuthSessionHandlers
 from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import SecretCipher
 from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
 from skein_auth.exchange.authenticator import Authenticator
 from skein_auth.exchange.refusal_cache import RejectedCredentialCache
-from skein_auth.exchange.rpc import ExchangeRpc
+from skein_auth.exchange.rpc import ExchangeHandlers
 from skein_auth.federation.federated_login import FederatedLogin
 from skein_auth.federation.providers import Providers, ProviderSettings
-from skein_auth.federation.rpc import FederationRpc
+from skein_auth.federation.rpc import FederationHandlers
 from skein_auth.federation.store import IdentityStore
 from skein_auth.login.password_login import PasswordLogin
-from skein_auth.login.rpc import LoginRpc
-from skein_auth.maintenance.rpc import MaintenanceRpc
+from skein_auth.login.rpc import LoginHandlers
+from skein_auth.maintenance.rpc import MaintenanceHandlers
 from skein_auth.maintenance.store import MaintenanceStore
 from skein_auth.oauth.authorizations import Authorizations
 from skein_auth.oauth.device_authorization import DeviceFlow
 from skein_auth.oauth.device_store import DeviceStore
-from skein_auth.oauth.rpc import OAuthRpc
-from skein_auth.oauth.server import check_oauth_settings
+from skein_auth.oauth.rpc import OAuthHandlers
 from skein_auth.oauth.token_endpoint import TokenEndpoint
 from skein_auth.oauth_clients.registry import ClientRegistry
-from skein_auth.oauth_clients.rpc import OAuthClientsRpc
+from skein_auth.oauth_clients.rpc import OAuthClientHandlers
 from skein_auth.oauth_clients.store import ClientStore
-from skein_auth.revocation.rpc import RevocationRpc
+from skein_auth.revocation.rpc import RevocationHandlers
 from skein_auth.revocation.store import RevocationStore
-from skein_auth.second_factor.rpc import SecondFactorRpc
+from skein_auth.second_factor.rpc import SecondFactorHandlers
 from skein_auth.second_factor.store import TotpStore
 from skein_auth.second_factor.totp import Totp
-from skein_auth.service_accounts.rpc import ServiceAccountsRpc
+from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
 from skein_auth.servicers import AuthServicer, IdentityServicer, OAuthServicer
-from skein_auth.settings import AuthSettings, SystemKeys
+from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
-from skein_auth.signing.rpc import SigningKeysRpc
+from skein_auth.signing.rpc import SigningKeyHandlers
 from skein_auth.signing.store import SigningKeyStore
 from skein_auth.tenancy.memberships import MembershipClient
 from skein_auth.tenancy.tenants import TenantDirectory
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.outbound.mail import Mailer, MailSettings
 
@@ -79,82 +78,114 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915 - the composition root.
-    """Open the pool, put the servicers on it and watch for new signing keys. Raises SettingInvalid."""
+    """Open the database, add the servicers and start the background tasks. Raises SettingInvalid."""
     settings = AuthSettings.read(host.environment)
+    check_oauth_settings(settings)
     system_keys = SystemKeys.of(host.settings.system_key, settings.previous_system_key)
     servicers = ServicerRegistry()
     async with host.database("auth", servicers) as database, Passwords.open(settings) as passwords:
-        audit_events = AuditStore(database)
-        audit = AuditRecorder(audit_events)
-        keys = SigningKeyStore(database)
-        sealer = SecretCipher(system_keys)
-        keyring = Keyring(keys, sealer, access_seconds=settings.access_token_seconds)
+        idempotency = IdempotencyStore(database, "auth")
+        audit_store = AuditStore(database)
+        audit = AuditRecorder(audit_store)
+        cipher = SecretCipher(system_keys)
+        signing_key_store = SigningKeyStore(database)
+        keyring = Keyring(signing_key_store, cipher, access_seconds=settings.access_token_seconds)
         access_tokens = AccessTokens(keyring, partial(host.issuer, settings.issuer), settings.more_resources())
-        session_store = AuthSessionStore(database)
-        sign_ins = AuthSessions(
-            session_store,
+        auth_session_store = AuthSessionStore(database)
+        auth_sessions = AuthSessions(
+            auth_session_store,
             access_tokens,
             audit,
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        tenancy = host.channel("tenancy")
-        tenants = TenantDirectory(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring)
+        tenancy = tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
+        tenants = TenantDirectory(tenancy, keyring)
         attempts = AttemptLimiter(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
         operator_keys = OperatorKeyStore(database)
         check_keys = CheckKeys(operator_keys)
-        api_keys = ApiKeyStore(database, audit, check_keys)
-        legacy = LegacyStore(database, audit)
-        looking_up = partial(
-            CredentialLookup, api_keys=api_keys, operator_keys=operator_keys, legacy=legacy, check_keys=check_keys
-        )
-        # What strangers ask of OAuth and what tenants ask about others' credentials never stands before exchanges.
+        api_keys = ApiKeyStore(database, audit)
+        legacy_tokens = LegacyTokenStore(database, audit)
+        # Each has its own slots: OAuth's strangers and introspection must not block exchanges.
         exchange_lookup, oauth_lookup, introspection_lookup = (
-            looking_up(unchecked=UncheckedLookupLimiter()) for _ in range(3)
+            CredentialLookup(
+                api_keys=api_keys,
+                operator_keys=operator_keys,
+                legacy_tokens=legacy_tokens,
+                check_keys=check_keys,
+                unchecked=UncheckedLookupLimiter(),
+            )
+            for _ in range(3)
         )
-        uses = LastUseRecorder(api_keys)
-        people = AccessTokenAuthenticator(
+        last_uses = LastUseRecorder(api_keys)
+        access_token_authenticator = AccessTokenAuthenticator(
             tokens=access_tokens,
-            sign_ins=sign_ins,
+            auth_sessions=auth_sessions,
             keys=api_keys,
             tenants=tenants,
             create_tenants=settings.accounts_create_tenants,
         )
-        identities = partial(
-            Authenticator, people=people, tenants=tenants, system_keys=system_keys, audit=audit, uses=uses
+        authenticator, introspector = (
+            Authenticator(
+                lookup=lookup,
+                access_tokens=access_token_authenticator,
+                tenants=tenants,
+                system_keys=system_keys,
+                audit=audit,
+                last_uses=last_uses,
+            )
+            for lookup in (exchange_lookup, introspection_lookup)
         )
-        totp = Totp(TotpStore(database, audit), sealer, passwords, sign_ins, attempts, audit)
+        totp = Totp(
+            store=TotpStore(database, audit),
+            cipher=cipher,
+            passwords=passwords,
+            auth_sessions=auth_sessions,
+            attempts=attempts,
+            audit=audit,
+            idempotency=idempotency,
+        )
         accounts = AccountStore(database, audit)
-        one_time_tokens = OneTimeTokenStore(database, audit)
-        mailer = Mailer.of(MailSettings.read(host.environment))
-        post = TokenMailer(one_time_tokens, mailer, attempts, settings, access_tokens.issuer)
-        one_time = OneTimeTokens(one_time_tokens, accounts, post, passwords, devices, attempts, audit)
-        outbound_settings = OutboundSettings.read(host.environment)
+        token_store = OneTimeTokenStore(database, audit)
+        mailer = Mailer.from_settings(MailSettings.read(host.environment))
+        token_mailer = TokenMailer(token_store, mailer, attempts, settings, access_tokens.issuer)
+        one_time_tokens = OneTimeTokens(
+            store=token_store,
+            accounts=accounts,
+            mailer=token_mailer,
+            passwords=passwords,
+            devices=devices,
+            attempts=attempts,
+            audit=audit,
+            idempotency=idempotency,
+        )
         self_service = AccountSelfService(
             store=accounts,
             passwords=passwords,
-            sign_ins=sign_ins,
-            memberships=MembershipClient(tenancy_pb2_grpc.UpkeepServiceStub(tenancy), keyring),
-            one_time=one_time,
+            auth_sessions=auth_sessions,
+            memberships=MembershipClient(tenancy, keyring),
+            one_time_tokens=one_time_tokens,
             attempts=attempts,
             audit=audit,
+            idempotency=idempotency,
             sign_up_rule=sign_up_rule(settings.sign_up),
         )
         login = PasswordLogin(
             store=accounts,
             passwords=passwords,
             totp=totp,
-            sign_ins=sign_ins,
+            auth_sessions=auth_sessions,
             devices=devices,
             attempts=attempts,
             audit=audit,
         )
+        outbound_settings = OutboundSettings.read(host.environment)
         identity_store = IdentityStore(database, audit)
         federated_login = FederatedLogin(
             store=identity_store,
             providers=Providers.of(ProviderSettings.read(host.environment), outbound_settings.outbound_allow),
-            sign_ins=sign_ins,
+            auth_sessions=auth_sessions,
             totp=totp,
             accounts=accounts,
             devices=devices,
@@ -162,38 +193,38 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             audit=audit,
             sign_up_open=settings.sign_up == "open",
         )
-        check_oauth_settings(settings)
+        client_store = ClientStore(database)
         clients = ClientRegistry(
-            ClientStore(database), SafeHttpClient.of(outbound_settings), settings, passwords, attempts, audit
+            client_store, SafeHttpClient.from_settings(outbound_settings), settings, passwords, attempts, audit
         )
         authorizations = Authorizations(
-            applications=clients,
-            store=session_store,
-            sign_ins=sign_ins,
+            registry=clients,
+            store=auth_session_store,
+            auth_sessions=auth_sessions,
             tokens=access_tokens,
             tenants=tenants,
-            sealer=sealer,
+            cipher=cipher,
             audit=audit,
         )
         device_flow = DeviceFlow(
             store=DeviceStore(database),
-            applications=clients,
+            registry=clients,
             authorizations=authorizations,
-            sign_ins=sign_ins,
+            auth_sessions=auth_sessions,
             tokens=access_tokens,
             attempts=attempts,
             audit=audit,
             lifetime=timedelta(seconds=settings.device_code_seconds),
         )
         token_endpoint = TokenEndpoint(
-            applications=clients,
-            store=session_store,
-            sign_ins=sign_ins,
+            registry=clients,
+            store=auth_session_store,
+            auth_sessions=auth_sessions,
             tokens=access_tokens,
             devices=device_flow,
             keys=api_keys,
             lookup=oauth_lookup,
-            refusals=RejectedCredentialCache(),
+            rejected=RejectedCredentialCache(),
             attempts=attempts,
             tenants=tenants,
             audit=audit,
@@ -202,37 +233,42 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         maintenance = MaintenanceStore(
             database,
             audit,
+            idempotency,
             audit_days=settings.audit_days,
             client_unused_days=settings.client_unused_days,
-            sweep_seconds=settings.auth_upkeep_seconds,
+            interval_seconds=settings.auth_upkeep_seconds,
         )
-        introspector = identities(lookup=introspection_lookup)
-        accounts_rpc = AccountsRpc(accounts, self_service, one_time)
-        clients_rpc = OAuthClientsRpc(clients)
-        exchange_rpc = ExchangeRpc(
-            authenticator=identities(lookup=exchange_lookup),
-            introspector=introspector,
-            keyring=keyring,
-            check_keys=check_keys,
+        account_handlers = AccountHandlers(
+            store=accounts,
+            self_service=self_service,
+            tokens=one_time_tokens,
+            token_store=token_store,
+            token_lifetimes=token_mailer.lifetimes,
+            idempotency=idempotency,
+        )
+        client_handlers = OAuthClientHandlers(clients, client_store, audit, idempotency)
+        exchange_handlers = ExchangeHandlers(
+            authenticator=authenticator, introspector=introspector, keyring=keyring, check_keys=check_keys
         )
         auth_servicer = AuthServicer(
-            accounts=accounts_rpc,
-            login=LoginRpc(login, accounts),
-            audit=AuditRpc(audit_events),
-            api_keys=ApiKeysRpc(api_keys, legacy),
-            signing_keys=SigningKeysRpc(keys, keyring),
-            exchange=exchange_rpc,
-            revocation=RevocationRpc(RevocationStore(database, audit)),
-            oauth_clients=clients_rpc,
-            service_accounts=ServiceAccountsRpc(ServiceAccountStore(database, audit)),
-            federation=FederationRpc(federated_login, identity_store),
-            second_factor=SecondFactorRpc(totp),
+            accounts=account_handlers,
+            login=LoginHandlers(login),
+            auth_sessions=AuthSessionHandlers(auth_sessions, auth_session_store, audit, idempotency),
+            audit=AuditHandlers(audit_store),
+            api_keys=ApiKeyHandlers(api_keys, legacy_tokens, check_keys, idempotency),
+            signing_keys=SigningKeyHandlers(signing_key_store, keyring, audit, idempotency),
+            exchange=exchange_handlers,
+            revocation=RevocationHandlers(RevocationStore(audit), idempotency),
+            oauth_clients=client_handlers,
+            service_accounts=ServiceAccountHandlers(ServiceAccountStore(database, audit), idempotency),
+            federation=FederationHandlers(federated_login, identity_store, auth_sessions, idempotency),
+            second_factor=SecondFactorHandlers(totp),
         )
         identity_servicer = IdentityServicer(
-            exchange=exchange_rpc, accounts=accounts_rpc, maintenance=MaintenanceRpc(maintenance)
+            exchange=exchange_handlers, accounts=account_handlers, maintenance=MaintenanceHandlers(maintenance)
         )
         oauth_servicer = OAuthServicer(
-            oauth=OAuthRpc(
+            oauth=OAuthHandlers(
                 tokens=access_tokens,
                 clients=clients,
                 authorizations=authorizations,
@@ -240,24 +276,24 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
                 endpoint=token_endpoint,
                 introspector=introspector,
             ),
-            clients=clients_rpc,
+            clients=client_handlers,
         )
         servicers.add(rpc.add_AuthServiceServicer_to_server, auth_servicer)
         servicers.add(rpc.add_IdentityServiceServicer_to_server, identity_servicer)
         servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, oauth_servicer)
 
         async def can_sign() -> bool:
-            await check_keys.known()
+            await check_keys.all()
             return bool(await keyring.active() and await keyring.active("access"))
 
         servicers.ready_checks.append(can_sign)
         async with background_tasks(
             signing_keys=partial(keyring.keep_fresh, settings.signing_key_refresh_seconds),
             check_keys=partial(check_keys.keep_fresh, CHECK_KEY_SECONDS),
-            api_key_uses=partial(uses.keep_writing, settings.api_key_use_seconds),
-            **post.senders(),
+            api_key_uses=partial(last_uses.flush_periodically, settings.api_key_use_seconds),
+            **token_mailer.senders(),
         ):
             yield servicers
 
 
-SERVICE = Service(name="auth", port=50051, calls=("tenancy",), start=start)
+SERVICE = Service(name="auth", port=50051, depends_on=("tenancy",), start=start)

@@ -1,4 +1,4 @@
-"""The gRPC services of auth: each RPC goes to the feature that answers it."""
+"""The servicers of auth's gRPC services. Each RPC is delegated to the feature that handles it."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
 
 if TYPE_CHECKING:
-    from skein_auth.accounts.rpc import AccountsRpc
-    from skein_auth.api_keys.rpc import ApiKeysRpc
-    from skein_auth.audit.rpc import AuditRpc
-    from skein_auth.exchange.rpc import ExchangeRpc
-    from skein_auth.federation.rpc import FederationRpc
-    from skein_auth.login.rpc import LoginRpc
-    from skein_auth.maintenance.rpc import MaintenanceRpc
-    from skein_auth.oauth.rpc import OAuthRpc
-    from skein_auth.oauth_clients.rpc import OAuthClientsRpc
-    from skein_auth.revocation.rpc import RevocationRpc
-    from skein_auth.second_factor.rpc import SecondFactorRpc
-    from skein_auth.service_accounts.rpc import ServiceAccountsRpc
-    from skein_auth.signing.rpc import SigningKeysRpc
+    from skein_auth.accounts.rpc import AccountHandlers
+    from skein_auth.api_keys.rpc import ApiKeyHandlers
+    from skein_auth.audit.rpc import AuditHandlers
+    from skein_auth.auth_sessions.rpc import AuthSessionHandlers
+    from skein_auth.exchange.rpc import ExchangeHandlers
+    from skein_auth.federation.rpc import FederationHandlers
+    from skein_auth.login.rpc import LoginHandlers
+    from skein_auth.maintenance.rpc import MaintenanceHandlers
+    from skein_auth.oauth.rpc import OAuthHandlers
+    from skein_auth.oauth_clients.rpc import OAuthClientHandlers
+    from skein_auth.revocation.rpc import RevocationHandlers
+    from skein_auth.second_factor.rpc import SecondFactorHandlers
+    from skein_auth.service_accounts.rpc import ServiceAccountHandlers
+    from skein_auth.signing.rpc import SigningKeyHandlers
     from skein_kit.calls.call import Context
 
 
@@ -29,20 +30,22 @@ class AuthServicer(auth_pb2_grpc.AuthServiceServicer):
     def __init__(  # noqa: PLR0913 - one argument for each feature.
         self,
         *,
-        accounts: AccountsRpc,
-        login: LoginRpc,
-        audit: AuditRpc,
-        api_keys: ApiKeysRpc,
-        signing_keys: SigningKeysRpc,
-        exchange: ExchangeRpc,
-        revocation: RevocationRpc,
-        oauth_clients: OAuthClientsRpc,
-        service_accounts: ServiceAccountsRpc,
-        federation: FederationRpc,
-        second_factor: SecondFactorRpc,
+        accounts: AccountHandlers,
+        login: LoginHandlers,
+        auth_sessions: AuthSessionHandlers,
+        audit: AuditHandlers,
+        api_keys: ApiKeyHandlers,
+        signing_keys: SigningKeyHandlers,
+        exchange: ExchangeHandlers,
+        revocation: RevocationHandlers,
+        oauth_clients: OAuthClientHandlers,
+        service_accounts: ServiceAccountHandlers,
+        federation: FederationHandlers,
+        second_factor: SecondFactorHandlers,
     ) -> None:
         self._accounts = accounts
         self._login = login
+        self._auth_sessions = auth_sessions
         self._audit = audit
         self._api_keys = api_keys
         self._signing_keys = signing_keys
@@ -131,20 +134,20 @@ class AuthServicer(auth_pb2_grpc.AuthServiceServicer):
     async def RefreshSession(
         self, request: accounts_pb2.RefreshSessionRequest, context: Context
     ) -> accounts_pb2.RefreshSessionResponse:
-        return await self._login.RefreshSession(request, context)
+        return await self._auth_sessions.RefreshSession(request, context)
 
     async def SignOut(self, request: accounts_pb2.SignOutRequest, context: Context) -> accounts_pb2.SignOutResponse:
-        return await self._login.SignOut(request, context)
+        return await self._auth_sessions.SignOut(request, context)
 
     async def ListAuthSessions(
         self, request: accounts_pb2.ListAuthSessionsRequest, context: Context
     ) -> accounts_pb2.ListAuthSessionsResponse:
-        return await self._login.ListAuthSessions(request, context)
+        return await self._auth_sessions.ListAuthSessions(request, context)
 
     async def RevokeAuthSession(
         self, request: accounts_pb2.RevokeAuthSessionRequest, context: Context
     ) -> accounts_pb2.RevokeAuthSessionResponse:
-        return await self._login.RevokeAuthSession(request, context)
+        return await self._auth_sessions.RevokeAuthSession(request, context)
 
     async def ListAuditEvents(
         self, request: accounts_pb2.ListAuditEventsRequest, context: Context
@@ -276,7 +279,9 @@ class AuthServicer(auth_pb2_grpc.AuthServiceServicer):
 class IdentityServicer(auth_pb2_grpc.IdentityServiceServicer):
     """What the cluster's own services ask."""
 
-    def __init__(self, *, exchange: ExchangeRpc, accounts: AccountsRpc, maintenance: MaintenanceRpc) -> None:
+    def __init__(
+        self, *, exchange: ExchangeHandlers, accounts: AccountHandlers, maintenance: MaintenanceHandlers
+    ) -> None:
         self._exchange = exchange
         self._accounts = accounts
         self._maintenance = maintenance
@@ -306,7 +311,7 @@ class IdentityServicer(auth_pb2_grpc.IdentityServiceServicer):
 class OAuthServicer(oauth_pb2_grpc.OAuthServiceServicer):
     """The authorization server."""
 
-    def __init__(self, *, oauth: OAuthRpc, clients: OAuthClientsRpc) -> None:
+    def __init__(self, *, oauth: OAuthHandlers, clients: OAuthClientHandlers) -> None:
         self._oauth = oauth
         self._clients = clients
 

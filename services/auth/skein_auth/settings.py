@@ -3,118 +3,152 @@
 from __future__ import annotations
 
 import dataclasses
+from urllib.parse import urlsplit
 
 from skein_kit.settings import SettingInvalid, Settings
 
 MIN_SYSTEM_KEY = 32
+_REGISTRATION = ("open", "token", "closed")
+_LEAST_TOKEN = 32
+_MOST_CODE_SECONDS = 600
+_AT_LEAST_ONE = (
+    "access_token_seconds",
+    "refresh_token_seconds",
+    "sign_in_seconds",
+    "device_code_seconds",
+    "client_unused_days",
+    "unused_clients_per_address_most",
+    "unused_clients_most",
+)
 _HOW = "make one with: python3 -c 'import secrets; print(secrets.token_urlsafe(48))'"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AuthSettings(Settings):
-    """What the auth service is told, besides what every process is told."""
+    """Settings of the auth service, besides those of every process."""
 
-    # The system key before this one: still opens sealed signing keys and is still accepted from the cluster's services,
-    # so that a cluster can change its key without a pause.
+    # The system key before this one. It still decrypts secrets and is accepted from the cluster's services, so that a
+    # cluster can change its key without downtime.
     previous_system_key: str = dataclasses.field(default="", repr=False)
-    # Seconds until a replica notices a signing key that another one made.
+    # Seconds until a replica reads a signing key of another one.
     signing_key_refresh_seconds: float = 2.0
-    # Everybody who signs in may make tenants of their own; else only the operator makes tenants.
+    # Let every account create tenants; else only the operator creates them.
     accounts_create_tenants: bool = False
-    # Seconds between two writings of when API keys were last used.
+    # Seconds between two writes of the last use of API keys.
     api_key_use_seconds: float = 60.0
     # Days that audit events are kept.
     audit_days: int = 400
-    # Seconds between two removals of what is past its time and belongs to no tenant.
+    # Seconds between two deletions of expired rows that belong to no tenant.
     auth_upkeep_seconds: float = 60.0
-    # What tokens name as their issuer: the address at which the world reaches the gateway's HTTP, without a slash at
-    # its end, e.g. https://skein.example. Empty: the address of the gateway's own HTTP port.
+    # Issuer of tokens: the public URL of the gateway's HTTP, without a slash at its end, e.g. https://skein.example.
+    # Empty: the address of the gateway's own HTTP port.
     issuer: str = ""
-    # More resources that access tokens can be made for, separated by commas, besides the issuer and <issuer>/mcp.
+    # Resources of access tokens besides the issuer and <issuer>/mcp, separated by commas.
     resources: str = ""
-    # Who may register OAuth clients: anybody (open), who has the initial access token (token), or nobody (closed).
+    # Who may register OAuth clients: everyone (open), holders of the initial access token (token), or no one (closed).
     registration: str = "open"
     # The token that registers OAuth clients where SKEIN_REGISTRATION is "token"; at least 32 characters.
     initial_access_token: str = dataclasses.field(default="", repr=False)
-    # Custom URI schemes without a dot that clients may be redirected to, separated by commas, e.g. "cursor,vscode".
+    # Custom URI schemes without a dot that redirect URIs may have, separated by commas, e.g. "cursor,vscode".
     redirect_schemes: str = ""
     # Seconds that an access token lives.
     access_token_seconds: int = 3600
-    # Seconds that a sign-in or an application's grant lives without being used.
+    # Seconds that a refresh token of a session or grant lives without use.
     refresh_token_seconds: int = 2_592_000
-    # Seconds that a sign-in or an application's grant lives, however much it is used.
+    # Seconds that a session or grant lives, however much it is used.
     sign_in_seconds: int = 7_776_000
-    # Seconds in which a lost answer to a refresh, or to a device that was let in, can be asked for again.
+    # Seconds in which a client that lost the response to a refresh, or to a device code, can repeat the request.
     refresh_grace_seconds: int = 10
     # Seconds that an authorization code lives, 600 at most.
     code_seconds: int = 600
     # Seconds that a device's code lives.
     device_code_seconds: int = 600
-    # Who may sign up: anybody (open), who has an invitation to a tenant (invited), or nobody (closed). Invited, unless
-    # told otherwise: no stranger gets an account, and whom a tenant's admins invite needs no operator.
+    # Who may sign up: everyone (open), holders of an invitation to a tenant (invited), or no one (closed).
     sign_up: str = "invited"
-    # Memory that hashing a password takes (argon2id), in KiB. After a change each password is hashed again when its
-    # account signs in.
+    # Memory of one password hash (argon2id), in KiB. After a change, each password is hashed again at its next login.
     password_hash_memory_kib: int = 19_456
     # Passes of argon2id over that memory.
     password_hash_iterations: int = 2
     # Lanes of one argon2id hash.
     password_hash_parallelism: int = 1
-    # Passwords that are hashed at a time. One source has three quarters of the threads at most, but one at least.
+    # Passwords hashed at a time. One source gets at most three quarters of the threads, and at least one.
     password_hash_threads: int = 2
-    # Calls that wait for a password to be hashed, at most; more are refused as OVERLOADED.
+    # Most calls that wait for a password hash; more are refused as OVERLOADED.
     password_hash_waiting: int = 64
     # Seconds that a link which verifies an address works.
     verification_seconds: int = 86_400
     # Seconds that a link which sets a password works.
     password_reset_seconds: int = 3600
-    # Failed sign-ins to one account from one source (of IPv6: one /64), and from one known device, within the window;
-    # wrong codes beside a right password of one account; wrong secrets of one client.
+    # Most failures within the window: logins to one account from one source (of IPv6: one /64) or one known device,
+    # codes beside a right password of one account, and secrets of one client.
     attempts_most: int = 10
-    # Failures of one source that are recorded within the window. What is right passes whatever this says.
+    # Most failures of one source that are recorded within the window. Right credentials always pass.
     address_attempts_most: int = 10
     # Seconds that failed attempts count.
     attempts_window_seconds: int = 900
-    # Sign-ups from one address within an hour.
+    # Most sign-ups from one address within an hour.
     sign_ups_most: int = 10
-    # Registrations of OAuth clients from one address within an hour.
+    # Most registrations of OAuth clients from one address within an hour.
     registrations_most: int = 20
-    # Device authorizations begun from one address within an hour.
+    # Most device authorizations from one address within an hour.
     device_starts_most: int = 60
-    # Mails requested from one address within an hour.
+    # Most mails requested from one address within an hour.
     mail_requests_most: int = 10
-    # Days after which an OAuth client goes that registered itself: since it registered, or since its last grant ended.
+    # Days until a self-registered OAuth client is deleted, after its registration or the end of its last grant.
     client_unused_days: int = 30
-    # OAuth clients without any grant that registered from one address (of IPv6: from one /64). One more takes the place
-    # of the oldest that is an hour old; where there is none, it is refused.
+    # Most OAuth clients without any grant that registered from one address (of IPv6: one /64). One more replaces the
+    # oldest that is at least an hour old; without one, it is refused.
     unused_clients_per_address_most: int = 100
-    # OAuth clients without any grant that registered from all addresses together.
+    # Most OAuth clients without any grant from all addresses together.
     unused_clients_most: int = 20_000
-    # Mails for one purpose that one mailbox gets within an hour.
+    # Most mails for one purpose to one mailbox within an hour.
     mails_to_most: int = 5
 
     def more_resources(self) -> tuple[str, ...]:
-        """Return the resources besides our own."""
+        """Return the resources besides the issuer's own."""
         return tuple(part.strip().rstrip("/") for part in self.resources.split(",") if part.strip())
 
     def schemes(self) -> frozenset[str]:
-        """Return the schemes without a dot that a redirect may have."""
+        """Return the schemes without a dot that a redirect URI may have."""
         return frozenset(part.strip().lower() for part in self.redirect_schemes.split(",") if part.strip())
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SystemKeys:
-    """The secret that the cluster's services share with auth, and the one before it; the current one first."""
+    """The secret that the cluster's services share with auth, followed by the one before it."""
 
     keys: tuple[str, ...] = dataclasses.field(repr=False)
 
     @classmethod
     def of(cls, current: str, previous: str = "") -> SystemKeys:
-        """Take the keys, or raise SettingInvalid naming the variable and how to make a key."""
+        """Raises SettingInvalid, which names the variable and how to generate a key."""
         if not current:
-            raise SettingInvalid(f"SKEIN_SYSTEM_KEY is needed by auth, which seals its signing keys with it; {_HOW}.")
+            raise SettingInvalid(f"SKEIN_SYSTEM_KEY is missing; auth encrypts its signing keys with it; {_HOW}.")
         named = {"SKEIN_SYSTEM_KEY": current, "SKEIN_PREVIOUS_SYSTEM_KEY": previous}
         for name, key in named.items():
             if key and len(key) < MIN_SYSTEM_KEY:
                 raise SettingInvalid(f"{name} needs at least {MIN_SYSTEM_KEY} characters; {_HOW}.")
         return cls(tuple(key for key in (current, previous) if key))
+
+
+def check_oauth_settings(settings: AuthSettings) -> None:
+    """Raises SettingInvalid for an invalid setting of OAuth."""
+    if settings.registration not in _REGISTRATION:
+        raise SettingInvalid(f"SKEIN_REGISTRATION should be one of {', '.join(_REGISTRATION)}.")
+    if settings.registration == "token" and len(settings.initial_access_token) < _LEAST_TOKEN:
+        raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_LEAST_TOKEN} characters.")
+    if not 1 <= settings.code_seconds <= _MOST_CODE_SECONDS:
+        raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MOST_CODE_SECONDS}.")
+    for name in _AT_LEAST_ONE:
+        if getattr(settings, name) < 1:
+            raise SettingInvalid(f"SKEIN_{name.upper()} should be at least 1.")
+    if settings.refresh_grace_seconds < 0:
+        raise SettingInvalid("SKEIN_REFRESH_GRACE_SECONDS should be 0 or more.")
+    issuer = urlsplit(settings.issuer.rstrip("/"))
+    if settings.issuer and (
+        issuer.scheme not in {"https", "http"} or issuer.geturl() != f"{issuer.scheme}://{issuer.netloc}"
+    ):
+        raise SettingInvalid("SKEIN_ISSUER should be an origin such as https://skein.example, without a path.")
+    for resource in settings.more_resources():
+        if not urlsplit(resource).scheme or "#" in resource:
+            raise SettingInvalid("SKEIN_RESOURCES should be absolute URIs without a fragment.")

@@ -1,4 +1,4 @@
-"""The `skein` command: finds the subcommand, and turns what can go wrong into one sentence and an exit code."""
+"""The `skein` command: finds the subcommand, and turns errors into one sentence and an exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skein_cluster.cli.exit_codes import EXIT_CODE_MEANINGS, CommandError, ExitC
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Each command and the module that holds it; imported when wanted, so that `skein recall` loads no service.
+# Each command's module, imported on use, so that `skein recall` loads no service.
 COMMANDS: Mapping[str, str] = {
     "up": "up",
     "cluster": "up",
@@ -46,14 +46,14 @@ _INTERRUPTED = "Interrupted before it was done: what was done stays."
 
 
 class Commands(click.Group):
-    """The subcommands, each imported when it is wanted."""
+    """The subcommands, each imported on use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the table."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import the module of a command; None for a name that is none."""
+        """Import the module of a command; None for an unknown name."""
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
@@ -61,7 +61,7 @@ class Commands(click.Group):
         return found if isinstance(found, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the subcommand. Raises Failure for Ctrl-C, where click says no more than "Aborted!"."""
+        """Run the subcommand. Raises CommandError for Ctrl-C, for which click only prints "Aborted!"."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
@@ -85,7 +85,7 @@ def skein() -> None:
 
 def main() -> None:
     """Run the command and end the process with its exit code."""
-    # gRPC's core writes to stderr on its own what we say ourselves; it reads this when it is imported.
+    # gRPC's core repeats errors on stderr; it reads this at its import.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,4 +1,4 @@
-"""Every service of the cluster, by name; a service is imported only when it is wanted."""
+"""Every service of the cluster by name; a service is imported on use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skein_kit.host.process import Service
     from skein_kit.settings import ProcessSettings
 
-# In the order in which one process starts them: those at the edge last, so that they stop first.
+# In starting order: edge services last, so that they stop first.
 NAMES = ("auth", "tenancy", "session", "memory", "recall", "worker", "gateway", "pc2")
 # Services with tables or a database role of their own.
 WITH_DATABASE = ("auth", "tenancy", "session", "memory", "recall", "worker")
@@ -34,31 +34,30 @@ PORTS: Mapping[str, int] = {
     "pc2": 50057,
 }
 
-# The gateway's other one.
+# The gateway's HTTP port.
 HTTP_PORT = 8080
 # The ports of the assistants' protocol.
 PC2_PORTS = _PC2_PORTS
-# Settings of the other ports that services open.
+# Settings of further ports.
 OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
 
 
 def load(names: Iterable[str] = NAMES) -> list[Service]:
-    """Import services, in starting order. Raises SettingInvalid for a name that is none."""
+    """Import services in starting order. Raises SettingInvalid for an unknown name."""
     wanted = set(names)
     unknown = sorted(wanted - set(NAMES))
     if unknown:
-        message = f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}.")
     return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in wanted]
 
 
 def port_of(name: str, environment: Mapping[str, str]) -> int:
-    """Return the port that a service shall have; 0 for any. Raises SettingInvalid."""
+    """Return a service's configured port; 0 for any. Raises SettingInvalid."""
     return port_in(f"SKEIN_{name.upper()}_PORT", environment, PORTS[name])
 
 
 def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
-    """Return the host and port of all that services listen on, by setting, but for metrics; 0 for any port.
+    """Return host and port of all listeners by setting, except metrics; port 0 for any.
 
     Raises SettingInvalid.
     """
@@ -71,16 +70,15 @@ def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str
 
 
 def port_in(variable: str, environment: Mapping[str, str], default: int) -> int:
-    """Return the port that a setting names; 0 for any. Raises SettingInvalid."""
+    """Return the port of a setting; 0 for any. Raises SettingInvalid."""
     text = environment.get(variable, "") or str(default)
     if not text.isdecimal() or int(text) > _LAST_PORT:
-        message = f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{variable} should be a port from 0 to {_LAST_PORT}, not {text!r}.")
     return int(text)
 
 
 def pc2_ports(environment: Mapping[str, str]) -> dict[str, int]:
-    """Return where each port of the assistants' protocol shall listen, by its setting; 0 for any."""
+    """Return the configured ports of the assistants' protocol by setting; 0 for any."""
     base_port = Pc2Settings.read(environment).base_port
     return {
         setting_of(number): pc2_port_of(environment, number, position=position, base_port=base_port)
@@ -98,8 +96,8 @@ def host_of(
 ) -> Host:
     """Return a host for the services that run `here`.
 
-    They listen at SKEIN_<NAME>_PORT on this host; the others are called at their SKEIN_<NAME>_ADDRESS, by default at
-    their port on this host.
+    They listen at SKEIN_<NAME>_PORT on this host; others are called at SKEIN_<NAME>_ADDRESS, by default at their
+    port on this host.
     """
     addresses = {name: f"{settings.host}:{port_of(name, environment)}" for name in PORTS}
     addresses |= {

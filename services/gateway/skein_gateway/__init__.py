@@ -1,1 +1,5 @@
-"""The one public door: authentication, forwarding and fan-out."""
+"""The public entry of the cluster: identity, limits, forwarding and fan-out."""
+
+import importlib.metadata
+
+VERSION = importlib.metadata.version("skein-gateway")

@@ -1,4 +1,4 @@
-"""Refusals of the gateway."""
+"""Errors of the gateway."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from skein_kit import errors
 
 
 class RecallIncomplete(errors.Unavailable):
-    """Not everything that was asked answered: {arms}. Ask again, or take what there is."""
+    """These arms did not respond: {arms}. Try again, or accept partial results with on_partial."""
 
     reason = "RECALL_INCOMPLETE"
 
 
 class JsonMethodUnknown(errors.MethodNotFound):
-    """No such method; GET / with accept: application/json lists all, GET /openapi.json describes them."""
+    """Unknown method. GET / with accept: application/json lists all methods; GET /openapi.json describes them."""
 
 
 class OAuthMethodHasHttpEndpoint(errors.MethodNotFound):
-    """OAuthService answers at OAuth's own endpoints: {endpoint}; GET {metadata} lists the others."""
+    """OAuthService is served at OAuth's endpoints: use {endpoint}; GET {metadata} lists the others."""
 
 
 class RecallTimedOut(errors.RpcError):
-    """Not everything that was asked answered in time: {arms}. Ask again with more time, or take what there is."""
+    """These arms did not respond in time: {arms}. Allow more time, or accept partial results with on_partial."""
 
     code = grpc.StatusCode.DEADLINE_EXCEEDED
     reason = "RECALL_LATE"

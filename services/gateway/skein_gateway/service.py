@@ -1,4 +1,4 @@
-"""How the gateway service is put together."""
+"""Composition root of the gateway."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from skein.memory.v1 import blocks_pb2_grpc, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2_grpc
 from skein.session.v1 import session_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.cluster_status.rpc import ClusterStatus
+from skein_gateway.cluster_status.rpc import ClusterStatusHandler
 from skein_gateway.console.routes import Console
-from skein_gateway.context.rpc import ContextBuilder
-from skein_gateway.forget.rpc import Forgetting
+from skein_gateway.context.rpc import ContextHandler
+from skein_gateway.forget.rpc import ForgetHandler
 from skein_gateway.http_api.cors import origins_of
 from skein_gateway.http_api.server import HttpConfig, call_of_request, serve_http_api
 from skein_gateway.identity.credential_cache import IdentityCache
@@ -29,9 +29,9 @@ from skein_gateway.oauth.metadata import ServerMetadata
 from skein_gateway.oauth.routes import oauth_routes
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS, forwarder, stream_forwarder
 from skein_gateway.rate_limits.limiter import RateLimiter
-from skein_gateway.recall.rpc import Recalling
-from skein_gateway.remember.rpc import Remembering
-from skein_gateway.servicer import GatewayServicer
+from skein_gateway.recall.rpc import RecallHandler
+from skein_gateway.remember.rpc import RememberHandler
+from skein_gateway.servicers import GatewayServicer
 from skein_gateway.settings import GatewaySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.telemetry import logs
@@ -45,17 +45,20 @@ log = logs.get("gateway")
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Open the HTTP door and put every public method of the cluster behind both doors."""
+    """Build the gateway and serve HTTP; the host serves the returned registry over gRPC."""
     settings = GatewaySettings.read(host.environment)
-    tls, proxies = ServerTls.of(settings.tls_certificate, settings.tls_key), TrustedProxies.of(settings.trusted_proxies)
+    tls, proxies = (
+        ServerTls.read(settings.tls_certificate, settings.tls_key),
+        TrustedProxies.of(settings.trusted_proxies),
+    )
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
     identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
-    recognizer = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
+    checker = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
     credentials = IdentityCache(
         identities,
         host.verifier,
-        recognizer,
+        checker,
         unproven_per_second=settings.unproven_credentials_per_second,
     )
     limiter = RateLimiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
@@ -64,63 +67,62 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         admit=limiter.admit,
         continues_trace=settings.trust_traceparent,
         is_edge=True,
-        origin=proxies.client,
+        resolve_origin=proxies.client,
         credentials=None if tls is None else tls.credentials(),
     )
     servicers.ready_checks.append(host.verifier.ready)
-    remembering = Remembering(
-        session_pb2_grpc.SessionServiceStub(host.channel("session")),
-        memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
-    )
-    recalling = Recalling(
+    sessions = session_pb2_grpc.SessionServiceStub(host.channel("session"))
+    memories = memory_pb2_grpc.MemoryServiceStub(host.channel("memory"))
+    tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
+    recall = RecallHandler(
         recall_pb2_grpc.RecallServiceStub(host.channel("recall")),
         blocks_pb2_grpc.BlockServiceStub(host.channel("memory")),
-        tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+        tenancy,
         arm_seconds=settings.gateway_recall_arm_seconds,
     )
-    contexts = ContextBuilder(recalling, session_pb2_grpc.SessionServiceStub(host.channel("session")))
-    forgetting = Forgetting(
-        session_pb2_grpc.SessionServiceStub(host.channel("session")),
-        memory_pb2_grpc.MemoryServiceStub(host.channel("memory")),
-        tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
+    servicer = GatewayServicer(
+        remember=RememberHandler(sessions, memories),
+        recall=recall,
+        context=ContextHandler(recall, sessions),
+        forget=ForgetHandler(sessions, memories, tenancy),
+        cluster_status=ClusterStatusHandler(host, servicers),
     )
-    servicer = GatewayServicer(remembering, recalling, contexts, forgetting, ClusterStatus(host, servicers))
     servicers.add(gateway_pb2_grpc.add_GatewayServiceServicer_to_server, servicer)
     for path, method in PUBLIC_METHODS.items():
         if method.service == "gateway":
             continue
         if method.streams:
-            servicers.forward_stream(path, stream_forwarder(host, method))
+            servicers.add_raw_stream(path, stream_forwarder(host, method))
         else:
-            servicers.forward(path, forwarder(host, method))
+            servicers.add_raw(path, forwarder(host, method))
     metadata = ServerMetadata(oauth_pb2_grpc.OAuthServiceStub(host.channel("auth")))
     origins = origins_of(settings.cors_origins)
     mcp = manager_of(server_of(RpcCaller(servicers)))
-    mcp_door = McpHttpHandler(
+    mcp_handler = McpHttpHandler(
         mcp,
-        entering=lambda request: call_of_request(request, proxies),
+        call_of_request=lambda request: call_of_request(request, proxies),
         identify=credentials.identify,
         metadata=metadata,
-        guard=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
-        seconds=host.settings.default_deadline_seconds,
+        origin_check=OriginCheck(origins=origins, proxies=proxies, loopback=is_loopback(host.settings.host)),
+        timeout_seconds=host.settings.default_deadline_seconds,
     )
-    console = Console.of(host, credentials, metadata, proxies, servicers.answers)
-    front = HttpConfig(
-        routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_door), *console.routes],
+    console = Console.of(host, credentials, metadata, proxies, servicers.handlers)
+    config = HttpConfig(
+        routes=[*oauth_routes(host, credentials, metadata, proxies), Route(MCP_PATH, mcp_handler), *console.routes],
         home=console.home,
         metadata=metadata,
         origins=origins,
         proxies=proxies,
         tls=tls,
     )
-    async with limiter, running_manager(mcp), serve_http_api(host, settings.http_port, servicers, front):
+    async with limiter, running_manager(mcp), serve_http_api(host, settings.http_port, servicers, config):
         yield servicers
 
 
 SERVICE = Service(
     name="gateway",
     port=50050,
-    calls=("auth", "tenancy", "session", "memory", "recall", "worker", "pc2"),
+    depends_on=("auth", "tenancy", "session", "memory", "recall", "worker", "pc2"),
     start=start,
     has_database=False,
 )

@@ -1,1 +1,1 @@
-"""Memories, their tags and links, and the rules of what is remembered."""
+"""The memory service: memories, their tags and links, and the features around them."""

@@ -12,13 +12,13 @@ class MemoryNotFound(NotFound):
 
 
 class MemoryNotYetKnown(NotFound):
-    """The memory was not known yet at the time asked for."""
+    """The memory was not recorded yet at that time; read it at a later one."""
 
     reason = "MEMORY_NOT_KNOWN_THEN"
 
 
 class SelectionEmpty(InvalidArgument):
-    """Say which memories are meant: by ids or by a filter."""
+    """The selection names no memories; give ids or a filter."""
 
     reason = "SELECTION_EMPTY"
 
@@ -78,19 +78,19 @@ class BlockReadOnly(FailedPrecondition):
 
 
 class BlockTextNotUnique(FailedPrecondition):
-    """The text to replace must occur exactly once in the block; give more of what stands around it."""
+    """The text to replace must occur exactly once in the block; include more of the text around it."""
 
     reason = "BLOCK_TEXT_NOT_UNIQUE"
 
 
 class BlockVariableMissing(InvalidArgument):
-    """Variables of the template have no value."""
+    """Variables of the template have no value; give one for each."""
 
     reason = "BLOCK_VARIABLE_MISSING"
 
 
 class BlockLabelTaken(AlreadyExists):
-    """The agent has another block with this label for the same person, or for nobody; detach that one first."""
+    """The agent has another block with this label for the same subject, or without a subject; detach that one first."""
 
     reason = "BLOCK_LABEL_TAKEN"
 
@@ -108,13 +108,13 @@ class BlockRevisionNotFound(NotFound):
 
 
 class BlockLineMissing(InvalidArgument):
-    """The block has fewer lines than that."""
+    """The block has fewer lines; choose a lower line."""
 
     reason = "BLOCK_LINE_MISSING"
 
 
 class AgentBlocksFull(FailedPrecondition):
-    """The agent has as many blocks as it may have for one person, or for nobody; detach one first."""
+    """The agent has the most blocks allowed for one subject, or without a subject; detach one first."""
 
     reason = "AGENT_BLOCKS_FULL"
 
@@ -126,29 +126,29 @@ class BlockTemplateNotFound(NotFound):
 
 
 class SourceTrustNotFound(NotFound):
-    """Nobody said how far this source is trusted; it counts as 0.5."""
+    """No trust is stored for this source; it counts as 0.5."""
 
     reason = "SOURCE_TRUST_NOT_FOUND"
 
 
 class AliasNotFound(NotFound):
-    """The memory is no alias that the caller can see."""
+    """No such alias is visible to the caller."""
 
     reason = "ALIAS_NOT_FOUND"
 
 
 class AliasCycle(FailedPrecondition):
-    """The memory would stand for itself; remove the alias that leads back to it first."""
+    """The memory would become an alias of itself; remove the alias that leads back to it first."""
 
     reason = "ALIAS_CYCLE"
 
 
 class AliasToItself(AliasCycle):
-    """Both are the same memory, and a memory stands for itself without being said to; name two different ones."""
+    """Both names belong to the same memory; name two different ones."""
 
 
 class AliasesTooMany(FailedPrecondition):
-    """The memory has more aliases of its own than one call moves; choose it as the canonical one, or remove some."""
+    """The memory has more aliases than one call moves; choose it as the canonical one, or remove some."""
 
     reason = "ALIASES_TOO_MANY"
 
@@ -160,19 +160,19 @@ class CanonicalNotInPair(InvalidArgument):
 
 
 class MergeTooLarge(FailedPrecondition):
-    """The memories have more links or tags together than one memory can take from a merge."""
+    """The memories have more links or tags together than one memory may have; merge fewer."""
 
     reason = "MERGE_TOO_LARGE"
 
 
 class PositionInvalid(InvalidArgument):
-    """The position is damaged, or it is none of this log's; begin without one."""
+    """The position is damaged or belongs to another log; begin without one."""
 
     reason = "POSITION_INVALID"
 
 
 class WatchTooSlow(ResourceExhausted):
-    """More changes were made than can wait for a caller that does not read them; resume from the position given."""
+    """The caller reads more slowly than changes are made; resume from the position in the metadata."""
 
     reason = "WATCH_TOO_SLOW"
     retry_after = 0.1
@@ -191,25 +191,25 @@ class DeliveryNotFound(NotFound):
 
 
 class EventTypeUnknown(InvalidArgument):
-    """No event has such a type."""
+    """No event has this type."""
 
     reason = "EVENT_TYPE_UNKNOWN"
 
 
 class MemoryTypeNotAllowed(InvalidArgument):
-    """The tenant's policy names the types that it accepts, and this is none of them."""
+    """The tenant's policy does not allow this type; use one that it names."""
 
     reason = "TYPE_NOT_ALLOWED"
 
 
 class MemoryDataInvalid(InvalidArgument):
-    """The data is not what a memory of this type holds; ListMemoryTypes tells what it may be."""
+    """The data does not match the type of the memory; ListMemoryTypes returns its schema."""
 
     reason = "MEMORY_DATA_INVALID"
 
 
 class MasterKeyMissing(FailedPrecondition):
-    """The cluster has no master key to seal secrets with; its operator sets SKEIN_MASTER_KEY."""
+    """The cluster has no master key to encrypt secrets; its operator sets SKEIN_MASTER_KEY."""
 
     reason = "MASTER_KEY_MISSING"
 
@@ -221,19 +221,19 @@ class SecretNotFound(NotFound):
 
 
 class SecretUndecryptable(FailedPrecondition):
-    """The secret does not open with the keys that the cluster has."""
+    """No configured master key decrypts the secret; the cluster's operator restores the right one."""
 
     reason = "SECRET_SEALED"
 
 
 class LevelOutOfRange(FailedPrecondition):
-    """There is no level beyond the one that the memory has."""
+    """The memory has the last level in this direction."""
 
     reason = "LEVEL_OUT_OF_RANGE"
 
 
 class NotATask(FailedPrecondition):
-    """The memory is no task, nor an objective where one will do."""
+    """The memory is neither a task nor, where allowed, an objective."""
 
     reason = "NOT_A_TASK"
 
@@ -245,7 +245,7 @@ class ObjectiveNotFound(NotFound):
 
 
 class PathToItself(InvalidArgument):
-    """A path leads from one memory to another."""
+    """A path needs two different memories."""
 
     reason = "PATH_TO_ITSELF"
 
@@ -257,13 +257,13 @@ class SnapshotNotFound(NotFound):
 
 
 class SnapshotNotReady(FailedPrecondition):
-    """The snapshot is still being made; GetSnapshot tells when it is ready."""
+    """The snapshot is still being created; GetSnapshot returns its state."""
 
     reason = "SNAPSHOT_NOT_READY"
 
 
 class ImportFormatUnknown(InvalidArgument):
-    """What is imported has another format than the request says."""
+    """The lines have another format than the request names."""
 
     reason = "IMPORT_FORMAT_UNKNOWN"
 

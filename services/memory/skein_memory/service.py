@@ -26,9 +26,8 @@ from skein_memory.aliases.rpc import AliasHandlers
 from skein_memory.aliases.store import AliasStore
 from skein_memory.blocks.rpc import BlockHandlers
 from skein_memory.blocks.store import BlockStore
-from skein_memory.cold_storage.files import ArchiveReader
 from skein_memory.cold_storage.rpc import ArchiveHandlers
-from skein_memory.cold_storage.store import ArchiveStore
+from skein_memory.cold_storage.store import ArchiveReader, ArchiveStore
 from skein_memory.conflicts.rpc import ConflictHandlers
 from skein_memory.conflicts.store import ConflictStore
 from skein_memory.curation.rpc import CurationHandlers
@@ -48,9 +47,8 @@ from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.expiry import Expiry
-from skein_memory.maintenance.partitions import Partitions
 from skein_memory.maintenance.rpc import MaintenanceHandlers
-from skein_memory.maintenance.store import TenantPurgeStore
+from skein_memory.maintenance.store import Partitions, TenantPurgeStore
 from skein_memory.memories.level_store import LevelStore
 from skein_memory.memories.reindex import ReindexStore
 from skein_memory.memories.rpc import MemoryHandlers
@@ -77,9 +75,8 @@ from skein_memory.tasks.store import TaskStore
 from skein_memory.transfer.rpc import TransferHandlers
 from skein_memory.transfer.store import TransferStore
 from skein_memory.vault.encryption import MasterKeys
-from skein_memory.vault.key_check import MasterKeyCheck
 from skein_memory.vault.rpc import VaultHandlers
-from skein_memory.vault.store import TenantKeyStore, Vault
+from skein_memory.vault.store import MasterKeyCheck, TenantKeyStore, Vault
 from skein_memory.webhooks.delivery_store import DeliveryStore
 from skein_memory.webhooks.rpc import WebhookHandlers
 from skein_memory.webhooks.sender import WebhookSender
@@ -100,7 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     index = recall_rpc.IndexServiceStub(host.channel("recall"))
     embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
-    outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
+    outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
     cold = ColdFiles(settings.archives(host.environment))
     max_content = settings.max_content_characters
     quotas, vault = QuotaCounter("memory"), Vault(master_keys)
@@ -109,7 +106,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
         key_check = MasterKeyCheck(database, master_keys)
-        if not host.repairing:
+        if not host.is_repairing:
             servicers.ready_checks.append(key_check.ready)
             await key_check.at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
@@ -120,14 +117,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             database, idempotency=idempotency, quotas=quotas, policies=policies, vault=vault, months=months
         )
         lists = MemoryListStore(database, policies=policies)
-        links = LinkStore(database, idempotency=idempotency, quotas=quotas)
-        blocks = BlockStore(database, idempotency=idempotency, quotas=quotas)
-        curation = CurationStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
-        purges = PurgeStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
+        links = LinkStore(database, quotas)
+        blocks = BlockStore(database, quotas)
+        curation = CurationStore(database, quotas=quotas, policies=policies)
+        purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
         archives = ArchiveStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
@@ -140,7 +136,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         erasure_completer = ErasureCompleter(access_log_erasure)
         snapshots = SnapshotStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
@@ -148,15 +143,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         transfers = TransferStore(
             database,
-            idempotency=idempotency,
             quotas=quotas,
             policies=policies,
             months=months,
             max_content=max_content,
         )
-        tenant_keys = TenantKeyStore(database, idempotency=idempotency, vault=vault)
-        webhooks = WebhookStore(database, idempotency=idempotency, quotas=quotas, master_keys=master_keys)
-        deliveries = DeliveryStore(database, idempotency=idempotency, policies=policies, webhooks=webhooks)
+        tenant_keys = TenantKeyStore(database, vault)
+        webhooks = WebhookStore(database, quotas=quotas, master_keys=master_keys)
+        deliveries = DeliveryStore(database, policies=policies, webhooks=webhooks)
         sender = WebhookSender(deliveries, webhooks.signing_key, outbound)
         events = EventStore(database)
         stream = EventStream(
@@ -170,72 +164,70 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         graph_handlers = GraphHandlers(GraphStore(database, policies=policies), memories=memories)
         purge_handlers = PurgeHandlers(
             purges,
+            idempotency,
             archives=ArchivePurgeStore(database, reader=archive_reader, cold=cold),
             lists=lists,
             access_log=access_log_erasure,
             completer=erasure_completer,
         )
-        webhook_handlers = WebhookHandlers(webhooks, deliveries=deliveries, sender=sender)
+        webhook_handlers = WebhookHandlers(webhooks, idempotency, deliveries=deliveries, sender=sender)
         servicers.add(
             rpc.add_MemoryServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 MemoryService(
                     memories=MemoryHandlers(
                         memories,
+                        idempotency,
                         embeddings=embeddings,
                         suggest_links=graph_handlers.suggestions,
                         max_content=max_content,
                     ),
                     listing=ListingHandlers(lists, memories=memories),
                     erasure=purge_handlers,
-                    vault=VaultHandlers(tenant_keys),
-                    tasks=TaskHandlers(
-                        TaskStore(database, idempotency=idempotency), memories=memories, embeddings=embeddings
-                    ),
+                    vault=VaultHandlers(tenant_keys, idempotency),
+                    tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
                     curation=CurationHandlers(
-                        curation, memories=memories, embeddings=embeddings, max_content=max_content
+                        curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
                     ),
                 )
             ),
         )
         servicers.add(
             rpc.add_LinkServiceServicer_to_server,
-            access_log.watching(LinkService(links=LinkHandlers(links), graph=graph_handlers)),
+            access_log.wrap(LinkService(links=LinkHandlers(links, idempotency), graph=graph_handlers)),
         )
         servicers.add(
             blocks_pb2_grpc.add_BlockServiceServicer_to_server,
-            access_log.watching(BlockService(blocks=BlockHandlers(blocks), erasure=purge_handlers)),
+            access_log.wrap(BlockService(blocks=BlockHandlers(blocks, idempotency), erasure=purge_handlers)),
         )
         servicers.add(
             history_pb2_grpc.add_HistoryServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 HistoryService(
                     events=EventHandlers(events, stream=stream),
                     webhooks=webhook_handlers,
                     access_log=AccessLogHandlers(accesses),
-                    cold_storage=ArchiveHandlers(archives, embeddings=embeddings),
+                    cold_storage=ArchiveHandlers(archives, idempotency, embeddings=embeddings),
                 )
             ),
         )
         servicers.add(
             curation_pb2_grpc.add_CurationServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 CurationService(
-                    source_trust=SourceTrustHandlers(SourceTrustStore(database, idempotency=idempotency)),
-                    conflicts=ConflictHandlers(
-                        ConflictStore(database, idempotency=idempotency, quotas=quotas, policies=policies)
-                    ),
-                    aliases=AliasHandlers(AliasStore(database, idempotency=idempotency)),
+                    source_trust=SourceTrustHandlers(SourceTrustStore(database), idempotency),
+                    conflicts=ConflictHandlers(ConflictStore(database, quotas=quotas, policies=policies), idempotency),
+                    aliases=AliasHandlers(AliasStore(database), idempotency),
                     overview=OverviewHandlers(OverviewStore(database, policies=policies)),
                 )
             ),
         )
         servicers.add(
             snapshots_pb2_grpc.add_SnapshotServiceServicer_to_server,
-            access_log.watching(
+            access_log.wrap(
                 SnapshotService(
-                    snapshots=SnapshotHandlers(snapshots, embeddings=embeddings),
-                    transfer=TransferHandlers(transfers, embeddings=embeddings),
+                    snapshots=SnapshotHandlers(snapshots, idempotency, embeddings=embeddings),
+                    transfer=TransferHandlers(transfers, idempotency, embeddings=embeddings),
                 )
             ),
         )
@@ -268,4 +260,4 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             yield servicers
 
 
-SERVICE = Service(name="memory", port=50054, calls=("auth", "recall"), start=start)
+SERVICE = Service(name="memory", port=50054, depends_on=("auth", "recall"), start=start)

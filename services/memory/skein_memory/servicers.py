@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2_grpc, curation_pb2_grpc, history_pb2_grpc, snapshots_pb2_grpc
@@ -45,535 +46,505 @@ if TYPE_CHECKING:
     from skein_memory.webhooks.rpc import WebhookHandlers
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class MemoryService(rpc.MemoryServiceServicer):
     """MemoryService: create, read, change and purge memories."""
 
-    def __init__(
-        self,
-        *,
-        memories: MemoryHandlers,
-        listing: ListingHandlers,
-        erasure: PurgeHandlers,
-        vault: VaultHandlers,
-        tasks: TaskHandlers,
-        curation: CurationHandlers,
-    ) -> None:
-        """Delegate to these features."""
-        self._memories = memories
-        self._listing = listing
-        self._erasure = erasure
-        self._vault = vault
-        self._tasks = tasks
-        self._curation = curation
+    memories: MemoryHandlers
+    listing: ListingHandlers
+    erasure: PurgeHandlers
+    vault: VaultHandlers
+    tasks: TaskHandlers
+    curation: CurationHandlers
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
-        return await self._memories.CreateMemory(request, context)
+        return await self.memories.CreateMemory(request, context)
 
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
-        return await self._memories.BatchCreateMemories(request, context)
+        return await self.memories.BatchCreateMemories(request, context)
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        return await self._listing.GetMemory(request, context)
+        return await self.listing.GetMemory(request, context)
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        return await self._memories.BatchGetMemories(request, context)
+        return await self.memories.BatchGetMemories(request, context)
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        return await self._listing.ListMemories(request, context)
+        return await self.listing.ListMemories(request, context)
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
-        return await self._memories.UpdateMemory(request, context)
+        return await self.memories.UpdateMemory(request, context)
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
-        return await self._memories.DeleteMemory(request, context)
+        return await self.memories.DeleteMemory(request, context)
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
-        return await self._memories.RestoreMemory(request, context)
+        return await self.memories.RestoreMemory(request, context)
 
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
-        return await self._listing.ListMemoryVersions(request, context)
+        return await self.listing.ListMemoryVersions(request, context)
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        return await self._erasure.ExportMatching(request, context)
+        return await self.erasure.ExportMatching(request, context)
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
-        return await self._erasure.PurgeMemories(request, context)
+        return await self.erasure.PurgeMemories(request, context)
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
-        return await self._erasure.ForgetMemories(request, context)
+        return await self.erasure.ForgetMemories(request, context)
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
-        return await self._memories.ListMemoryTypes(request, context)
+        return await self.memories.ListMemoryTypes(request, context)
 
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
-        return await self._memories.RevealSecret(request, context)
+        return await self.memories.RevealSecret(request, context)
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
-        return await self._vault.RotateTenantKey(request, context)
+        return await self.vault.RotateTenantKey(request, context)
 
     async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
-        return await self._tasks.PromoteMemory(request, context)
+        return await self.tasks.PromoteMemory(request, context)
 
     async def DemoteMemory(self, request: pb.DemoteMemoryRequest, context: Context) -> pb.DemoteMemoryResponse:
-        return await self._tasks.DemoteMemory(request, context)
+        return await self.tasks.DemoteMemory(request, context)
 
     async def ListTasks(self, request: pb.ListTasksRequest, context: Context) -> pb.ListTasksResponse:
-        return await self._tasks.ListTasks(request, context)
+        return await self.tasks.ListTasks(request, context)
 
     async def UpdateTaskStatus(
         self, request: pb.UpdateTaskStatusRequest, context: Context
     ) -> pb.UpdateTaskStatusResponse:
-        return await self._tasks.UpdateTaskStatus(request, context)
+        return await self.tasks.UpdateTaskStatus(request, context)
 
     async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
-        return await self._tasks.CompleteTask(request, context)
+        return await self.tasks.CompleteTask(request, context)
 
     async def ReopenTask(self, request: pb.ReopenTaskRequest, context: Context) -> pb.ReopenTaskResponse:
-        return await self._tasks.ReopenTask(request, context)
+        return await self.tasks.ReopenTask(request, context)
 
     async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
-        return await self._tasks.SetObjective(request, context)
+        return await self.tasks.SetObjective(request, context)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
-        return await self._tasks.ListObjectives(request, context)
+        return await self.tasks.ListObjectives(request, context)
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
-        return await self._tasks.ListNextActions(request, context)
+        return await self.tasks.ListNextActions(request, context)
 
     async def ExplainScore(
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
-        return await self._curation.ExplainScore(request, context)
+        return await self.curation.ExplainScore(request, context)
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
-        return await self._curation.Reinforce(request, context)
+        return await self.curation.Reinforce(request, context)
 
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
-        return await self._curation.Decay(request, context)
+        return await self.curation.Decay(request, context)
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> pb.MergeResponse:
-        return await self._curation.Merge(request, context)
+        return await self.curation.Merge(request, context)
 
     async def Consolidate(
         self, request: scores_pb2.ConsolidateRequest, context: Context
     ) -> scores_pb2.ConsolidateResponse:
-        return await self._curation.Consolidate(request, context)
+        return await self.curation.Consolidate(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class LinkService(rpc.LinkServiceServicer):
     """LinkService: links between memories, and the graph that they make."""
 
-    def __init__(self, *, links: LinkHandlers, graph: GraphHandlers) -> None:
-        """Delegate to these features."""
-        self._links = links
-        self._graph = graph
+    links: LinkHandlers
+    graph: GraphHandlers
 
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
-        return await self._links.CreateLink(request, context)
+        return await self.links.CreateLink(request, context)
 
     async def BatchCreateLinks(
         self, request: pb.BatchCreateLinksRequest, context: Context
     ) -> pb.BatchCreateLinksResponse:
-        return await self._links.BatchCreateLinks(request, context)
+        return await self.links.BatchCreateLinks(request, context)
 
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
-        return await self._links.UpsertLink(request, context)
+        return await self.links.UpsertLink(request, context)
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
-        return await self._links.GetLink(request, context)
+        return await self.links.GetLink(request, context)
 
     async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
-        return await self._links.UpdateLink(request, context)
+        return await self.links.UpdateLink(request, context)
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        return await self._links.DeleteLink(request, context)
+        return await self.links.DeleteLink(request, context)
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        return await self._links.ListLinks(request, context)
+        return await self.links.ListLinks(request, context)
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
-        return await self._graph.Traverse(request, context)
+        return await self.graph.Traverse(request, context)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
-        return await self._graph.GetSubgraph(request, context)
+        return await self.graph.GetSubgraph(request, context)
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
-        return await self._graph.FindPaths(request, context)
+        return await self.graph.FindPaths(request, context)
 
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
-        return await self._graph.Activate(request, context)
+        return await self.graph.Activate(request, context)
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
-        return await self._graph.SuggestLinks(request, context)
+        return await self.graph.SuggestLinks(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class BlockService(blocks_pb2_grpc.BlockServiceServicer):
     """BlockService: blocks that agents carry in every prompt."""
 
-    def __init__(self, *, blocks: BlockHandlers, erasure: PurgeHandlers) -> None:
-        """Delegate to these features."""
-        self._blocks = blocks
-        self._erasure = erasure
+    blocks: BlockHandlers
+    erasure: PurgeHandlers
 
     async def CreateBlock(
         self, request: blocks_pb2.CreateBlockRequest, context: Context
     ) -> blocks_pb2.CreateBlockResponse:
-        return await self._blocks.CreateBlock(request, context)
+        return await self.blocks.CreateBlock(request, context)
 
     async def CreateBlockFromTemplate(
         self, request: blocks_pb2.CreateBlockFromTemplateRequest, context: Context
     ) -> blocks_pb2.CreateBlockFromTemplateResponse:
-        return await self._blocks.CreateBlockFromTemplate(request, context)
+        return await self.blocks.CreateBlockFromTemplate(request, context)
 
     async def GetBlock(self, request: blocks_pb2.GetBlockRequest, context: Context) -> blocks_pb2.GetBlockResponse:
-        return await self._blocks.GetBlock(request, context)
+        return await self.blocks.GetBlock(request, context)
 
     async def ListBlocks(
         self, request: blocks_pb2.ListBlocksRequest, context: Context
     ) -> blocks_pb2.ListBlocksResponse:
-        return await self._blocks.ListBlocks(request, context)
+        return await self.blocks.ListBlocks(request, context)
 
     async def UpdateBlock(
         self, request: blocks_pb2.UpdateBlockRequest, context: Context
     ) -> blocks_pb2.UpdateBlockResponse:
-        return await self._blocks.UpdateBlock(request, context)
+        return await self.blocks.UpdateBlock(request, context)
 
     async def DeleteBlock(
         self, request: blocks_pb2.DeleteBlockRequest, context: Context
     ) -> blocks_pb2.DeleteBlockResponse:
-        return await self._blocks.DeleteBlock(request, context)
+        return await self.blocks.DeleteBlock(request, context)
 
     async def RestoreBlock(
         self, request: blocks_pb2.RestoreBlockRequest, context: Context
     ) -> blocks_pb2.RestoreBlockResponse:
-        return await self._blocks.RestoreBlock(request, context)
+        return await self.blocks.RestoreBlock(request, context)
 
     async def PurgeBlock(
         self, request: blocks_pb2.PurgeBlockRequest, context: Context
     ) -> blocks_pb2.PurgeBlockResponse:
-        return await self._erasure.PurgeBlock(request, context)
+        return await self.erasure.PurgeBlock(request, context)
 
     async def AppendToBlock(
         self, request: blocks_pb2.AppendToBlockRequest, context: Context
     ) -> blocks_pb2.AppendToBlockResponse:
-        return await self._blocks.AppendToBlock(request, context)
+        return await self.blocks.AppendToBlock(request, context)
 
     async def ReplaceInBlock(
         self, request: blocks_pb2.ReplaceInBlockRequest, context: Context
     ) -> blocks_pb2.ReplaceInBlockResponse:
-        return await self._blocks.ReplaceInBlock(request, context)
+        return await self.blocks.ReplaceInBlock(request, context)
 
     async def InsertIntoBlock(
         self, request: blocks_pb2.InsertIntoBlockRequest, context: Context
     ) -> blocks_pb2.InsertIntoBlockResponse:
-        return await self._blocks.InsertIntoBlock(request, context)
+        return await self.blocks.InsertIntoBlock(request, context)
 
     async def AttachBlock(
         self, request: blocks_pb2.AttachBlockRequest, context: Context
     ) -> blocks_pb2.AttachBlockResponse:
-        return await self._blocks.AttachBlock(request, context)
+        return await self.blocks.AttachBlock(request, context)
 
     async def DetachBlock(
         self, request: blocks_pb2.DetachBlockRequest, context: Context
     ) -> blocks_pb2.DetachBlockResponse:
-        return await self._blocks.DetachBlock(request, context)
+        return await self.blocks.DetachBlock(request, context)
 
     async def ListBlockAgents(
         self, request: blocks_pb2.ListBlockAgentsRequest, context: Context
     ) -> blocks_pb2.ListBlockAgentsResponse:
-        return await self._blocks.ListBlockAgents(request, context)
+        return await self.blocks.ListBlockAgents(request, context)
 
     async def ListAgentBlocks(
         self, request: blocks_pb2.ListAgentBlocksRequest, context: Context
     ) -> blocks_pb2.ListAgentBlocksResponse:
-        return await self._blocks.ListAgentBlocks(request, context)
+        return await self.blocks.ListAgentBlocks(request, context)
 
     async def CompileBlocks(
         self, request: blocks_pb2.CompileBlocksRequest, context: Context
     ) -> blocks_pb2.CompileBlocksResponse:
-        return await self._blocks.CompileBlocks(request, context)
+        return await self.blocks.CompileBlocks(request, context)
 
     async def ListBlockRevisions(
         self, request: blocks_pb2.ListBlockRevisionsRequest, context: Context
     ) -> blocks_pb2.ListBlockRevisionsResponse:
-        return await self._blocks.ListBlockRevisions(request, context)
+        return await self.blocks.ListBlockRevisions(request, context)
 
     async def RevertBlock(
         self, request: blocks_pb2.RevertBlockRequest, context: Context
     ) -> blocks_pb2.RevertBlockResponse:
-        return await self._blocks.RevertBlock(request, context)
+        return await self.blocks.RevertBlock(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class CurationService(curation_pb2_grpc.CurationServiceServicer):
     """CurationService: trust in sources, conflicts, aliases and overviews."""
 
-    def __init__(
-        self,
-        *,
-        source_trust: SourceTrustHandlers,
-        conflicts: ConflictHandlers,
-        aliases: AliasHandlers,
-        overview: OverviewHandlers,
-    ) -> None:
-        """Delegate to these features."""
-        self._source_trust = source_trust
-        self._conflicts = conflicts
-        self._aliases = aliases
-        self._overview = overview
+    source_trust: SourceTrustHandlers
+    conflicts: ConflictHandlers
+    aliases: AliasHandlers
+    overview: OverviewHandlers
 
     async def SetSourceTrust(
         self, request: curation_pb2.SetSourceTrustRequest, context: Context
     ) -> curation_pb2.SetSourceTrustResponse:
-        return await self._source_trust.SetSourceTrust(request, context)
+        return await self.source_trust.SetSourceTrust(request, context)
 
     async def GetSourceTrust(
         self, request: curation_pb2.GetSourceTrustRequest, context: Context
     ) -> curation_pb2.GetSourceTrustResponse:
-        return await self._source_trust.GetSourceTrust(request, context)
+        return await self.source_trust.GetSourceTrust(request, context)
 
     async def ListSourceTrust(
         self, request: curation_pb2.ListSourceTrustRequest, context: Context
     ) -> curation_pb2.ListSourceTrustResponse:
-        return await self._source_trust.ListSourceTrust(request, context)
+        return await self.source_trust.ListSourceTrust(request, context)
 
     async def DeleteSourceTrust(
         self, request: curation_pb2.DeleteSourceTrustRequest, context: Context
     ) -> curation_pb2.DeleteSourceTrustResponse:
-        return await self._source_trust.DeleteSourceTrust(request, context)
+        return await self.source_trust.DeleteSourceTrust(request, context)
 
     async def ListConflicts(
         self, request: curation_pb2.ListConflictsRequest, context: Context
     ) -> curation_pb2.ListConflictsResponse:
-        return await self._conflicts.ListConflicts(request, context)
+        return await self.conflicts.ListConflicts(request, context)
 
     async def ResolveConflict(
         self, request: curation_pb2.ResolveConflictRequest, context: Context
     ) -> curation_pb2.ResolveConflictResponse:
-        return await self._conflicts.ResolveConflict(request, context)
+        return await self.conflicts.ResolveConflict(request, context)
 
     async def ListConflictResolutions(
         self, request: curation_pb2.ListConflictResolutionsRequest, context: Context
     ) -> curation_pb2.ListConflictResolutionsResponse:
-        return await self._conflicts.ListConflictResolutions(request, context)
+        return await self.conflicts.ListConflictResolutions(request, context)
 
     async def ResolveEntity(
         self, request: curation_pb2.ResolveEntityRequest, context: Context
     ) -> curation_pb2.ResolveEntityResponse:
-        return await self._aliases.ResolveEntity(request, context)
+        return await self.aliases.ResolveEntity(request, context)
 
     async def GetCanonical(
         self, request: curation_pb2.GetCanonicalRequest, context: Context
     ) -> curation_pb2.GetCanonicalResponse:
-        return await self._aliases.GetCanonical(request, context)
+        return await self.aliases.GetCanonical(request, context)
 
     async def ListAliases(
         self, request: curation_pb2.ListAliasesRequest, context: Context
     ) -> curation_pb2.ListAliasesResponse:
-        return await self._aliases.ListAliases(request, context)
+        return await self.aliases.ListAliases(request, context)
 
     async def RemoveAlias(
         self, request: curation_pb2.RemoveAliasRequest, context: Context
     ) -> curation_pb2.RemoveAliasResponse:
-        return await self._aliases.RemoveAlias(request, context)
+        return await self.aliases.RemoveAlias(request, context)
 
     async def GetReviewQueue(
         self, request: curation_pb2.GetReviewQueueRequest, context: Context
     ) -> curation_pb2.GetReviewQueueResponse:
-        return await self._overview.GetReviewQueue(request, context)
+        return await self.overview.GetReviewQueue(request, context)
 
     async def GetTemporalClusters(
         self, request: curation_pb2.GetTemporalClustersRequest, context: Context
     ) -> curation_pb2.GetTemporalClustersResponse:
-        return await self._overview.GetTemporalClusters(request, context)
+        return await self.overview.GetTemporalClusters(request, context)
 
     async def GetStatistics(
         self, request: curation_pb2.GetStatisticsRequest, context: Context
     ) -> curation_pb2.GetStatisticsResponse:
-        return await self._overview.GetStatistics(request, context)
+        return await self.overview.GetStatistics(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     """HistoryService: event log, webhooks, access log and cold storage."""
 
-    def __init__(
-        self,
-        *,
-        events: EventHandlers,
-        webhooks: WebhookHandlers,
-        access_log: AccessLogHandlers,
-        cold_storage: ArchiveHandlers,
-    ) -> None:
-        """Delegate to these features."""
-        self._events = events
-        self._webhooks = webhooks
-        self._access_log = access_log
-        self._cold_storage = cold_storage
+    events: EventHandlers
+    webhooks: WebhookHandlers
+    access_log: AccessLogHandlers
+    cold_storage: ArchiveHandlers
 
     async def ListChanges(
         self, request: history_pb2.ListChangesRequest, context: Context
     ) -> history_pb2.ListChangesResponse:
-        return await self._events.ListChanges(request, context)
+        return await self.events.ListChanges(request, context)
 
     async def WatchChanges(
         self, request: history_pb2.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[history_pb2.WatchChangesResponse]:
         # The access log recognises a stream by its generator function.
-        async with aclosing(self._events.WatchChanges(request, context)) as changes:
+        async with aclosing(self.events.WatchChanges(request, context)) as changes:
             async for change in changes:
                 yield change
 
     async def CreateWatch(
         self, request: watches_pb2.CreateWatchRequest, context: Context
     ) -> watches_pb2.CreateWatchResponse:
-        return await self._webhooks.CreateWatch(request, context)
+        return await self.webhooks.CreateWatch(request, context)
 
     async def GetWatch(self, request: watches_pb2.GetWatchRequest, context: Context) -> watches_pb2.GetWatchResponse:
-        return await self._webhooks.GetWatch(request, context)
+        return await self.webhooks.GetWatch(request, context)
 
     async def ListWatches(
         self, request: watches_pb2.ListWatchesRequest, context: Context
     ) -> watches_pb2.ListWatchesResponse:
-        return await self._webhooks.ListWatches(request, context)
+        return await self.webhooks.ListWatches(request, context)
 
     async def UpdateWatch(
         self, request: watches_pb2.UpdateWatchRequest, context: Context
     ) -> watches_pb2.UpdateWatchResponse:
-        return await self._webhooks.UpdateWatch(request, context)
+        return await self.webhooks.UpdateWatch(request, context)
 
     async def DeleteWatch(
         self, request: watches_pb2.DeleteWatchRequest, context: Context
     ) -> watches_pb2.DeleteWatchResponse:
-        return await self._webhooks.DeleteWatch(request, context)
+        return await self.webhooks.DeleteWatch(request, context)
 
     async def RotateWatchSecret(
         self, request: watches_pb2.RotateWatchSecretRequest, context: Context
     ) -> watches_pb2.RotateWatchSecretResponse:
-        return await self._webhooks.RotateWatchSecret(request, context)
+        return await self.webhooks.RotateWatchSecret(request, context)
 
     async def TestWatch(self, request: watches_pb2.TestWatchRequest, context: Context) -> watches_pb2.TestWatchResponse:
-        return await self._webhooks.TestWatch(request, context)
+        return await self.webhooks.TestWatch(request, context)
 
     async def ListDeliveries(
         self, request: watches_pb2.ListDeliveriesRequest, context: Context
     ) -> watches_pb2.ListDeliveriesResponse:
-        return await self._webhooks.ListDeliveries(request, context)
+        return await self.webhooks.ListDeliveries(request, context)
 
     async def RetryDelivery(
         self, request: watches_pb2.RetryDeliveryRequest, context: Context
     ) -> watches_pb2.RetryDeliveryResponse:
-        return await self._webhooks.RetryDelivery(request, context)
+        return await self.webhooks.RetryDelivery(request, context)
 
     async def CreateArchive(
         self, request: archives_pb2.CreateArchiveRequest, context: Context
     ) -> archives_pb2.CreateArchiveResponse:
-        return await self._cold_storage.CreateArchive(request, context)
+        return await self.cold_storage.CreateArchive(request, context)
 
     async def ListArchives(
         self, request: archives_pb2.ListArchivesRequest, context: Context
     ) -> archives_pb2.ListArchivesResponse:
-        return await self._cold_storage.ListArchives(request, context)
+        return await self.cold_storage.ListArchives(request, context)
 
     async def RestoreArchive(
         self, request: archives_pb2.RestoreArchiveRequest, context: Context
     ) -> archives_pb2.RestoreArchiveResponse:
-        return await self._cold_storage.RestoreArchive(request, context)
+        return await self.cold_storage.RestoreArchive(request, context)
 
     async def ListAccessLog(
         self, request: access_log_pb2.ListAccessLogRequest, context: Context
     ) -> access_log_pb2.ListAccessLogResponse:
-        return await self._access_log.ListAccessLog(request, context)
+        return await self.access_log.ListAccessLog(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class SnapshotService(snapshots_pb2_grpc.SnapshotServiceServicer):
     """SnapshotService: snapshots, export and import."""
 
-    def __init__(self, *, snapshots: SnapshotHandlers, transfer: TransferHandlers) -> None:
-        """Delegate to these features."""
-        self._snapshots = snapshots
-        self._transfer = transfer
+    snapshots: SnapshotHandlers
+    transfer: TransferHandlers
 
     async def CreateSnapshot(
         self, request: snapshots_pb2.CreateSnapshotRequest, context: Context
     ) -> snapshots_pb2.CreateSnapshotResponse:
-        return await self._snapshots.CreateSnapshot(request, context)
+        return await self.snapshots.CreateSnapshot(request, context)
 
     async def GetSnapshot(
         self, request: snapshots_pb2.GetSnapshotRequest, context: Context
     ) -> snapshots_pb2.GetSnapshotResponse:
-        return await self._snapshots.GetSnapshot(request, context)
+        return await self.snapshots.GetSnapshot(request, context)
 
     async def ListSnapshots(
         self, request: snapshots_pb2.ListSnapshotsRequest, context: Context
     ) -> snapshots_pb2.ListSnapshotsResponse:
-        return await self._snapshots.ListSnapshots(request, context)
+        return await self.snapshots.ListSnapshots(request, context)
 
     async def DiffSnapshots(
         self, request: snapshots_pb2.DiffSnapshotsRequest, context: Context
     ) -> snapshots_pb2.DiffSnapshotsResponse:
-        return await self._snapshots.DiffSnapshots(request, context)
+        return await self.snapshots.DiffSnapshots(request, context)
 
     async def RestoreSnapshot(
         self, request: snapshots_pb2.RestoreSnapshotRequest, context: Context
     ) -> snapshots_pb2.RestoreSnapshotResponse:
-        return await self._snapshots.RestoreSnapshot(request, context)
+        return await self.snapshots.RestoreSnapshot(request, context)
 
     async def DeleteSnapshot(
         self, request: snapshots_pb2.DeleteSnapshotRequest, context: Context
     ) -> snapshots_pb2.DeleteSnapshotResponse:
-        return await self._snapshots.DeleteSnapshot(request, context)
+        return await self.snapshots.DeleteSnapshot(request, context)
 
     async def ExportData(
         self, request: snapshots_pb2.ExportDataRequest, context: Context
     ) -> snapshots_pb2.ExportDataResponse:
-        return await self._transfer.ExportData(request, context)
+        return await self.transfer.ExportData(request, context)
 
     async def ImportData(
         self, request: snapshots_pb2.ImportDataRequest, context: Context
     ) -> snapshots_pb2.ImportDataResponse:
-        return await self._transfer.ImportData(request, context)
+        return await self.transfer.ImportData(request, context)
 
 
+@dataclass(kw_only=True, eq=False, slots=True)
 class MemoryInternalService(rpc.UpkeepServiceServicer):
     """UpkeepService: periodic work that the worker service requests."""
 
-    def __init__(self, *, maintenance: MaintenanceHandlers, webhooks: WebhookHandlers) -> None:
-        """Delegate to these features."""
-        self._maintenance = maintenance
-        self._webhooks = webhooks
+    maintenance: MaintenanceHandlers
+    webhooks: WebhookHandlers
 
     async def EnsurePartitions(
         self, request: pb.EnsurePartitionsRequest, context: Context
     ) -> pb.EnsurePartitionsResponse:
-        return await self._maintenance.EnsurePartitions(request, context)
+        return await self.maintenance.EnsurePartitions(request, context)
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        return await self._maintenance.DeleteExpired(request, context)
+        return await self.maintenance.DeleteExpired(request, context)
 
     async def DeliverWebhooks(self, request: pb.DeliverWebhooksRequest, context: Context) -> pb.DeliverWebhooksResponse:
-        return await self._webhooks.DeliverWebhooks(request, context)
+        return await self.webhooks.DeliverWebhooks(request, context)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        return await self._maintenance.ContinueSnapshots(request, context)
+        return await self.maintenance.ContinueSnapshots(request, context)
 
     async def ArchiveIdle(self, request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
-        return await self._maintenance.ArchiveIdle(request, context)
+        return await self.maintenance.ArchiveIdle(request, context)
 
     async def ApplyRetention(self, request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
-        return await self._maintenance.ApplyRetention(request, context)
+        return await self.maintenance.ApplyRetention(request, context)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        return await self._maintenance.PurgeTenant(request, context)
+        return await self.maintenance.PurgeTenant(request, context)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
-        return await self._maintenance.DecayMemories(request, context)
+        return await self.maintenance.DecayMemories(request, context)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
-        return await self._maintenance.ReindexMemories(request, context)
+        return await self.maintenance.ReindexMemories(request, context)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SecretSettings(Settings):
-    """What secrets are sealed under: the field `x` is the variable SKEIN_X, or a file named by SKEIN_X_FILE."""
+    """Keys that encrypt secrets: the field `x` is the variable SKEIN_X, or a file named by SKEIN_X_FILE."""
 
     # What the tenants' keys are sealed with: 32 bytes as hex or base64. Without it no secret is stored, and memory does
     # not start once there are secrets.

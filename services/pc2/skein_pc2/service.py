@@ -1,4 +1,4 @@
-"""How pc2 is put together."""
+"""Composition root of pc2."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skein_pc2.envelope.background_deletion import BackgroundDeletions
 from skein_pc2.envelope.dialect import Orchestrator
 from skein_pc2.events.event_stream import EventPublisher
 from skein_pc2.gateway_api.client import PortApis
-from skein_pc2.memory_service import MemoryService
+from skein_pc2.memory_service.service import MemoryService
 from skein_pc2.protocol.dialect import HealthPort
 from skein_pc2.protocol.health import Health
 from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.dialect import Dialect
     from skein_pc2.transport.publisher import Publisher
 
-# Ports whose clients wait for five seconds, as their document has it.
+# Ports whose documented clients wait for five seconds.
 _PATIENT = (5570, 5576)
-# The port that says that the session agent is alive, and those that publish events.
+# The port of heartbeats, and those of events.
 _PULSE = 6583
 _EVENTS = (5598, 7240, 5599)
 # Ports that act as the agent of another port.
@@ -47,7 +47,7 @@ _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | 
     5599: 5598,
 }
 _MAX_SOCKETS = 16_384
-# Health ports that publish as well; with CURVE, which hides what a peer is, they do not.
+# Health ports that also publish, except with CURVE, which hides a peer's socket type.
 _HEALTH = frozenset({5599})
 
 
@@ -63,7 +63,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
-        # Each connection has one; libzmq's own limit is 1,023.
+        # Each connection has a socket; libzmq's default limit is 1,023.
         context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
         await stack.enter_async_context(run_zap_handler(context, certificates))
@@ -73,10 +73,10 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             return ports.are_open() and await apis.are_accepted()
 
         servicers.ready_checks.append(is_ready)
-        doors = _port_configs(host.environment, settings, certificates)
+        configs = _port_configs(host.environment, settings, certificates)
         await ports.open(
             Port(
-                door=doors[number],
+                config=configs[number],
                 has_identity=_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
                 dialect=dialect,
                 publishers=published,
@@ -92,8 +92,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
 def _port_configs(
     environment: Mapping[str, str], settings: Pc2Settings, certificates: CurveCertificates | None
 ) -> dict[int, PortConfig]:
-    """Return where each port listens, and for whom."""
-    # A client with a certificate may come from anywhere, unless it is set from where.
+    """Return the addresses and allowed networks of all ports."""
+    # Clients with certificates may connect from anywhere unless networks are set.
     networks = settings.networks() or (EVERYWHERE if certificates else ())
     return {
         number: PortConfig(
@@ -114,7 +114,7 @@ def _port_roles(
     environment: Mapping[str, str],
     certificates: CurveCertificates | None,
 ) -> Iterator[tuple[int, Dialect | None, list[Publisher] | None]]:
-    """Yield each port with what answers there, and with the list of its publishers."""
+    """Yield each port with its dialect and the list of its publishers."""
     for number, dialect in dialects.items():
         if number not in publishers or is_reply_only(environment, number):
             yield number, dialect, None
@@ -127,7 +127,7 @@ def _port_roles(
 
 
 def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
-    """Return where each publishing port enters its publisher: ports of events that act as one share one list."""
+    """Return the publisher list of each publishing port; event ports with the same key share one."""
     events: dict[GatewayApi, list[Publisher]] = {}
     return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENTS} | {_PULSE: []}
 
@@ -135,11 +135,11 @@ def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
 def _publisher_tasks(
     apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
-    """Return what keeps the publishing ports busy: each acts as the agent that it belongs to."""
+    """Return the background tasks that publish, each with the key of its agent."""
     by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENTS}
-    works = {f"pc2 events {count}": EventPublisher(*pair).tell for count, pair in enumerate(by_api.items())}
+    works = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
     pulse = HeartbeatPublisher(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
-    return {**works, "pc2 pulse": pulse.beat}
+    return {**works, "pc2 pulse": pulse.run}
 
 
 def _true() -> bool:
@@ -149,10 +149,10 @@ def _true() -> bool:
 def _dialects(
     apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
 ) -> dict[int, Dialect]:
-    """Return how each port answers requests; `apis.of(port)` is as whom it acts."""
+    """Return the dialect of each port; `apis.of(port)` has its key."""
 
     def health(agent: str, port: int) -> Health:
-        """Make the document of an agent that listens on `port`, whose health port is another."""
+        """Return the health of the agent on `port`, for its health port."""
         return Health(agent, apis.of(port).has_key)
 
     def orchestrator(port: int) -> Dialect:
@@ -179,4 +179,4 @@ def _dialects(
     }
 
 
-SERVICE = Service(name="pc2", port=50057, calls=("gateway",), start=start, has_database=False)
+SERVICE = Service(name="pc2", port=50057, depends_on=("gateway",), start=start, has_database=False)

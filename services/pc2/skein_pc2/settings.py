@@ -1,4 +1,4 @@
-"""What the operator may tell pc2: where its ports are, who may reach them, and as whom it acts."""
+"""Settings of pc2: addresses of its ports, allowed clients, API keys."""
 
 from __future__ import annotations
 
@@ -58,26 +58,24 @@ class Pc2Settings(Settings):
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
         """Read every field; refuse to open the ports to a whole network. Raises SettingInvalid."""
-        found = super().read(environment)
-        networks = found.networks()
+        result = super().read(environment)
+        networks = result.networks()
         if is_secure(environment):
-            return found
-        if not (networks or _is_loopback(found.host)):
-            message = (
-                f"SKEIN_PC2_HOST is {found.host}: the protocol has no passwords, so on an address beyond loopback it "
+            return result
+        if not (networks or _is_loopback(result.host)):
+            raise SettingInvalid(
+                f"SKEIN_PC2_HOST is {result.host}: the protocol has no passwords, so on an address beyond loopback it "
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
-            raise SettingInvalid(message)
         wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
-        if wide and not found.allow_wide:
-            message = (
+        if wide and not result.allow_wide:
+            raise SettingInvalid(
                 f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
                 "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
                 "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
-            raise SettingInvalid(message)
-        return found
+        return result
 
     def networks(self) -> tuple[Network, ...]:
         """Return the networks of `allow`; one of IPv4 addresses in IPv6 form is one of IPv4."""
@@ -88,8 +86,9 @@ class Pc2Settings(Settings):
                 if part.strip()
             )
         except ValueError as error:
-            message = f"SKEIN_PC2_ALLOW should be networks such as 192.168.1.0/28, separated by commas: {error}."
-            raise SettingInvalid(message) from None
+            raise SettingInvalid(
+                f"SKEIN_PC2_ALLOW should be networks such as 192.168.1.0/28, separated by commas: {error}."
+            ) from None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -109,67 +108,66 @@ class Pc2Identity(Settings):
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
     # API key of the tenant that the assistants share. SKEIN_PC2_API_KEY_5596 and the like (or …_5596_FILE)
-    # let one port act as somebody else.
+    # let one port act with another key.
     api_key: str = dataclasses.field(default="", repr=False)
 
 
 def is_secure(environment: Mapping[str, str] | None = None) -> bool:
-    """Say whether the ports speak CURVE."""
+    """Say whether the ports use CURVE."""
     return Pc2Security.read(environment).secure_zmq
 
 
 def identity_of(environment: Mapping[str, str], number: int | None = None) -> Callable[[], str]:
-    """Return what reads the API key until it is there, and remembers it then; of one port, if its number is given."""
-    found = ""
+    """Return a function that reads the API key until it exists and caches it; of one port with `number`."""
+    result = ""
 
     def key() -> str:
-        nonlocal found
-        if not found:
+        nonlocal result
+        if not result:
             values = environment if number is None else _of_port(environment, number)
-            found = Pc2Identity.read(values).api_key.strip()
-        return found
+            result = Pc2Identity.read(values).api_key.strip()
+        return result
 
     return key
 
 
 def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
-    """Say whether a port acts as somebody of its own."""
+    """Say whether a port has an API key of its own."""
     return bool(_of_port(environment, number))
 
 
 def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
-    """Return a port's own variables under the names that they have for all ports."""
+    """Return a port's own variables under the names for all ports."""
     own = f"{_API_KEY}_{number}"
     names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
 def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
-    """Say whether a port that publishes was set to answer requests alone. Raises SettingInvalid."""
+    """Say whether a publishing port is set to answer requests only. Raises SettingInvalid."""
     if number not in _ROLES:
         return False
     publishes, answers = _ROLES[number]
     name = role_setting_of(number)
     text = environment.get(name, "").strip().lower()
     if text not in {"", publishes, answers}:
-        message = f"{name} should be {publishes} or {answers}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{name} should be {publishes} or {answers}, not {text!r}.")
     return text == answers
 
 
 def check_roles(environment: Mapping[str, str]) -> None:
-    """Raise SettingInvalid for a port whose role is none."""
+    """Raise SettingInvalid for an unknown role of a port."""
     for number in _ROLES:
         is_reply_only(environment, number)
 
 
 def role_setting_of(number: int) -> str:
-    """Return the name of the setting that says what a port does."""
+    """Return the name of a port's role setting."""
     return f"SKEIN_PC2_{number}"
 
 
 def default_roles() -> dict[str, str]:
-    """Return the settings that say what ports do, with their defaults."""
+    """Return the role settings with their defaults."""
     return {role_setting_of(number): publishes for number, (publishes, _) in _ROLES.items()}
 
 
@@ -179,15 +177,14 @@ def setting_of(number: int) -> str:
 
 
 def port_of(environment: Mapping[str, str], number: int, *, position: int, base_port: int | None) -> int:
-    """Return where the protocol's port `number` is to listen; 0 takes a free one."""
+    """Return the port on which the protocol's port `number` listens; 0 takes a free one."""
     text = environment.get(setting_of(number))
     if text is None:
         if base_port is None:
             return number
         return base_port + position if base_port else 0
     if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
-        message = f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}.")
     return int(text)
 
 

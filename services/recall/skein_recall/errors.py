@@ -1,4 +1,4 @@
-"""What the recall service refuses, beyond the refusals that every service knows."""
+"""Errors of the recall service that its callers can cause or see. Each docstring is the message."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from skein_kit.errors import AlreadyExists, FailedPrecondition, InvalidArgument,
 
 
 class QueryEmpty(InvalidArgument):
-    """Recall needs a text or a vector to look for."""
+    """Recall needs a query: a text or a vector."""
 
     reason = "QUERY_EMPTY"
 
 
 class ModelNotFound(NotFound):
-    """No such embedding model is registered, or none that this cluster can embed with is active."""
+    """No such embedding model is registered, or this cluster cannot embed with it. See ListEmbeddingModels."""
 
     reason = "MODEL_NOT_FOUND"
 
@@ -24,48 +24,48 @@ class ModelExists(AlreadyExists):
 
 
 class ModelActive(FailedPrecondition):
-    """The model is in force; put another one in force first."""
+    """The model is active; activate another one first."""
 
     reason = "MODEL_IN_FORCE"
 
 
 class ModelInUse(FailedPrecondition):
-    """A reindex of the model stands, or some process may still believe that it is in force: cancel it, or wait."""
+    """The model is in use: cancel its reindex, or wait until every process knows that it is not active any more."""
 
     reason = "MODEL_IN_USE"
 
 
 class VectorsMissing(FailedPrecondition):
-    """Items have no vectors of the model, or it is not known whether all have: reindex first, or force it."""
+    """Items may lack vectors of the model. Reindex first, or set force."""
 
     reason = "VECTORS_MISSING"
 
 
 class ReindexNotFound(NotFound):
-    """No such reindex."""
+    """No such reindex exists."""
 
     reason = "REINDEX_NOT_FOUND"
 
 
 class DocumentNotFound(NotFound):
-    """No such memory or message can be recalled."""
+    """No memory or message that can be recalled has this id."""
 
     reason = "DOCUMENT_NOT_FOUND"
 
 
 class ModelUnavailable(Unavailable):
-    """The model's endpoint does not answer; try again soon."""
+    """The embedding model does not answer. Try again soon."""
 
     reason = "MODEL_UNAVAILABLE"
 
-    def __init__(self, *, model: str, why: str, seconds: float = 0.0, passing: bool = False) -> None:
-        """Say whether another attempt makes sense (`passing`), and how many `seconds` later it is wished for."""
+    def __init__(self, *, model: str, why: str, retry_seconds: float = 0.0, is_transient: bool = False) -> None:
+        """`is_transient`: a retry may work, after the `retry_seconds` that the endpoint asked for."""
         super().__init__(model=model, why=why)
-        self.seconds = seconds
-        self.passing = passing
+        self.retry_seconds = retry_seconds
+        self.is_transient = is_transient
 
 
 class ModelResponseInvalid(FailedPrecondition):
-    """The model's endpoint answers with something other than the vectors that it was registered for."""
+    """The endpoint's response does not have the vectors of the registered model. Check its URL, name and dimensions."""
 
     reason = "MODEL_ANSWER_INVALID"

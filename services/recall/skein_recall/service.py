@@ -1,4 +1,4 @@
-"""How the recall service is put together."""
+"""Composition root of the recall service: settings, model, database, features, servicers."""
 
 from __future__ import annotations
 
@@ -11,85 +11,110 @@ from skein_kit.access_log.writer import AccessLog
 from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
+from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
+from skein_recall.connection import prepare_connection
 from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_recall.erasure.store import ErasureStore
 from skein_recall.erasure.watcher import ErasureWatcher
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
-from skein_recall.index.reindexer import Reindexer
-from skein_recall.model_servicer import ModelParts
+from skein_recall.index.rpc import IndexHandlers
+from skein_recall.index.store import IndexStore
+from skein_recall.index.term_counts import TermCountStore
+from skein_recall.index.vector_store import VectorStore
+from skein_recall.maintenance.rpc import MaintenanceHandlers
+from skein_recall.maintenance.store import PurgeStore
 from skein_recall.models.model import ModelRegistry
+from skein_recall.models.rpc import ModelHandlers
+from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.embedded import EmbeddedProvider
-from skein_recall.providers.selection import ProviderRegistry
+from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
+from skein_recall.providers.rpc import EmbedHandlers
 from skein_recall.providers.text_embedder import TextEmbedder, observe_batch
 from skein_recall.quality.comparison import ModelComparer
-from skein_recall.quality.recent_queries import RecentQueries
-from skein_recall.quality.sampler import Sampler
+from skein_recall.quality.rpc import QualityHandlers
+from skein_recall.quality.sampler import RecentQueries, Sampler
+from skein_recall.query.store import QueryStore
+from skein_recall.reindexes.reindexer import Reindexer
+from skein_recall.reindexes.rpc import ReindexHandlers
+from skein_recall.reindexes.store import ReindexStore
+from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher
-from skein_recall.search.similar import SimilarItems
 from skein_recall.servicers import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
-from skein_recall.store import Store, prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
+from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
-def _waited(seconds: float) -> None:
+def _observe_wait(seconds: float) -> None:
     EMBEDDER_WAIT.observe(seconds)
-    DELAYS.waited("embedder", seconds)
+    DELAYS.observe("embedder", seconds)
 
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Load the model, open the pool, put the servicers on both."""
+    """Load the model, open the database and register the servicers. Raises SettingInvalid."""
     settings = RecallSettings.read(host.environment)
     servicers = ServicerRegistry()
-    loaded = await asyncio.to_thread(
-        LocalEmbedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_waited
+    local_embedder = await asyncio.to_thread(
+        LocalEmbedder.load, threads=settings.embedder_threads, on_batch=observe_batch, on_begin=_observe_wait
     )
     async with (
-        loaded as embedder,
+        local_embedder,
         host.database("recall", servicers, init=prepare_connection) as database,
         AccessLog(database, shared_policy_cache(database), counts_uses=True).open() as access_log,
     ):
-        store = Store(database)
-        registry = ModelRegistry(store.models.list_models, seconds=settings.models_seconds)
-        outbound = SafeHttpClient.of(OutboundSettings.read(host.environment))
-        providers = ProviderRegistry(EmbeddedProvider(embedder), outbound, ApiKeys.read(host.environment))
-        vectors = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
-        recent = RecentQueries()
-        sampler = Sampler(store, share=settings.sample_share)
-        indexer = Indexer(store.index, store.vectors, registry, vectors)
-        deferred = EmbeddingQueue(indexer.index)
-        EMBEDDER_QUEUE.set_function(lambda: embedder.queue_depth + deferred.depth)
-        held = VectorCache(
-            store.holding,
-            most_bytes=settings.held_megabytes * 1_000_000,
-            least_chunks=settings.held_least_chunks,
+        idempotency = IdempotencyStore(database, "recall")
+        models, queries = ModelStore(database), QueryStore(database)
+        documents, vectors, reindexes = IndexStore(database), VectorStore(database), ReindexStore(database)
+        registry = ModelRegistry(models.list_models, seconds=settings.models_seconds)
+        outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
+        providers = ProviderRegistry(EmbeddedProvider(local_embedder), outbound, ApiKeys.read(host.environment))
+        embedder = TextEmbedder(providers, query_seconds=settings.embed_timeout_seconds)
+        recent, sampler = RecentQueries(), Sampler(queries, share=settings.sample_share)
+        indexer = Indexer(documents, vectors, TermCountStore(database), registry, embedder)
+        queue = EmbeddingQueue(indexer.index)
+        EMBEDDER_QUEUE.set_function(lambda: local_embedder.queue_depth + queue.depth)
+        vector_cache = VectorCache(
+            VectorCacheStore(database),
+            max_bytes=settings.held_megabytes * 1_000_000,
+            min_chunks=settings.held_least_chunks,
         )
         searcher = RecallSearcher(
-            store, registry, vectors, sampler, deferred, held, wait_seconds=settings.vectors_wait_seconds
+            queries, registry, embedder, sampler, queue, vector_cache, wait_seconds=settings.vectors_wait_seconds
         )
-        reindexer = Reindexer(store.reindexes, store.index, store.vectors, registry, vectors)
-        parts = ModelParts(
-            store=store,
-            registry=registry,
-            vectors=vectors,
-            comparer=ModelComparer(store, registry, vectors, recent),
-            outbound=outbound,
-            settings=settings,
+        reindexer = Reindexer(reindexes, documents, vectors, registry, embedder)
+        index_handlers = IndexHandlers(documents, vectors, models, registry, indexer, queue, idempotency)
+        reindex_handlers = ReindexHandlers(reindexes, models, registry, embedder, reindexer, idempotency, settings)
+        servicer = RecallServicer(
+            search=SearchHandlers(searcher, recent),
+            embed=EmbedHandlers(registry, embedder),
+            index=index_handlers,
+            models=ModelHandlers(models, registry, outbound, idempotency, settle_seconds=settings.settle_seconds),
+            reindexes=reindex_handlers,
+            quality=QualityHandlers(ModelComparer(queries, registry, embedder, recent)),
         )
-        servicer = RecallServicer(searcher, SimilarItems(store, registry, deferred, searcher), recent, parts)
-        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.watching(servicer))
-        servicers.add(rpc.add_IndexServiceServicer_to_server, IndexServicer(indexer, deferred, reindexer, store))
-        erasures = ErasureWatcher(store.erasures, [held, vectors, recent, sampler])
-        async with background_tasks(sampler=sampler.run, deferred=deferred.run, held=held.run, erasures=erasures.run):
+        index_servicer = IndexServicer(
+            index=index_handlers,
+            reindexes=reindex_handlers,
+            maintenance=MaintenanceHandlers(PurgeStore(database, models)),
+        )
+        servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
+        servicers.add(rpc.add_IndexServiceServicer_to_server, index_servicer)
+        erasures = ErasureWatcher(ErasureStore(database), [vector_cache, embedder, recent, sampler])
+        async with background_tasks(
+            sampler=sampler.run,
+            embedding_queue=queue.run,
+            vector_cache=vector_cache.run,
+            erasures=erasures.run,
+        ):
             yield servicers
 
 
-SERVICE = Service(name="recall", port=50055, calls=("auth",), start=start)
+SERVICE = Service(name="recall", port=50055, depends_on=("auth",), start=start)

@@ -1,4 +1,4 @@
-"""What the operator may tell the recall service."""
+"""Settings of the recall service."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ class RecallSettings(Settings):
 
     # Cores that one batch of the embedded model may use.
     embedder_threads: int = 1
-    # Seconds that a query's embedding may take; after them the hits are found by words alone.
+    # Most seconds of a query's embedding; after them the search uses words alone.
     embed_timeout_seconds: float = 1.0
-    # Seconds that a search waits for the vectors of what its tenant wrote just before; after them it is done without.
+    # Most seconds that a search waits for the vectors of items that its tenant wrote just before.
     vectors_wait_seconds: float = 0.25
-    # Seconds that the registry of models is believed before it is read again.
+    # Seconds that the registry of models is cached.
     models_seconds: float = 5.0
-    # Megabytes of vectors that a process holds in memory, of the tenants that search most; 0 for none.
+    # Megabytes of the vector cache of a process, for the tenants that search most; 0: no cache.
     held_megabytes: int = 1024
-    # Chunks that a tenant must have for its vectors to be held: fewer are searched as fast by the index.
+    # Least chunks of a tenant in the vector cache; the index is as fast for fewer.
     held_least_chunks: int = 1000
-    # Share of the searches that are repeated exactly in the background, to measure how good they are; 0 for none.
+    # Share of the searches that are repeated exactly in the background to measure their quality, 0 to 1.
     sample_share: float = 0.01
-    # Texts that a reindex gives to a model in a second, over all processes, unless it says otherwise.
+    # Texts that a reindex embeds per second, over all processes, unless its call sets a rate.
     reindex_texts_per_second: float = 100.0
-    # Seconds after which every process of the cluster knows that a model is followed, or no longer in force.
+    # Seconds after which every process of the cluster knows which models are active and followed.
     settle_seconds: float = 15.0
 
     def __post_init__(self) -> None:
-        """Refuse to take for known what some process may not know yet."""
+        """Raise SettingInvalid when registries may be cached for longer than the settling takes."""
         if self.settle_seconds < self.models_seconds:
-            message = "SKEIN_RECALL_SETTLE_SECONDS should be no less than SKEIN_RECALL_MODELS_SECONDS."
+            message = "Set SKEIN_RECALL_SETTLE_SECONDS to at least SKEIN_RECALL_MODELS_SECONDS."
             raise SettingInvalid(message)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EmbeddingsSettings(Settings):
-    """What endpoints that make vectors are asked with."""
+    """API keys of the endpoints that compute vectors."""
 
     prefix: ClassVar[str] = "SKEIN_EMBEDDINGS_"
 
-    # The key for every endpoint of a model that has none of its own in SKEIN_EMBEDDINGS_API_KEY_<MODEL>.
+    # The key of models without one of their own in SKEIN_EMBEDDINGS_API_KEY_<MODEL>.
     api_key: str = dataclasses.field(default="", repr=False)

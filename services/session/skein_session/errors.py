@@ -18,19 +18,19 @@ class MessageNotFound(NotFound):
 
 
 class SessionExists(AlreadyExists):
-    """This session_id is taken, maybe by a deleted session."""
+    """Another session, perhaps a deleted one, has this session_id: choose another."""
 
     reason = "SESSION_EXISTS"
 
 
 class SessionEnded(FailedPrecondition):
-    """The session has ended: it takes no more messages and stays ended."""
+    """The session has ended and takes no more messages: create another session."""
 
     reason = "SESSION_ENDED"
 
 
 class SessionIdle(SessionEnded):
-    """The session was idle for longer than the tenant's policy allows, so it has ended."""
+    """The session has ended, because it was idle for longer than the policy allows: create another session."""
 
 
 class SessionHidden(FailedPrecondition):
@@ -46,7 +46,7 @@ class AgentStateNotFound(NotFound):
 
 
 class AgentStateExists(AlreadyExists):
-    """The agent has a state there already."""
+    """The agent has a state in this session already: put it without must_not_exist to replace it."""
 
     reason = "AGENT_STATE_EXISTS"
 
@@ -58,7 +58,7 @@ class ItemNotFound(NotFound):
 
 
 class ItemsFull(FailedPrecondition):
-    """The session has as many items as it may have; delete some, or wait until some expire."""
+    """The session has as many items as it may have: delete some, or wait until some expire."""
 
     reason = "SESSION_ITEMS_FULL"
 
@@ -76,6 +76,6 @@ class SessionNotHidden(FailedPrecondition):
 
 
 class SessionTooLong(FailedPrecondition):
-    """The session has more messages than one file may hold."""
+    """The session has more messages than one file of cold storage may hold: it stays in the tables."""
 
     reason = "SESSION_TOO_LONG"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
 
 from skein_kit.database.named_queries import Queries
-from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.idempotency.store import IdempotencyStore, IdempotentWrite
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -14,8 +15,27 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.idempotency.store import Response
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
+
+
+class SessionIdempotentWrite(IdempotentWrite):
+    """A write whose saved response has the id of the session that it shows."""
+
+    async def save(self, response: Response) -> Response:
+        """Save the response and its session for repeats, and return the response."""
+        if self._key.request_id:
+            await self.tx.execute(
+                _QUERIES["save_response_of_session"],
+                tenant_id=self._tenant_id,
+                principal=self._key.principal,
+                method=self._key.method,
+                request_id=self._key.request_id,
+                response=response.SerializeToString(),
+                session_id=_session_id(cast("Message", response)),
+            )
+        return response
 
 
 class SessionIdempotencyStore(IdempotencyStore):
@@ -24,23 +44,38 @@ class SessionIdempotencyStore(IdempotencyStore):
     def __init__(self, database: Database) -> None:
         super().__init__(database, "session")
 
-    async def save_response(self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, response: Message) -> None:
-        """Save the response of a claimed request, and the session that it shows."""
+    async def claim(
+        self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, *, response: bytes = b""
+    ) -> SessionIdempotentWrite:
+        """Claim a request as IdempotencyStore does; the write saves the session of its response too."""
+        write = await super().claim(tx, tenant_id, key, response=response)
+        return SessionIdempotentWrite(self, tx, tenant_id, key, write.saved_response)
+
+    async def read_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
+        """Return the saved response of a request without a claim, which the transaction of the work takes."""
         if not key.request_id:
-            return
-        await tx.execute(
-            _QUERIES["save_response_of_session"],
-            tenant_id=tenant_id,
-            principal=key.principal,
-            method=key.method,
-            request_id=key.request_id,
-            response=response.SerializeToString(),
-            session_id=session_id_of_response(response),
-        )
+            return None
+        with suppress(_NoSavedResponse):
+            async with self.begin(tenant_id, key) as write:
+                if write.saved_response is None:
+                    # Rolls the claim back.
+                    raise _NoSavedResponse
+                return write.saved_response
+        return None
+
+    async def replace_response(self, tenant_id: UUID, key: IdempotencyKey, response: Message) -> None:
+        """Replace the response of a committed request, which shows the same session."""
+        if key.request_id:
+            async with self._database.transaction(tenant_id) as tx:
+                await self.replace(tx, tenant_id, key, response.SerializeToString())
 
 
-def session_id_of_response(response: Message) -> str | None:
-    """Return the session that a response shows; no response shows several and is saved."""
+class _NoSavedResponse(Exception):
+    """The request has no saved response."""
+
+
+def _session_id(response: Message) -> str | None:
+    """Return the session that a response shows; no response that is saved shows several."""
     for field, value in response.ListFields():
         if field.message_type is None or "session_id" not in field.message_type.fields_by_name:
             continue

@@ -1,4 +1,4 @@
-"""The composition root of the session service."""
+"""Composition root of the session service: settings, database, clients, features, servicers."""
 
 from __future__ import annotations
 
@@ -16,34 +16,31 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.embedding_requests import EmbeddingClient
 from skein_kit.search_text.vector_columns import prepare_connection
-from skein_session.agent_states.rpc import AgentStateRpc
+from skein_session.agent_states.rpc import AgentStateHandlers
 from skein_session.agent_states.store import AgentStateStore
-from skein_session.cold_storage.rpc import ColdStorageRpc
+from skein_session.cold_storage.rpc import ColdStorageHandlers
 from skein_session.cold_storage.store import ColdStorageStore
-from skein_session.erasure.rpc import ErasureRpc
+from skein_session.erasure.rpc import ErasureHandlers
 from skein_session.erasure.store import ErasureStore
-from skein_session.export.rpc import ExportRpc
+from skein_session.export.rpc import ExportHandlers
 from skein_session.export.store import ExportStore
 from skein_session.idempotency import SessionIdempotencyStore
-from skein_session.items.rpc import ItemRpc
+from skein_session.items.rpc import ItemHandlers
 from skein_session.items.store import ItemStore
-from skein_session.maintenance.rpc import MaintenanceRpc
-from skein_session.messages.rpc import MessageRpc
+from skein_session.maintenance.rpc import MaintenanceHandlers
+from skein_session.messages.rpc import MessageHandlers
 from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import StreamHub
-from skein_session.messages.stream_store import StreamStore
-from skein_session.search.rpc import SearchRpc
+from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
 from skein_session.servicers import SessionInternalServicer, SessionServicer
-from skein_session.sessions.idle_store import IdleSessionStore
-from skein_session.sessions.participants import ParticipantStore
-from skein_session.sessions.rpc import SessionRpc
+from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
-from skein_session.summaries.rpc import SummaryRpc
+from skein_session.summaries.rpc import SummaryHandlers
 from skein_session.summaries.store import SummaryStore
-from skein_session.transcripts.rpc import TranscriptRpc
+from skein_session.transcripts.rpc import TranscriptHandlers
 from skein_session.transcripts.store import TranscriptStore
 
 if TYPE_CHECKING:
@@ -52,62 +49,55 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
-    """Open the pool and serve SessionService and UpkeepService."""
+    """Open the database and register the servicers. Raises SettingInvalid."""
     settings = SessionSettings.read(host.environment)
-    servicers = ServicerRegistry()
-    async with (
-        host.database("session", servicers, init=prepare_connection) as database,
-        AccessLog(database, shared_policy_cache(database), counts_uses=False).open() as access_log,
-    ):
+    registry = ServicerRegistry()
+    async with host.database("session", registry, init=prepare_connection) as database:
         policies = shared_policy_cache(database)
         idempotency, quotas = SessionIdempotencyStore(database), QuotaCounter("session")
-        months = MonthlyPartitions(database, Queries.of("skein_session")["ensure_month"])
+        months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
         recall = host.channel("recall")
         embeddings = EmbeddingClient(
             recall_pb2_grpc.IndexServiceStub(recall), service="session", at_once=settings.immediate_embeddings
         )
-        idle = IdleSessionStore(database, policies)
-        states = AgentStateStore(database, idempotency, quotas)
-        items = ItemStore(database, idempotency, quotas)
-        archives = ColdStorageStore(
-            database, idempotency, policies, months, ColdFiles(settings.archives(host.environment))
-        )
+        sessions = SessionStore(database, quotas, policies)
+        messages = MessageStore(database, sessions, quotas, months)
+        states, items = AgentStateStore(database, quotas), ItemStore(database, quotas)
+        archives = ColdStorageStore(database, policies, months, ColdFiles(settings.archives(host.environment)))
         streams = StreamHub(
-            StreamStore(database),
+            messages,
             heartbeat_seconds=settings.stream_heartbeat_seconds,
             max_poll_seconds=settings.stream_pause_seconds,
         )
         servicer = SessionServicer(
-            sessions=SessionRpc(SessionStore(database, idempotency, quotas)),
-            messages=MessageRpc(
-                MessageStore(database, idempotency, quotas, months, idle),
-                streams,
-                embeddings,
-                max_content_characters=settings.max_content_characters,
+            sessions=SessionHandlers(sessions, idempotency),
+            messages=MessageHandlers(
+                messages, idempotency, streams, embeddings, max_content_characters=settings.max_content_characters
             ),
-            transcripts=TranscriptRpc(TranscriptStore(database, archives)),
-            search=SearchRpc(SearchStore(database), recall_pb2_grpc.RecallServiceStub(recall)),
-            summaries=SummaryRpc(SummaryStore(database, idempotency), ChatModel.of(settings)),
-            states=AgentStateRpc(states),
-            items=ItemRpc(items),
-            cold_storage=ColdStorageRpc(archives, embeddings),
-            erasure=ErasureRpc(ErasureStore(database, idempotency, quotas, archives)),
-            export=ExportRpc(ExportStore(database, archives)),
+            transcripts=TranscriptHandlers(TranscriptStore(database, archives)),
+            search=SearchHandlers(SearchStore(database, policies), recall_pb2_grpc.RecallServiceStub(recall)),
+            summaries=SummaryHandlers(SummaryStore(database), idempotency, ChatModel.of(settings)),
+            states=AgentStateHandlers(states, idempotency),
+            items=ItemHandlers(items, idempotency),
+            cold_storage=ColdStorageHandlers(archives, idempotency, embeddings),
+            erasure=ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
+            export=ExportHandlers(ExportStore(database, archives)),
         )
-        maintenance = MaintenanceRpc(
-            database,
-            months,
-            idempotency=idempotency,
-            states=states,
-            items=items,
-            idle=idle,
-            participants=ParticipantStore(database),
-            archives=archives,
+        internal_servicer = SessionInternalServicer(
+            maintenance=MaintenanceHandlers(
+                database,
+                months,
+                idempotency=idempotency,
+                sessions=sessions,
+                states=states,
+                items=items,
+                archives=archives,
+            )
         )
-        servicers.add(rpc.add_SessionServiceServicer_to_server, access_log.watching(servicer))
-        servicers.add(rpc.add_UpkeepServiceServicer_to_server, SessionInternalServicer(maintenance))
-        async with streams.open():
-            yield servicers
+        async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
+            registry.add(rpc.add_SessionServiceServicer_to_server, access_log.wrap(servicer))
+            registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)
+            yield registry
 
 
-SERVICE = Service(name="session", port=50053, calls=("auth", "recall"), start=start)
+SERVICE = Service(name="session", port=50053, depends_on=("auth", "recall"), start=start)

@@ -20,7 +20,7 @@ def read_ttl(request: Message, field: str, maximum: timedelta) -> timedelta | No
     try:
         ttl: timedelta = getattr(request, field).ToTimedelta()
     except (ValueError, OverflowError):
-        raise FieldInvalid(violations=[(field, "is not a valid duration")]) from None
+        raise FieldInvalid(violations=[(field, "must be a valid duration")]) from None
     if not MIN_TTL <= ttl <= maximum:
         raise FieldInvalid(violations=[(field, f"must be between 1 second and {maximum.days} days")])
     return ttl

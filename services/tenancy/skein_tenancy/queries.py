@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from skein_kit.database.named_queries import Queries
 
-QUERIES = Queries.of("skein_tenancy")
+QUERIES = Queries.load("skein_tenancy")

@@ -55,7 +55,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the database and register the servicers. Raises SettingInvalid."""
     settings = TenancySettings.read(host.environment)
     mailer = InvitationMailer(
-        Mailer.of(MailSettings.read(host.environment)), issuer=partial(host.issuer, settings.issuer)
+        Mailer.from_settings(MailSettings.read(host.environment)), issuer=partial(host.issuer, settings.issuer)
     )
     accounts = AccountClient(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")))
     registry = ServicerRegistry()
@@ -105,4 +105,4 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         yield registry
 
 
-SERVICE = Service(name="tenancy", port=50052, calls=("auth",), start=start)
+SERVICE = Service(name="tenancy", port=50052, depends_on=("auth",), start=start)

@@ -1,4 +1,4 @@
-"""What the operator may tell the worker."""
+"""Settings of the worker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from skein_kit.settings import ProcessSettings, SettingInvalid, Settings
 
-_SHORTEST_KEY = 32
+_MIN_KEY_LENGTH = 32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class WorkerSettings(Settings):
     stop_seconds: float = 5.0
 
     def __post_init__(self) -> None:
-        """Refuse what would spin or stall."""
+        """Raise SettingInvalid for a value that would make a job spin or stall."""
         for field in dataclasses.fields(self):
             if getattr(self, field.name) <= 0:
                 message = f"{self.prefix}{field.name.upper()} should be more than 0."
@@ -64,7 +64,7 @@ class WorkerSettings(Settings):
 
 
 def check(process: ProcessSettings) -> None:
-    """Raise SettingInvalid when the worker could not prove itself."""
-    if len(process.system_key) < _SHORTEST_KEY:
-        message = f"SKEIN_SYSTEM_KEY should hold at least {_SHORTEST_KEY} characters: the worker acts with it."
+    """Raise SettingInvalid when the system key is too short for the worker to act with it."""
+    if len(process.system_key) < _MIN_KEY_LENGTH:
+        message = f"SKEIN_SYSTEM_KEY should hold at least {_MIN_KEY_LENGTH} characters: the worker acts with it."
         raise SettingInvalid(message)

@@ -17,47 +17,52 @@ if TYPE_CHECKING:
 
     from skein.auth.v1 import auth_pb2_grpc as rpc
 
-# A token is exchanged anew when it has less than this left, and in any case after so long.
+# A token is replaced this long before it expires, and at the latest after _MAX_TOKEN_SECONDS.
 _MARGIN_SECONDS = 20
-_MOST_SECONDS = 40.0
+_MAX_TOKEN_SECONDS = 40.0
 _MAX_CACHED_TOKENS = 10_000
 
 
 class SystemIdentity:
-    """Lends the system's identity to calls. Tokens live a minute; each is used until shortly before its end."""
+    """Makes calls as the system. Tokens live a minute and are cached until shortly before they expire."""
 
     def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
         self._auth = auth
         self._credential = pb.SystemCredential(key=key, service="worker")
-        # Each with its end by auth's clock, and with the time by a clock that never jumps when it is exchanged anew.
+        # By tenant and whether it is deleted: the token, its expiry by auth's clock, and when to replace it by the
+        # monotonic clock.
         self._tokens: OrderedDict[tuple[str, bool], tuple[str, float, float]] = OrderedDict()
 
     @asynccontextmanager
-    async def acting(self, *, tenant_id: str = "", closed: bool = False, seconds: float) -> AsyncIterator[None]:
-        """Make the calls of the block as the system, in this tenant or in none, for at most so many seconds.
+    async def as_system(self, *, tenant_id: str = "", deleted: bool = False, seconds: float) -> AsyncIterator[None]:
+        """Make the calls of the block as the system, in a tenant or in none, within `seconds`.
 
-        A tenant that is being deleted is `closed`: a token from before that would not do. Raises AioRpcError when auth
-        does not answer or there is no such tenant.
+        A token from before a tenant's deletion is refused after it, so tokens of a `deleted` tenant are cached apart.
+        Raises AioRpcError when auth does not answer or has no such tenant.
         """
         loop = asyncio.get_running_loop()
         call = Call(path="worker", metadata={}, deadline=loop.time() + seconds, peer="worker")
         with as_current_call(call):
-            call.token = await self._token(tenant_id, closed=closed)
+            call.identity_token = await self._token(tenant_id, deleted=deleted)
             yield
 
-    def forget(self, tenant_id: str) -> None:
-        """Exchange anew before the next call in a tenant that is being deleted: the token may be from before that."""
+    def drop_token(self, tenant_id: str) -> None:
+        """Drop the token of a deleted tenant, which may be from before the deletion."""
         self._tokens.pop((tenant_id, True), None)
 
-    async def _token(self, tenant_id: str, *, closed: bool) -> str:
-        key = (tenant_id, closed)
-        token, ends, lapses = self._tokens.get(key, ("", 0.0, 0.0))
-        asked = time.monotonic()
-        if CLOCK.seconds() < ends - _MARGIN_SECONDS and asked < lapses:
+    async def _token(self, tenant_id: str, *, deleted: bool) -> str:
+        key = (tenant_id, deleted)
+        token, expire_seconds, replace_seconds = self._tokens.get(key, ("", 0.0, 0.0))
+        request_seconds = time.monotonic()
+        if CLOCK.seconds() < expire_seconds - _MARGIN_SECONDS and request_seconds < replace_seconds:
             return token
         request = pb.ExchangeRequest(system=self._credential, tenant_id=tenant_id)
         response = await self._auth.Exchange(request)
-        self._tokens[key] = (response.token, float(response.expire_time.seconds), asked + _MOST_SECONDS)
+        self._tokens[key] = (
+            response.token,
+            float(response.expire_time.seconds),
+            request_seconds + _MAX_TOKEN_SECONDS,
+        )
         self._tokens.move_to_end(key)
         if len(self._tokens) > _MAX_CACHED_TOKENS:
             self._tokens.popitem(last=False)

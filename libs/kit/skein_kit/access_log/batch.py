@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from skein_kit.access_log.event import AccessEvent
     from skein_kit.database.named_queries import Query
 
-_QUERIES = Queries.of("skein_kit")
+_QUERIES = Queries.load("skein_kit")
 _INSERT, _COUNT = _QUERIES["insert_accesses"], _QUERIES["count_accesses"]
 # An access's id and its memory.
-_OWN = 2
-_shared = attrgetter(*_INSERT.parameters[1 + _OWN :])
+_ROW_COLUMNS = 2
+_shared = attrgetter(*_INSERT.parameters[1 + _ROW_COLUMNS :])
 # So many rows of a call are one group, and of more these numbers; so many groups, and so many rows, are one statement.
 # Each connection keeps a statement for each pair that occurs.
 _FEW_ROWS, _MANY_ROWS = 16, (50, 20, 16)
@@ -33,19 +33,19 @@ def insert_statements(tenant_id: UUID, accesses: Sequence[AccessEvent]) -> Itera
     """Yield the statements, with their values, that record what one tenant's calls touched."""
     groups: dict[int, list[list[object]]] = {}
     for access in accesses:
-        shared, places = _shared(access), access.places
+        shared, places = _shared(access), access.memory_ids_or_none
         ids, start = sequential_id_texts(access.create_time, len(places)), 0
         while start < len(places):
-            size = _at_once(len(places) - start)
+            size = _batch_size(len(places) - start)
             own = [value for at in range(start, start + size) for value in (ids[at], places[at])]
             groups.setdefault(size, []).append([*own, *shared])
             start += size
     for size, found in groups.items():
         start = 0
         while start < len(found):
-            count = next(count for count in _GROUPS if count <= len(found) - start and count * size <= _most(size))
+            count = next(count for count in _GROUPS if count <= len(found) - start and count * size <= _max_batch(size))
             values = [value for group in found[start : start + count] for value in group]
-            query = grouped_insert(_INSERT, _OWN, count, size)
+            query = grouped_insert(_INSERT, _ROW_COLUMNS, count, size)
             yield query, dict(zip(query.parameters, (tenant_id, *values), strict=True))
             start += count
 
@@ -60,9 +60,9 @@ def use_count_statements(tenant_id: UUID, uses: Counter[str]) -> Iterator[str]:
         yield inline_rows(_COUNT, shared, rows[start : start + _USES_AT_ONCE])
 
 
-def _at_once(rows: int) -> int:
+def _batch_size(rows: int) -> int:
     return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
 
 
-def _most(size: int) -> int:
+def _max_batch(size: int) -> int:
     return max(size, _ROWS_AT_ONCE)

@@ -51,7 +51,7 @@ _CREATES = ("Create", "BatchCreate", "Append", "Put", "Import", "Upsert")
 _DELETES = ("Delete", "Purge", "Forget", "Remove", "Detach")
 _QUERY_FIELDS = frozenset({"query"})
 # Calls that erase a person or a session: their record must not keep the name.
-_ERASING = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "ForgetMemories"})
+_PURGES = frozenset({"PurgeSubject", "PurgeSession", "PurgeMemories", "ForgetMemories"})
 _CONTEXT = frozenset({"session_id", "subject_id"})
 # Whose memories are handed out to be used: those read by id, and those recalled.
 _USES = frozenset({"GetMemoryResponse", "BatchGetMemoriesResponse", "RecallResponse", "FindSimilarResponse"})
@@ -86,19 +86,19 @@ class AccessEvent:
     request_id: str
     create_time: datetime
     # Of the memories, those that were handed out to be used, each as often as it was.
-    used: tuple[str, ...] = ()
+    used_memory_ids: tuple[str, ...] = ()
 
     @property
-    def places(self) -> tuple[str | None, ...]:
+    def memory_ids_or_none(self) -> tuple[str | None, ...]:
         """Return the memories that its rows name: one row each, or one of none for a call that touched none."""
         return self.memory_ids or (None,)
 
     @property
     def row_count(self) -> int:
         """Return how many rows it takes."""
-        return len(self.places)
+        return len(self.memory_ids_or_none)
 
-    def of(self, memory_ids: tuple[str, ...]) -> AccessEvent:
+    def with_memory_ids(self, memory_ids: tuple[str, ...]) -> AccessEvent:
         """Return the same access of these memories only."""
         return replace(self, memory_ids=memory_ids)
 
@@ -107,7 +107,7 @@ class AccessEvent:
         shared = {name: getattr(self, name) for name in _SHARED}
         return [
             {**shared, "access_id": access_id, "memory_id": memory_id}
-            for access_id, memory_id in zip(access_ids, self.places, strict=True)
+            for access_id, memory_id in zip(access_ids, self.memory_ids_or_none, strict=True)
         ]
 
 
@@ -139,11 +139,11 @@ def access_event(
     """
     caller = call.caller
     reading = _RequestReader(query_key=query_key, with_query=with_query)
-    described = reading.asked(request)
-    answered = () if response is None else tuple(_ids(_answered(response)))
+    described = reading.read_request(request)
+    answered = () if response is None else tuple(_ids(_response_ids(response)))
     touched = tuple(dict.fromkeys((*_ids(reading.names), *answered)))
     method = call.path.rpartition("/")[2]
-    context = {} if method in _ERASING else reading.context
+    context = {} if method in _PURGES else reading.context
     return AccessEvent(
         tenant_id=tenant_id,
         method=method,
@@ -163,7 +163,7 @@ def access_event(
         client_address=call.client_address or None,
         request_id=call.request_id,
         create_time=at,
-        used=answered if response is not None and response.DESCRIPTOR.name in _USES else (),
+        used_memory_ids=answered if response is not None and response.DESCRIPTOR.name in _USES else (),
     )
 
 
@@ -177,7 +177,7 @@ class _RequestReader:
     names: list[str] = field(default_factory=list)
     context: dict[str, str] = field(default_factory=dict)
 
-    def asked(self, request: Message) -> dict[str, object]:
+    def read_request(self, request: Message) -> dict[str, object]:
         """Describe a request."""
         described: dict[str, object] = {}
         held: dict[str, str] = {}
@@ -197,7 +197,7 @@ class _RequestReader:
         self.context = held | self.context
         return described
 
-    def described(self, message: Message, depth: int) -> dict[str, object]:
+    def describe(self, message: Message, depth: int) -> dict[str, object]:
         """Describe a message inside of a request."""
         return {
             known.name: known.describe(value, self, depth)
@@ -283,7 +283,7 @@ def _describer(descriptor: FieldDescriptor) -> Callable[[Any, _RequestReader, in
 
 
 def _describe_message(value: Message, reading: _RequestReader, depth: int) -> object:
-    return {} if depth == _MAX_DEPTH else reading.described(value, depth + 1)
+    return {} if depth == _MAX_DEPTH else reading.describe(value, depth + 1)
 
 
 def _describe_json_string(value: Any, _reading: _RequestReader, _depth: int) -> object:
@@ -329,7 +329,7 @@ def has_query_field(descriptor: Descriptor, depth: int = _MAX_DEPTH) -> bool:
     )
 
 
-def _answered(response: Message) -> Iterator[str]:
+def _response_ids(response: Message) -> Iterator[str]:
     """Yield the memories that an answer holds."""
     for descriptor, value in response.ListFields():
         read = _field(descriptor).answers

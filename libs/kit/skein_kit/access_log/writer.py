@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import secrets
 from collections import Counter as Tally
 from contextlib import aclosing, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,6 @@ from prometheus_client import Counter
 from skein_kit import canary
 from skein_kit.access_log import batch
 from skein_kit.access_log.event import AccessEvent, access_event, has_query_field
-from skein_kit.access_log.hash_keys import AccessLogKeys
 from skein_kit.background import background_tasks
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import TxOptions
@@ -36,27 +36,30 @@ if TYPE_CHECKING:
 
     from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Database
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
 
 # How long a record waits for others to be written with it; where writing takes long, for so many times that, up to a
 # longest time.
 FLUSH_SECONDS = 1.0
 _PAUSES = 20
-_LONGEST_FLUSH_SECONDS = 5.0
+_MAX_FLUSH_SECONDS = 5.0
 # Records that wait at most; what comes beyond is lost, and counted.
 MAX_WAITING = 20_000
 # Records that are written at once, whenever the last ones were; and those of one tenant that one transaction takes:
 # a longer one would keep watchers from what others do meanwhile.
-_MANY = 2000
-_CALLS_AT_ONCE = 96
+_FLUSH_AT_EVENTS = 2000
+_MAX_CONCURRENT_WRITES = 96
 _STOP_SECONDS = 5.0
+KEY_BYTES = 32
+# A process uses a cached key for this long after the key was deleted.
+KEY_CACHE_SECONDS = 5.0
 # What touches nothing of a tenant, and reading the log itself, which would grow by being read.
 _UNLOGGED_METHODS = frozenset(
     {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
 )
 
 RECORDED = Counter("skein_access_log_records_total", "Accesses recorded.", ["service"])
-LOST = Counter(
+DROPPED = Counter(
     "skein_access_log_lost_total", "Accesses that could not be recorded, of tenants without audit_strict.", ["service"]
 )
 
@@ -66,20 +69,20 @@ log = logs.get("skein")
 class AccessLog:
     """Records what the calls of one service touch."""
 
-    def __init__(self, database: Database, policies: Policies, *, counts_uses: bool) -> None:
+    def __init__(self, database: Database, policies: PolicyCache, *, counts_uses: bool) -> None:
         """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
         self._database = database
         self._policies = policies
         self._keys = AccessLogKeys(database)
         self._counts_uses = counts_uses
-        queries = Queries.of("skein_kit")
+        queries = Queries.load("skein_kit")
         self._insert, self._finish = queries["insert_accesses"], queries["finish_access"]
         self._count = queries["count_accesses"]
         self._waiting: list[AccessEvent] = []
         self._uses: dict[UUID, Tally[str]] = {}
         # Something waits; and so much that it is written at once.
-        self._some, self._many = asyncio.Event(), asyncio.Event()
-        self._recorded, self._lost = RECORDED.labels(database.service), LOST.labels(database.service)
+        self._has_events, self._has_full_batch = asyncio.Event(), asyncio.Event()
+        self._recorded, self._lost = RECORDED.labels(database.service), DROPPED.labels(database.service)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
@@ -89,13 +92,13 @@ class AccessLog:
         with suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self.flush()
-        self._lose(len(self._waiting))
+        self._count_dropped(len(self._waiting))
 
-    def watching(self, servicer: object) -> LoggedServicer:
+    def wrap(self, servicer: object) -> LoggedServicer:
         """Return a servicer that answers the same, and has every call recorded."""
         return LoggedServicer(servicer, self)
 
-    async def answer(
+    async def call_and_record(
         self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
     ) -> Message:
         """Have a method answer, and record what came of it. Raises AccessLogUnavailable."""
@@ -105,7 +108,7 @@ class AccessLog:
         at = now()
         policy = await self._policy(tenant_id)
         is_hashed = not policy.audit_query_text and has_query_field(request.DESCRIPTOR)
-        query_key = await self._keys.of(tenant_id) if is_hashed else b""
+        query_key = await self._keys.get(tenant_id) if is_hashed else b""
 
         def access(response: Message | None, reason: str | None) -> AccessEvent:
             return access_event(
@@ -125,7 +128,7 @@ class AccessLog:
         except BaseException as error:
             ended = access(None, _reason(error))
             if begun is None:
-                self._take(ended)
+                self._append(ended)
             else:
                 # It is recorded as begun in any case.
                 with suppress(AccessLogUnavailable):
@@ -133,10 +136,10 @@ class AccessLog:
             raise
         ended = access(response, None)
         if begun is None:
-            self._take(ended)
+            self._append(ended)
         else:
             await self._end(begun, ended)
-        self._use(ended)
+        self._count_uses(ended)
         return response
 
     async def flush(self) -> None:
@@ -156,27 +159,27 @@ class AccessLog:
         finally:
             self._waiting += [access for left in tenants.values() for access in left]
             if self._waiting:
-                self._some.set()
+                self._has_events.set()
 
     async def _keep_writing(self) -> None:
         loop = asyncio.get_running_loop()
         pause = FLUSH_SECONDS
         while True:
-            await self._some.wait()
+            await self._has_events.wait()
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await self._many.wait()
-            self._some.clear()
-            self._many.clear()
+                    await self._has_full_batch.wait()
+            self._has_events.clear()
+            self._has_full_batch.clear()
             started = loop.time()
             await self.flush()
-            pause = min(max(FLUSH_SECONDS, _PAUSES * (loop.time() - started)), _LONGEST_FLUSH_SECONDS)
+            pause = min(max(FLUSH_SECONDS, _PAUSES * (loop.time() - started)), _MAX_FLUSH_SECONDS)
 
     async def _write(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
         """Write one tenant's, part by part; what is done with leaves the list."""
-        while len(accesses) > _CALLS_AT_ONCE:
-            await self._write_part(tenant_id, accesses[:_CALLS_AT_ONCE], Tally())
-            del accesses[:_CALLS_AT_ONCE]
+        while len(accesses) > _MAX_CONCURRENT_WRITES:
+            await self._write_part(tenant_id, accesses[:_MAX_CONCURRENT_WRITES], Tally())
+            del accesses[:_MAX_CONCURRENT_WRITES]
         await self._write_part(tenant_id, accesses, uses)
 
     async def _write_part(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
@@ -189,7 +192,7 @@ class AccessLog:
                 await self._count_each(tenant_id, uses)
             self._recorded.inc(len(accesses))
         except (RpcError, asyncpg.PostgresError) as error:
-            self._lose(len(accesses))
+            self._count_dropped(len(accesses))
             log.warning("access_log_lost", tenant_id=str(tenant_id), count=len(accesses), error=type(error).__name__)
 
     async def _insert_all(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
@@ -223,11 +226,11 @@ class AccessLog:
                 await tx.insert(self._insert, access.tenant_id, access.rows(ids))
         except (RpcError, asyncpg.PostgresError) as error:
             raise AccessLogUnavailable from error
-        return dict(zip(access.places, ids, strict=True))
+        return dict(zip(access.memory_ids_or_none, ids, strict=True))
 
     async def _end(self, begun: dict[str | None, UUID], access: AccessEvent) -> None:
         """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
-        rest = access.of(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
+        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
         try:
             async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.execute(
@@ -244,37 +247,37 @@ class AccessLog:
             raise AccessLogUnavailable from error
         self._recorded.inc()
 
-    def _take(self, access: AccessEvent) -> None:
+    def _append(self, access: AccessEvent) -> None:
         if len(self._waiting) >= MAX_WAITING:
-            self._lose(1)
+            self._count_dropped(1)
             return
         self._waiting.append(access)
-        self._some.set()
-        if len(self._waiting) >= _MANY:
-            self._many.set()
+        self._has_events.set()
+        if len(self._waiting) >= _FLUSH_AT_EVENTS:
+            self._has_full_batch.set()
 
-    def _use(self, access: AccessEvent) -> None:
-        if self._counts_uses and access.used:
-            self._uses.setdefault(access.tenant_id, Tally()).update(access.used)
-            self._some.set()
+    def _count_uses(self, access: AccessEvent) -> None:
+        if self._counts_uses and access.used_memory_ids:
+            self._uses.setdefault(access.tenant_id, Tally()).update(access.used_memory_ids)
+            self._has_events.set()
 
-    def _lose(self, count: int) -> None:
+    def _count_dropped(self, count: int) -> None:
         if count:
             self._lost.inc(count)
 
     async def _policy(self, tenant_id: UUID) -> Policy:
-        known = self._policies.known(tenant_id)
+        known = self._policies.get_cached(tenant_id)
         if known is not None:
             return known
         async with self._database.transaction(
             tenant_id, TxOptions(plan_once=True, skip_replica=True, read_only=True)
         ) as tx:
-            return await self._policies.of(tx, tenant_id)
+            return await self._policies.get(tx, tenant_id)
 
 
 def _is_probe(tenant_id: UUID, context: Call) -> bool:
     """Say whether the canary reads: a record of that, every minute, would be most of the log and tell nothing."""
-    if tenant_id not in canary.TENANTS:
+    if tenant_id not in canary.CANARY_TENANT_IDS:
         return False
     return str(ACCESS_RULES[context.path].permission).endswith(".read") or context.path.endswith("/ExportSubject")
 
@@ -304,7 +307,7 @@ class LoggedServicer:
             return method
 
         async def recorded(request: Message, context: Call) -> Message:
-            return await self._access_log.answer(method, request, context)
+            return await self._access_log.call_and_record(method, request, context)
 
         return recorded
 
@@ -316,8 +319,38 @@ class LoggedServicer:
                     # Ours send a message at once, which says where they are.
                     return await anext(messages)
 
-                yield await self._access_log.answer(begin, request, context)
+                yield await self._access_log.call_and_record(begin, request, context)
                 async for message in messages:
                     yield message
 
         return recorded
+
+
+class AccessLogKeys:
+    """The key of each tenant for the hashes of its access log, cached for a few seconds.
+
+    Erasing a person deletes the key, so that the hashes of their queries cannot be recomputed.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """Read and create keys with the database's role."""
+        queries = Queries.load("skein_kit")
+        self._read, self._make = queries["read_access_key"], queries["make_access_key"]
+        self._database = database
+        self._known: dict[UUID, bytes] = {}
+
+    async def get(self, tenant_id: UUID) -> bytes:
+        """Return the tenant's key; create it when the tenant has none."""
+        key = self._known.get(tenant_id)
+        if key is not None:
+            return key
+        async with self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True)) as tx:
+            found: bytes | None = await tx.value(self._read, tenant_id=tenant_id)
+            if found is None:
+                made = secrets.token_bytes(KEY_BYTES)
+                await tx.execute(self._make, tenant_id=tenant_id, secret=made)
+                # Another process may have been first.
+                found = await tx.value(self._read, tenant_id=tenant_id) or made
+        self._known[tenant_id] = found
+        asyncio.get_running_loop().call_later(KEY_CACHE_SECONDS, self._known.pop, tenant_id, None)
+        return found

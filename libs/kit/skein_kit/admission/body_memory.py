@@ -1,7 +1,7 @@
 """The memory budget of request bodies: a limit for all bodies, and half of it for the bodies of one source.
 
 A body reserves its maximum size before its first byte is read, because its size is known only when it is complete.
-A body without room waits for a limited time. It preempts bodies that are still arriving and have had their time, so
+A body without room waits for a limited time. It preempts bodies that are still arriving after their time, so
 that slow senders do not block other callers. A complete body keeps its actual size reserved until its holder releases
 the reservation; no other body preempts it.
 """
@@ -23,7 +23,7 @@ MEBIBYTE = 1024 * 1024
 _SHARE = 2
 # One source may have this fraction of the waiting bodies.
 _WAITING_SHARE = 4
-# Refused callers are told to retry after this time.
+# Pause before a retry that refused callers get.
 _RETRY_AFTER_SECONDS = 1.0
 
 
@@ -87,17 +87,17 @@ class BodyMemory:
     """The budget of one process for one kind of caller."""
 
     def __init__(
-        self, most_bytes: int, *, preempt_after_seconds: float, wait_seconds: float = 30.0, most_waiting: int = 256
+        self, max_bytes: int, *, preempt_after_seconds: float, wait_seconds: float = 30.0, max_waiting: int = 256
     ) -> None:
         """Let a body arrive for `preempt_after_seconds` at least, and longer while it blocks no other body.
 
         A body waits at most `wait_seconds` for room, so that bodies and admission queues never wait for each other
-        without end. The transport holds about the first 64 KiB of each of `most_waiting` bodies. One source may have a
+        without end. The transport holds about the first 64 KiB of each of `max_waiting` bodies. One source may have a
         quarter of them.
         """
-        self._most = most_bytes
-        self._most_waiting = most_waiting
-        self._most_waiting_of_source = max(1, most_waiting // _WAITING_SHARE)
+        self._max_bytes = max_bytes
+        self._max_waiting = max_waiting
+        self._max_waiting_per_source = max(1, max_waiting // _WAITING_SHARE)
         self._preempt_after_seconds = preempt_after_seconds
         self._wait_seconds = wait_seconds
         self._used = 0
@@ -126,7 +126,7 @@ class BodyMemory:
                 yield arrival
         except TimeoutError:
             if limit.expired():
-                raise Overloaded(after=_RETRY_AFTER_SECONDS) from None
+                raise Overloaded(retry_after=_RETRY_AFTER_SECONDS) from None
             raise
         finally:
             self._bodies.pop(limit, None)
@@ -136,8 +136,8 @@ class BodyMemory:
         if self._has_room(source, size):
             self._count(source, size)
             return
-        if len(self._waiting) >= self._most_waiting or self._waiting_of(source) >= self._most_waiting_of_source:
-            raise Overloaded(after=_RETRY_AFTER_SECONDS)
+        if len(self._waiting) >= self._max_waiting or self._waiting_of(source) >= self._max_waiting_per_source:
+            raise Overloaded(retry_after=_RETRY_AFTER_SECONDS)
         waiter = _Waiter(source, size, asyncio.get_running_loop().create_future())
         self._waiting.append(waiter)
         self._preempt_for([waiter])
@@ -151,18 +151,18 @@ class BodyMemory:
                 # A release before this task could run has removed the waiter already.
                 if waiter in self._waiting:
                     self._waiting.remove(waiter)
-                self._grant()
+                self._grant_waiting()
             if isinstance(error, TimeoutError) and limit.expired():
-                raise Overloaded(after=_RETRY_AFTER_SECONDS) from None
+                raise Overloaded(retry_after=_RETRY_AFTER_SECONDS) from None
             raise
 
     def _waiting_of(self, source: Hashable) -> int:
         return sum(waiter.source == source for waiter in self._waiting)
 
     def _has_room(self, source: Hashable, size: int) -> bool:
-        """Say whether a body fits; the first one of a source always fits into the source's share."""
+        """Return whether a body fits; the first one of a source always fits into the source's share."""
         used = self._used_by.get(source, 0)
-        return self._used + size <= self._most and (not used or used + size <= self._most // _SHARE)
+        return self._used + size <= self._max_bytes and (not used or used + size <= self._max_bytes // _SHARE)
 
     def _count(self, source: Hashable, size: int) -> None:
         self._used += size
@@ -172,9 +172,9 @@ class BodyMemory:
 
     def _release(self, source: Hashable, size: int) -> None:
         self._count(source, -size)
-        self._grant()
+        self._grant_waiting()
 
-    def _grant(self) -> None:
+    def _grant_waiting(self) -> None:
         """Reserve room for the waiting bodies that now fit."""
         for waiter in list(self._waiting):
             if waiter.granted.done():
@@ -194,7 +194,7 @@ class BodyMemory:
         is_full = False
         for waiter in waiting:
             sources.add(waiter.source)
-            is_full = is_full or self._used + waiter.size > self._most
+            is_full = is_full or self._used + waiter.size > self._max_bytes
         if not sources:
             return
         now = asyncio.get_running_loop().time()
@@ -205,10 +205,10 @@ class BodyMemory:
 
 # The budgets of callers without a verified identity, and of callers with one.
 ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
-AUTHENTICATED_BODIES = BodyMemory(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096)
+AUTHENTICATED_BODIES = BodyMemory(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096)
 # The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets, so
 # one budget for both could deadlock in a process that runs several services.
 INTERNAL_ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
 INTERNAL_AUTHENTICATED_BODIES = BodyMemory(
-    256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, most_waiting=4_096
+    256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096
 )

@@ -1,4 +1,4 @@
-"""Places for calls that nobody has to prove an identity for: so many of a connection, of an address, and in all."""
+"""Slots for calls without a credential: limits per connection, per address, and in total."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from skein_kit.network.source_network import source_network
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator
 
-# Of all places: what the connections of one address may take.
+# Share of all slots that the connections of one address may take.
 _SHARE_OF_ADDRESS = 2
 
 
 class SlotsFull(Exception):
-    """The connection, its address or all together have as many calls as they may have."""
+    """The connection, its address or the port has no free slot."""
 
 
 class CallSlots:
-    """The places of one port."""
+    """The slots of one port."""
 
-    def __init__(self, *, of_connection: int, in_all: int) -> None:
-        """One address, or one IPv6 network of a customer, gets half of the places."""
-        self._most = {"connection": of_connection, "address": max(1, in_all // _SHARE_OF_ADDRESS), "all": in_all}
+    def __init__(self, *, per_connection: int, total: int) -> None:
+        """One address, or one IPv6 network of a customer, gets half of the slots."""
+        self._most = {"connection": per_connection, "address": max(1, total // _SHARE_OF_ADDRESS), "all": total}
         self._taken: Counter[tuple[str, Hashable]] = Counter()
 
     @contextmanager
-    def taken_by(self, peer: str) -> Iterator[None]:
-        """Take a place for a call of a peer ("ipv4:192.0.2.1:50", its connection) for the block. Raises SlotsFull."""
+    def occupy(self, peer: str) -> Iterator[None]:
+        """Occupy a slot for a call of a peer, the connection "ipv4:192.0.2.1:50", for a block. Raises SlotsFull."""
         address = source_network(peer_address(peer))
         keys = [("connection", peer), ("all", "")]
         if address:

@@ -1,15 +1,15 @@
-"""Whose call is next when there are more than can be worked on: fair among tenants, short, and bounded. Pure.
+"""A queue of calls that is fair among tenants, short, and bounded. Pure.
 
-Order: start-time fair queueing over so many calls at once, SFQ(D) (Goyal, Vin and Cheng, SIGCOMM 1996; Jin, Chase and
-Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by what its calls cost; the flow that had
-least is next. A flow that was quiet begins at the present virtual time: it is first in line, and saves nothing up.
+Order: start-time fair queueing over several calls at a time, SFQ(D) (Goyal, Vin and Cheng, SIGCOMM 1996; Jin, Chase and
+Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by the cost of its calls; the flow with the
+least virtual time is next. An idle flow restarts at the present virtual time: it is next, but saves nothing up.
 
-Time: a call may wait for a moment, but much shorter once there has always been somebody waiting for as long, as in
-"Fail at Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel: a burst is worked off, a standing line only makes all late.
-A call that is the only one of its tenant's to wait has the longer time: it is not what the line is made of.
+Time: a call waits for a short time, and for much less while the queue has not been empty for that time, as in "Fail at
+Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A call that
+is the only waiting one of its tenant has the longer time, because it does not cause the queue.
 
-Room: what waits is bounded in calls and in bytes. When all room is taken, the newest call of the flow with the longest
-line gives way (longest queue drop), so that nobody is kept out by another's line.
+Size: the queue is bounded in calls and in bytes. When it is full, it drops the newest call of the flow with the longest
+queue (longest queue drop), so that no tenant keeps another out.
 """
 
 from __future__ import annotations
@@ -25,48 +25,47 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from skein_kit.admission.adaptive_limit import AdaptiveLimit
 
-# A line is standing when it was not empty for so many times what calls wait in it; until then they wait up to that.
+# The queue is standing after this multiple of the wait in it without being empty; until then calls wait that long.
 BURST = 3
-# Bytes of a request that take as much room as one call.
-_BYTES_A_CALL = 64 * 1024
-# No call takes more room: larger messages are refused later for what they are.
-_MOST_ROOM = 65
-# Of the limit: what one tenant's calls may take while they last. The rest is for the others, even if this one's calls
-# all hang.
+# Bytes of a request that count as one call.
+_BYTES_PER_CALL = 64 * 1024
+# The largest size of one call, in calls: larger messages are refused later, with their own error.
+_MAX_QUEUE_BYTES = 65
+# Share of the limit that the running calls of one tenant may take. The rest serves other tenants even if these calls
+# hang.
 _SHARE = 0.75
-# Calls of whoever runs the cluster come first.
+# Ranks: calls of operators and of the cluster come first.
 _FIRST, _OTHERS = 0, 1
-_LEAST_COST = 1e-3
-# So many flows without waiting calls may be in the line.
+_MIN_COST = 1e-3
+# Entries of flows without waiting calls that the heap may hold.
 _SPARSE = 64
 
 
 class CallState(Enum):
-    """What is with a call."""
+    """State of a call."""
 
     WAITING = auto()
-    # It is being worked on.
     RUNNING = auto()
-    # It was refused: because there was no room, or because it waited as long as it may.
+    # Refused: the queue was full, or the call waited too long.
     FULL = auto()
     LATE = auto()
-    # It is done, or whoever made it went away.
+    # Finished, or cancelled by its caller.
     OVER = auto()
 
 
 @dataclass(eq=False, slots=True)
 class QueuedCall:
-    """One call that came in."""
+    """One call, running or waiting."""
 
     flow: Flow
     cost: float
-    room: int
+    size: int
     arrived: float
-    # When it is refused if it still waits.
-    until: float
+    # The time at which it is refused if it still waits.
+    wait_until: float
     state: CallState = CallState.WAITING
     # Called when a waiting call's state changes.
-    told: Callable[[], None] | None = None
+    on_change: Callable[[], None] | None = None
 
 
 @dataclass(eq=False, slots=True)
@@ -76,40 +75,40 @@ class Flow:
     key: Hashable
     rank: int
     waiting: deque[QueuedCall] = field(default_factory=deque)
-    # Virtual times: when its next call begins, and when what it was given ends.
+    # Virtual times: the start of its next call, and the end of its last one.
     start: float = 0.0
     finish: float = 0.0
     running: int = 0
-    # Of those that wait.
-    room: int = 0
-    is_listed: bool = False
+    # Size of the waiting calls.
+    size: int = 0
+    is_queued: bool = False
 
 
 class FairQueue:
-    """The calls that are worked on and those that wait. Every method that takes a time takes the present."""
+    """The running and the waiting calls of one service. Times are in seconds of a monotonic clock; `at` is now."""
 
-    def __init__(self, limit: AdaptiveLimit, *, most_waiting: int, wait_seconds: float) -> None:
-        """Let `limit` calls run; of others so many wait, in a standing line for `wait_seconds` at most."""
+    def __init__(self, limit: AdaptiveLimit, *, max_waiting: int, wait_seconds: float) -> None:
+        """Run `limit` calls and queue up to `max_waiting` others, for `wait_seconds` each in a standing queue."""
         self._limit = limit
-        self._most_waiting = most_waiting
+        self._max_waiting = max_waiting
         self._wait_seconds = wait_seconds
         self._flows: dict[Hashable, Flow] = {}
-        # Flows with calls that wait, by rank and virtual time.
-        self._line: list[tuple[int, float, int, Flow]] = []
+        # Heap of flows with waiting calls, by rank and virtual time.
+        self._heap: list[tuple[int, float, int, Flow]] = []
         self._numbers = itertools.count()
         self._virtual = 0.0
-        self._room = 0
-        # Since when there was always somebody waiting.
-        self._standing_since = 0.0
+        self._size = 0
+        # The time since which the queue has not been empty.
+        self._nonempty_since = 0.0
         self.running = 0
         self.waiting = 0
 
     @property
     def flows(self) -> int:
-        """Return how many tenants there is anything kept of."""
+        """The number of flows in memory."""
         return len(self._flows)
 
-    def arrive(
+    def enqueue(
         self,
         key: Hashable,
         *,
@@ -119,152 +118,153 @@ class FairQueue:
         left: float | None = None,
         first: bool = False,
     ) -> QueuedCall:
-        """Let a call run, wait, or be refused, as its state says.
+        """Run, queue or refuse a call; its `state` says which.
 
-        `cost` is what it takes, in any unit; `size` its bytes; `left` the seconds that its caller waits at most.
+        `cost` is the expected work, in any unit; `size` is in bytes; `left` is the seconds until the caller's deadline.
+        `first`: the call goes before those of tenants.
         """
         flow = self._flows.get(key)
         if flow is None:
             flow = self._flows[key] = Flow(key, _FIRST if first else _OTHERS)
-        turn = QueuedCall(flow, max(cost, _LEAST_COST), min(_MOST_ROOM, 1 + size // _BYTES_A_CALL), at, at)
-        # While there is room, those in the line are tenants that have all they may have.
-        if self.running < self._limit.value and not flow.waiting and self._may_run(flow):
+        queued = QueuedCall(flow, max(cost, _MIN_COST), min(_MAX_QUEUE_BYTES, 1 + size // _BYTES_PER_CALL), at, at)
+        # With capacity left, the waiting calls belong to tenants that have reached their share.
+        if self.running < self._limit.value and not flow.waiting and self._has_concurrency(flow):
             flow.start = max(self._virtual, flow.finish)
-            self._run(turn)
-            return turn
-        self._limit.look(at, is_short=True)
+            self._run(queued)
+            return queued
+        self._limit.update(at, is_short=True)
         self._next(at)
-        turn.until = at + self._patience(flow, at, left)
-        if not self._makes_room(turn):
-            turn.state = CallState.FULL
-            self._forget(flow)
-            return turn
+        queued.wait_until = at + self._max_wait(flow, at, left)
+        if not self._evict_for(queued):
+            queued.state = CallState.FULL
+            self._drop_idle_flow(flow)
+            return queued
         if not self.waiting:
-            self._standing_since = at
-        # It may have been forgotten: the calls that it had were late.
+            self._nonempty_since = at
+        # `_next` may have dropped the flow, because its calls were late.
         self._flows[key] = flow
-        flow.waiting.append(turn)
-        flow.room += turn.room
-        self._room += turn.room
+        flow.waiting.append(queued)
+        flow.size += queued.size
+        self._size += queued.size
         self.waiting += 1
-        self._list(flow)
+        self._push(flow)
         self._next(at)
-        return turn
+        return queued
 
-    def leave(self, turn: QueuedCall, at: float) -> None:
-        """End a call that ran, or take one that waits out of the line: its caller is gone."""
-        flow = turn.flow
-        if turn.state is CallState.RUNNING:
-            turn.state = CallState.OVER
+    def finish(self, queued: QueuedCall, at: float) -> None:
+        """End a running call, or remove a waiting one whose caller is gone."""
+        flow = queued.flow
+        if queued.state is CallState.RUNNING:
+            queued.state = CallState.OVER
             self.running -= 1
             flow.running -= 1
-        elif turn.state is CallState.WAITING:
-            self._drop(turn, CallState.OVER)
+        elif queued.state is CallState.WAITING:
+            self._drop(queued, CallState.OVER)
         else:
             return
-        self._limit.look(at, is_short=bool(self.waiting))
+        self._limit.update(at, is_short=bool(self.waiting))
         self._next(at)
-        self._forget(flow)
+        self._drop_idle_flow(flow)
 
-    def late(self, turn: QueuedCall, at: float) -> None:
-        """Refuse a call that waited long enough."""
-        if turn.state is CallState.WAITING:
-            self._drop(turn, CallState.LATE)
-            self._limit.look(at, is_short=True)
+    def time_out(self, queued: QueuedCall, at: float) -> None:
+        """Refuse a call that has waited until its `wait_until`."""
+        if queued.state is CallState.WAITING:
+            self._drop(queued, CallState.LATE)
+            self._limit.update(at, is_short=True)
             self._next(at)
-            self._forget(turn.flow)
+            self._drop_idle_flow(queued.flow)
 
-    def _patience(self, flow: Flow, at: float, left: float | None) -> float:
+    def _max_wait(self, flow: Flow, at: float, left: float | None) -> float:
         burst = BURST * self._wait_seconds
-        is_standing = flow.waiting and at - self._standing_since > burst
+        is_standing = flow.waiting and at - self._nonempty_since > burst
         seconds = self._wait_seconds if is_standing else burst
-        # Some time must be left to work.
+        # Some time must remain for the work.
         return seconds if left is None else min(seconds, left / 2)
 
-    def _makes_room(self, turn: QueuedCall) -> bool:
-        while self._room + turn.room > self._most_waiting:
-            lines = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= turn.flow.rank]
-            longest = max(lines, key=lambda flow: flow.room, default=None)
+    def _evict_for(self, queued: QueuedCall) -> bool:
+        while self._size + queued.size > self._max_waiting:
+            lines = [flow for flow in self._flows.values() if flow.waiting and flow.rank >= queued.flow.rank]
+            longest = max(lines, key=lambda flow: flow.size, default=None)
             if longest is None:
                 return False
-            if longest.rank == turn.flow.rank and longest.room <= turn.flow.room + turn.room:
+            if longest.rank == queued.flow.rank and longest.size <= queued.flow.size + queued.size:
                 return False
             self._drop(longest.waiting[-1], CallState.FULL)
-            self._forget(longest)
+            self._drop_idle_flow(longest)
         return True
 
-    def _may_run(self, flow: Flow) -> bool:
+    def _has_concurrency(self, flow: Flow) -> bool:
         return flow.running < max(1, int(self._limit.value * _SHARE))
 
-    def _run(self, turn: QueuedCall) -> None:
-        flow = turn.flow
+    def _run(self, queued: QueuedCall) -> None:
+        flow = queued.flow
         self._virtual = max(self._virtual, flow.start)
-        flow.finish = flow.start + turn.cost
+        flow.finish = flow.start + queued.cost
         flow.running += 1
         self.running += 1
-        turn.state = CallState.RUNNING
+        queued.state = CallState.RUNNING
 
-    def _list(self, flow: Flow) -> None:
-        if not flow.is_listed:
-            flow.is_listed = True
+    def _push(self, flow: Flow) -> None:
+        if not flow.is_queued:
+            flow.is_queued = True
             flow.start = max(self._virtual, flow.finish)
-            heapq.heappush(self._line, (flow.rank, flow.start, next(self._numbers), flow))
-            if len(self._line) > _SPARSE + 2 * len(self._flows):
+            heapq.heappush(self._heap, (flow.rank, flow.start, next(self._numbers), flow))
+            if len(self._heap) > _SPARSE + 2 * len(self._flows):
                 self._compact()
 
     def _compact(self) -> None:
-        """Strike out flows of which no call waits any more; otherwise they are passed over when their turn comes."""
-        for entry in self._line:
-            entry[3].is_listed = bool(entry[3].waiting)
-        self._line = [entry for entry in self._line if entry[3].is_listed]
-        heapq.heapify(self._line)
+        """Remove flows without waiting calls from the heap; `_next` would skip them one by one."""
+        for entry in self._heap:
+            entry[3].is_queued = bool(entry[3].waiting)
+        self._heap = [entry for entry in self._heap if entry[3].is_queued]
+        heapq.heapify(self._heap)
 
     def _next(self, at: float) -> None:
-        """Let calls run while there is room for them."""
-        passed: list[tuple[int, float, int, Flow]] = []
-        while self._line and self.running < self._limit.value:
-            entry = heapq.heappop(self._line)
+        """Run waiting calls while there is capacity."""
+        skipped: list[tuple[int, float, int, Flow]] = []
+        while self._heap and self.running < self._limit.value:
+            entry = heapq.heappop(self._heap)
             flow = entry[3]
             if not flow.waiting:
-                flow.is_listed = False
+                flow.is_queued = False
                 continue
-            if not self._may_run(flow):
-                passed.append(entry)
+            if not self._has_concurrency(flow):
+                skipped.append(entry)
                 continue
-            flow.is_listed = False
-            turn = flow.waiting[0]
-            if turn.until < at:
-                self._drop(turn, CallState.LATE)
-                self._forget(flow)
+            flow.is_queued = False
+            queued = flow.waiting[0]
+            if queued.wait_until < at:
+                self._drop(queued, CallState.LATE)
+                self._drop_idle_flow(flow)
             else:
-                self._unqueue(turn)
-                self._run(turn)
-                _tell(turn)
+                self._unqueue(queued)
+                self._run(queued)
+                _notify(queued)
             if flow.waiting:
-                self._list(flow)
-        for entry in passed:
-            heapq.heappush(self._line, entry)
-        while self._line and not self._line[0][3].waiting:
-            heapq.heappop(self._line)[3].is_listed = False
+                self._push(flow)
+        for entry in skipped:
+            heapq.heappush(self._heap, entry)
+        while self._heap and not self._heap[0][3].waiting:
+            heapq.heappop(self._heap)[3].is_queued = False
 
-    def _drop(self, turn: QueuedCall, state: CallState) -> None:
-        turn.state = state
-        self._unqueue(turn)
-        _tell(turn)
+    def _drop(self, queued: QueuedCall, state: CallState) -> None:
+        queued.state = state
+        self._unqueue(queued)
+        _notify(queued)
 
-    def _unqueue(self, turn: QueuedCall) -> None:
-        flow = turn.flow
-        flow.waiting.remove(turn)
-        flow.room -= turn.room
-        self._room -= turn.room
+    def _unqueue(self, queued: QueuedCall) -> None:
+        flow = queued.flow
+        flow.waiting.remove(queued)
+        flow.size -= queued.size
+        self._size -= queued.size
         self.waiting -= 1
 
-    def _forget(self, flow: Flow) -> None:
-        """Keep nothing of a flow without calls: it would gain a turn at most."""
+    def _drop_idle_flow(self, flow: Flow) -> None:
+        """Drop a flow without calls: its virtual time is worth one call at most."""
         if not flow.waiting and not flow.running:
             self._flows.pop(flow.key, None)
 
 
-def _tell(turn: QueuedCall) -> None:
-    if turn.told is not None:
-        turn.told()
+def _notify(queued: QueuedCall) -> None:
+    if queued.on_change is not None:
+        queued.on_change()

@@ -1,9 +1,8 @@
-"""Calls take turns at a service, and those beyond what it can do are refused before all of them become slow.
+"""Admission control: runs, queues or refuses the calls of a service, before all of them become slow.
 
-A call is counted where it enters, and again where the process that it entered hands it to another one, which has a
-processor of its own. What a call that has its turn calls within a process, and what is called further on, runs at once:
-if it had to wait for a turn, calls could wait for each other.
-The cluster's own background work is not counted either, because it is as much as the worker does at once.
+It limits a call where it enters the cluster, and once more in the first other process that it reaches, which has its
+own processor. Calls within the process of an admitted call, and calls further on, run at once: if they waited for each
+other, they could deadlock. The worker limits the cluster's own background work.
 """
 
 from __future__ import annotations
@@ -46,150 +45,150 @@ WAIT = Histogram(
 )
 
 _LOOP = "event loop"
-# What a method takes is a running mean of how long its calls last; so much of it is the newest call.
+# The cost of a method is a running mean of the duration of its calls, in seconds; this is the weight of a new one.
 _NEWEST = 0.1
-_FIRST_GUESS_SECONDS = 0.01
-# Refused callers are told to retry after this time, and after a multiple of it when many calls are refused.
+_INITIAL_RETRY_SECONDS = 0.01
+# Pause before a retry that refused callers get, multiplied when many calls are refused.
 _RETRY_AFTER_SECONDS = 0.25
-_MOST_RETRY_FACTOR = 8
+_MAX_RETRY_FACTOR = 8
 _RECENT = 0.02
 _MOMENT_SECONDS = 1.0
-# What services ask of each other for every caller.
+# Services that other services call for every caller.
 _INTERNAL_SERVICES = ("IdentityService", "UpkeepService", "IndexService")
 _OPERATORS, _INTERNAL = "operators", "internal"
-# Calls from outside, and calls that the first service of a process chain makes for one.
-_DEEPEST = 1
+# The hops of a call over a socket up to which it is limited: from outside, or from the first service it reached.
+_MAX_HOPS = 1
 
 
 class AdmissionControl:
-    """The turns of one service's calls."""
+    """Admission control of one service."""
 
     def __init__(self, service: str, settings: ProcessSettings, *, is_edge: bool) -> None:
-        """At the edge every call comes from outside, whatever it claims."""
+        """At the edge every call comes from outside, whatever its metadata says."""
         self._is_edge = is_edge
         self._limit = AdaptiveLimit(
-            least=settings.admission_calls_least,
-            most=settings.admission_calls_most,
+            minimum=settings.admission_calls_least,
+            maximum=settings.admission_calls_most,
             target_seconds=settings.admission_delay_seconds,
         )
-        self._turns = FairQueue(
-            self._limit, most_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
+        self._queue = FairQueue(
+            self._limit, max_waiting=settings.admission_waiting, wait_seconds=settings.admission_wait_seconds
         )
         self._is_sampling = False
-        # Of the last calls: the share that had a turn.
+        # Running mean: the share of calls that was admitted.
         self._admitted = 1.0
         self._refused_at = -_MOMENT_SECONDS
         self._wait = WAIT.labels(service)
         self._shed = {CallState.FULL: SHED.labels(service, "full"), CallState.LATE: SHED.labels(service, "late")}
         LIMIT.labels(service).set_function(lambda: self._limit.value)
-        QUEUE.labels(service).set_function(lambda: self._turns.waiting)
+        QUEUE.labels(service).set_function(lambda: self._queue.waiting)
 
     @property
-    def is_refusing(self) -> bool:
-        """Say whether a call was refused a moment ago."""
+    def is_shedding(self) -> bool:
+        """Whether a call was refused within the last second."""
         return time.monotonic() - self._refused_at < _MOMENT_SECONDS
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
-        """Learn until the block ends how long calls wait for what they share in this process."""
+    def observing_delays(self) -> Iterator[None]:
+        """Feed the limit with the queueing delays of this process while the block runs."""
         DELAYS.add(self._limit)
         try:
             yield
         finally:
             DELAYS.remove(self._limit)
 
-    def in_turn(self, path: str, handler: Handler) -> Handler:
-        """Let the calls of a method run in their turn."""
+    def limit_concurrency(self, path: str, handler: Handler) -> Handler:
+        """Wrap a method's handler: its calls run when they are admitted."""
         is_internal = path.split("/")[1].endswith(_INTERNAL_SERVICES)
-        cost = _FIRST_GUESS_SECONDS
+        cost = _INITIAL_RETRY_SECONDS
 
         async def counted(request: Any, call: Call) -> Any:
             nonlocal cost
             key, first = (_INTERNAL, True) if is_internal else _flow(call)
-            turn = await self._turn(key, call, cost=cost, size=_size_of(request), first=first)
-            started, call.has_turn = time.monotonic(), True
+            queued = await self._admit(key, call, cost=cost, size=_size_of(request), first=first)
+            started, call.is_admitted = time.monotonic(), True
             try:
                 return await handler(request, call)
             finally:
                 ended = time.monotonic()
-                self._turns.leave(turn, ended)
+                self._queue.finish(queued, ended)
                 cost += (ended - started - cost) * _NEWEST
 
         def answer(request: Any, call: Call) -> Awaitable[Any]:
-            return counted(request, call) if self._enters(call) else handler(request, call)
+            return counted(request, call) if self._is_limited_here(call) else handler(request, call)
 
         return answer
 
-    def _enters(self, call: Call) -> bool:
-        """Say whether a call is counted here."""
+    def _is_limited_here(self, call: Call) -> bool:
+        """Return whether this service limits the call."""
         if self._is_edge:
             call.hops = 0
             return True
-        if call.hops > (0 if call.peer_address == IN_PROCESS else _DEEPEST):
+        if call.hops > (0 if call.peer_address == IN_PROCESS else _MAX_HOPS):
             return False
         return call.caller is None or SYSTEM not in call.caller.permissions
 
-    async def _turn(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
-        """Wait for the turn of a call; raise Overloaded when it does not come."""
+    async def _admit(self, key: Hashable, call: Call, *, cost: float, size: int, first: bool) -> QueuedCall:
+        """Wait until a call is admitted. Raises Overloaded."""
         loop, at = asyncio.get_running_loop(), time.monotonic()
         if not self._is_sampling:
-            # How late the loop comes to what is ready: nothing while it has time.
+            # Samples the delay of the event loop: nearly 0 while it is idle.
             self._is_sampling = True
-            loop.call_soon(self._sampled, at)
+            loop.call_soon(self._on_loop_sample, at)
         left = None if call.deadline is None else call.deadline - loop.time()
-        turn = self._turns.arrive(key, at=at, cost=cost, size=size, left=left, first=first)
-        if turn.state is CallState.RUNNING:
+        queued = self._queue.enqueue(key, at=at, cost=cost, size=size, left=left, first=first)
+        if queued.state is CallState.RUNNING:
             self._wait.observe(0.0)
             self._admitted += (1 - self._admitted) * _RECENT
-            return turn
-        if turn.state is CallState.WAITING:
-            came = await self._waited(turn, loop)
+            return queued
+        if queued.state is CallState.WAITING:
+            state = await self._wait_admitted(queued, loop)
             self._wait.observe(time.monotonic() - at)
-            if came is CallState.RUNNING:
+            if state is CallState.RUNNING:
                 self._admitted += (1 - self._admitted) * _RECENT
-                return turn
+                return queued
         self._admitted -= self._admitted * _RECENT
         self._refused_at = time.monotonic()
-        self._shed[turn.state].inc()
-        factor = 1 / max(self._admitted, 1 / _MOST_RETRY_FACTOR)
-        raise Overloaded(after=_RETRY_AFTER_SECONDS * factor)
+        self._shed[queued.state].inc()
+        factor = 1 / max(self._admitted, 1 / _MAX_RETRY_FACTOR)
+        raise Overloaded(retry_after=_RETRY_AFTER_SECONDS * factor)
 
-    async def _waited(self, turn: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
-        """Wait until a call runs or is refused; return which."""
+    async def _wait_admitted(self, queued: QueuedCall, loop: asyncio.AbstractEventLoop) -> CallState:
+        """Wait until a call is admitted or refused; return its state."""
         changed = loop.create_future()
 
-        def told() -> None:
+        def notify() -> None:
             if not changed.done():
                 changed.set_result(None)
 
-        turn.told = told
-        timer = loop.call_later(turn.until - turn.arrived, self._late, turn)
+        queued.on_change = notify
+        timer = loop.call_later(queued.wait_until - queued.arrived, self._time_out, queued)
         try:
             await changed
         except asyncio.CancelledError:
-            self._turns.leave(turn, time.monotonic())
+            self._queue.finish(queued, time.monotonic())
             raise
         finally:
             timer.cancel()
-        return turn.state
+        return queued.state
 
-    def _late(self, turn: QueuedCall) -> None:
-        self._turns.late(turn, time.monotonic())
+    def _time_out(self, queued: QueuedCall) -> None:
+        self._queue.time_out(queued, time.monotonic())
 
-    def _sampled(self, at: float) -> None:
+    def _on_loop_sample(self, at: float) -> None:
         self._is_sampling = False
-        self._limit.delayed(_LOOP, time.monotonic() - at)
+        self._limit.observe_delay(_LOOP, time.monotonic() - at)
 
 
 def _size_of(request: Any) -> int:
-    """Return the bytes that a request holds while it waits; 0 for a message that the process made itself."""
+    """Return the bytes that a waiting request holds; 0 for a message of this process."""
     if isinstance(request, CompleteBody):
         return request.size
     return len(request) if type(request) is bytes else 0
 
 
 def _flow(call: Call) -> tuple[Hashable, bool]:
-    """Return whose call it is, and whether it goes before the tenants'."""
+    """Return the key of a call's flow, and whether the flow goes before those of tenants."""
     caller = call.caller
     if caller is None:
         return ("address", call.client_address), False

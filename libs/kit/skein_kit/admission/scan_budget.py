@@ -2,7 +2,7 @@
 
 A condition on a memory's text or properties scans them, so its cost is rows x conditions x bytes. The statement itself
 adds up this cost and stops at the first row beyond its budget (skein_kit.filters.scan_cost). What it did scan is
-charged to the tenant, whose budget fills up again at a constant rate. A statement that is cut off does not say what it
+charged to the tenant, whose budget refills at a constant rate. A cancelled statement does not report what it
 scanned and is charged with all that it might have scanned. The cost is counted in bytes, not in seconds: the same
 call costs the same on a busy machine.
 """
@@ -24,28 +24,28 @@ if TYPE_CHECKING:
 
 MEBIBYTE = 1024 * 1024
 # Bytes that the conditions of one call may scan: Postgres scans some 60 MB a second.
-MOST_OF_A_CALL = 64 * MEBIBYTE
-# A tenant that scanned nothing for a while may scan for so many seconds at once.
+MAX_SHARE_OF_CALL = 64 * MEBIBYTE
+# The capacity of a budget, in seconds of its rate.
 _BURST_SECONDS = 16
-# Tenants whose use is known at a time; one that is dropped has a full budget again.
-_MOST_TENANTS = 10_000
+# Tenants in memory; one that is dropped has a full budget again.
+_MAX_TENANTS = 10_000
 
 
 class ScanBuckets:
     """The budgets of all tenants in one service of one process: token buckets of bytes."""
 
     def __init__(self, bytes_per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """Fill each budget at this rate; 0: no tenant has a limit."""
+        """Refill each budget at this rate; 0: no limit. `clock` returns seconds and never goes back."""
         self._rate = bytes_per_second
         self._clock = clock
-        # Bytes in debt to the full budget, and since when; the tenant used last comes last.
+        # Bytes missing from the full budget, and the time; the tenant used last comes last.
         self._used: OrderedDict[UUID, tuple[float, float]] = OrderedDict()
 
     def begin(self, tenant_id: UUID) -> ScanBudget:
         """Return the budget of one call. Raises ReadTooCostly while the tenant has none left."""
         used = self._used_by(tenant_id)
-        if self._rate and used >= self._most:
-            raise ReadTooCostly(after=(used - self._most) / self._rate + 1.0)
+        if self._rate and used >= self._capacity:
+            raise ReadTooCostly(retry_after=(used - self._capacity) / self._rate + 1.0)
         return ScanBudget(self, tenant_id)
 
     def charge(self, tenant_id: UUID, scanned: int) -> None:
@@ -54,11 +54,11 @@ class ScanBuckets:
             return
         self._used[tenant_id] = (self._used_by(tenant_id) + scanned, self._clock())
         self._used.move_to_end(tenant_id)
-        if len(self._used) > _MOST_TENANTS:
+        if len(self._used) > _MAX_TENANTS:
             self._used.popitem(last=False)
 
     @property
-    def _most(self) -> float:
+    def _capacity(self) -> float:
         return self._rate * _BURST_SECONDS
 
     def _used_by(self, tenant_id: UUID) -> float:
@@ -69,24 +69,24 @@ class ScanBuckets:
 class ScanBudget:
     """The bytes that one call may still scan."""
 
-    def __init__(self, tenants: ScanBuckets, tenant_id: UUID, most: int = MOST_OF_A_CALL) -> None:
-        self._tenants = tenants
+    def __init__(self, tenants: ScanBuckets, tenant_id: UUID, most: int = MAX_SHARE_OF_CALL) -> None:
+        self._buckets = tenants
         self._tenant_id = tenant_id
         self.remaining = most
 
     @property
-    def is_spent(self) -> bool:
-        """Say whether nothing is left."""
+    def is_exhausted(self) -> bool:
+        """Whether no bytes are left."""
         return self.remaining <= 0
 
     def charge(self, scanned: float) -> None:
         """Count bytes that a statement of the call scanned."""
         whole = math.ceil(scanned)
         self.remaining -= whole
-        self._tenants.charge(self._tenant_id, whole)
+        self._buckets.charge(self._tenant_id, whole)
 
-    async def charged(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
-        """Run a statement and count what it scanned; one that is cut off counts as all that the call had left."""
+    async def run_and_charge(self, statement: Awaitable[list[asyncpg.Record]]) -> list[asyncpg.Record]:
+        """Run a statement and charge what it scanned; a cancelled one costs all that the call had left."""
         try:
             rows = await statement
         except BaseException:

@@ -1,28 +1,24 @@
-"""Revisions: places in the database's log, by which a caller's reads never go backwards, whichever server answers.
+"""Revisions: positions in the database's log. With them a caller's reads never go backwards, whichever server answers.
 
-Nothing that an answer shows, or did, is newer than the revision that it tells; a refusal is an answer too. A caller
-brings the newest that it was told with its next read, which is then served by a replica that has come that far, or by
-the primary. A read that brings none, and every write, is the primary's.
+An answer, or an error, shows nothing newer than the revision that it reports. The caller sends its newest revision with
+its next read. A replica that has replayed the log so far answers it, or else the primary. The primary answers every
+write, and every read without a revision.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from skein_kit.calls.call import Call
-
-# With a read: what it must show at least; "0" for any age. With an answer: what it showed at most.
+# With a read: the oldest state that it may show, "0" for any. With an answer: the newest state that it shows.
 MIN_REVISION_KEY = "skein-min-revision"
 REVISION_KEY = "skein-revision"
-# No server comes so far: what is not understood is answered by the primary.
+# No server gets so far: the primary answers a call whose revision cannot be parsed.
 UNREACHABLE_REVISION = (1 << 64) - 1
 _DIGITS = 16
 _REVISION = re.compile(rf"[0-9a-f]{{1,{_DIGITS}}}")
 
-# What replicas may answer. No decision about identity, uniqueness or the order of events rests on any of these.
-READS = frozenset(
+# Methods that replicas may answer. No decision about identity, uniqueness or the order of events depends on them.
+REPLICA_READS = frozenset(
     f"/skein.{service}/{method}"
     for service, methods in {
         "memory.v1.MemoryService": ("GetMemory", "BatchGetMemories", "ListMemories"),
@@ -36,27 +32,17 @@ READS = frozenset(
     }.items()
     for method in methods
 )
-# The services that read so.
+# Services with such methods.
 SERVICES = frozenset({"memory", "session", "recall"})
 
 
-def min_revision_of(path: str, said: str | None) -> int | None:
-    """Return what a call must show at least; None when it is the primary's."""
-    if said is None or path not in READS:
+def min_revision_of(path: str, header: str | None) -> int | None:
+    """Return the revision that a call must show; None when only the primary may answer it."""
+    if header is None or path not in REPLICA_READS:
         return None
-    return int(said, 16) if _REVISION.fullmatch(said) else UNREACHABLE_REVISION
+    return int(header, 16) if _REVISION.fullmatch(header) else UNREACHABLE_REVISION
 
 
 def format_revision(revision: int) -> str:
-    """Write a revision as callers see it: opaque, of one length."""
+    """Return a revision as callers see it: 16 hexadecimal digits."""
     return f"{revision:0{_DIGITS}x}"
-
-
-def revision_trailers(call: Call) -> tuple[tuple[str, str], ...]:
-    """Return what goes with an answer, or a refusal, besides itself: its revision, if it has one."""
-    return ((REVISION_KEY, format_revision(call.revision)),) if call.revision else ()
-
-
-def reports_revision(call: Call) -> bool:
-    """Say whether the answer to a call should tell its revision: it writes, or its caller goes on from there."""
-    return call.min_revision is not None or call.path not in READS

@@ -1,7 +1,7 @@
-"""Cold storage: files of JSON lines, packed, each known by its checksum. No SQL.
+"""Cold storage: compressed files of JSON lines, each with its checksum in its name. No SQL.
 
-A file belongs to one tenant and one archive. It is written beside its place and moved there, so that what has its name
-is whole.
+A file belongs to one tenant and one archive. It is written under another name and then renamed, so that a file with a
+final name is complete.
 """
 
 from __future__ import annotations
@@ -27,64 +27,66 @@ _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileInfo:
-    """A file that was written: the SHA-256 and the length of its bytes."""
+    """The SHA-256 and the length of a file, in bytes."""
 
     checksum: bytes
     byte_count: int
 
 
 class ColdFiles:
-    """The files of all tenants below one folder; services on several machines need one that they share."""
+    """The files of all tenants below one folder, which services on several machines must share."""
 
     def __init__(self, folder: Path) -> None:
-        """Keep files below `folder`, which is made at the first use."""
+        """Store files below `folder`, which is created at the first use."""
         self._folder = folder
 
     async def write(self, tenant_id: UUID, archive_id: UUID, lines: Iterable[str]) -> FileInfo:
-        """Store lines under a name that their checksum is part of."""
+        """Write lines to a file with their checksum in its name."""
         return await asyncio.to_thread(self._write, tenant_id, archive_id, "\n".join(lines))
 
-    async def read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
-        """Return the lines of a file. Raises ArchiveDamaged when it is missing or not what was written.
+    async def read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
+        """Return the lines of a file. Raises ArchiveDamaged when it is missing or differs from `file_info`.
 
-        A file with other bytes is refused before it is unpacked, and is read no further than the length written.
+        A file with other bytes is refused before it is decompressed, and never read beyond the expected length.
         """
-        return await asyncio.to_thread(self._read, tenant_id, archive_id, written)
+        return await asyncio.to_thread(self._read, tenant_id, archive_id, file_info)
 
     async def delete(self, tenant_id: UUID, archive_id: UUID, checksum: bytes) -> None:
-        """Remove a file, also one that is written in part; one that is not there is passed over."""
+        """Delete a file, also a partly written one; ignore one that does not exist."""
         await asyncio.to_thread(self._delete, self._path(tenant_id, archive_id, checksum))
 
     async def delete_tenant(self, tenant_id: UUID) -> int:
-        """Remove every file of a tenant, also those that nothing names any more; return how many."""
+        """Delete every file of a tenant, referenced or not; return their number."""
         return await asyncio.to_thread(self._delete_tenant, tenant_id)
 
-    async def sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], *, older_than: datetime) -> int:
-        """Remove a tenant's files that nobody names, by archive and checksum, written before a time; return how many.
+    async def delete_unreferenced(
+        self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], *, older_than: datetime
+    ) -> int:
+        """Delete a tenant's files that are not in `referenced` (archive id and checksum); return their number.
 
-        A process that ended between two steps leaves such files. The time must lie so far back that whoever writes now
-        has named its file by then.
+        A process that ended between two steps leaves such files. `older_than` must be longer ago than any write takes,
+        because a new file is referenced only after it is written.
         """
-        return await asyncio.to_thread(self._sweep, tenant_id, named, older_than.timestamp())
+        return await asyncio.to_thread(self._delete_unreferenced, tenant_id, referenced, older_than.timestamp())
 
     @staticmethod
     def pack(lines: Iterable[str]) -> tuple[bytes, FileInfo]:
-        """Return lines as the bytes of a file, and what is to be known of it before it is written."""
-        # Without a time, so that the same lines are the same file.
+        """Return the bytes of a file with these lines, and its checksum and length."""
+        # Without a time, so that equal lines give equal files.
         packed = gzip.compress("\n".join(lines).encode(), mtime=0)
         return packed, FileInfo(checksum=hashlib.sha256(packed).digest(), byte_count=len(packed))
 
-    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
-        """Store what `pack` made."""
-        await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, written)
+    async def write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
+        """Write the bytes that `pack` returned."""
+        await asyncio.to_thread(self._write_packed, tenant_id, archive_id, packed, file_info)
 
     def _write(self, tenant_id: UUID, archive_id: UUID, text: str) -> FileInfo:
         packed, written = self.pack([text])
         self._write_packed(tenant_id, archive_id, packed, written)
         return written
 
-    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, written: FileInfo) -> None:
-        path = self._path(tenant_id, archive_id, written.checksum)
+    def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
+        path = self._path(tenant_id, archive_id, file_info.checksum)
         made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         part = _part(path)
@@ -94,19 +96,19 @@ class ColdFiles:
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
-        # A folder that is new is there after a power cut when the one that it lies in is on the disk as well.
+        # A new folder survives a power failure only when its parent is synced too.
         for folder in (path.parent, *(new.parent for new in made)):
             _sync(folder)
 
-    def _read(self, tenant_id: UUID, archive_id: UUID, written: FileInfo) -> Sequence[str]:
+    def _read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
         try:
-            with open(self._path(tenant_id, archive_id, written.checksum), "rb", opener=_open_at_once) as file:
-                packed = file.read(written.byte_count + 1) or b""
+            with open(self._path(tenant_id, archive_id, file_info.checksum), "rb", opener=_open_at_once) as file:
+                packed = file.read(file_info.byte_count + 1) or b""
         except OSError as error:
             raise ArchiveDamaged(archive_id=str(archive_id)) from error
-        if hashlib.sha256(packed).digest() != written.checksum:
+        if hashlib.sha256(packed).digest() != file_info.checksum:
             raise ArchiveDamaged(archive_id=str(archive_id))
-        # These are the bytes that `pack` made, so they unpack to the lines that it was given.
+        # The checksum matches, so these are the bytes of `pack`, and they decompress.
         text = gzip.decompress(packed).decode()
         return text.split("\n") if text else []
 
@@ -116,7 +118,7 @@ class ColdFiles:
         for file in found:
             file.unlink(missing_ok=True)
         if found:
-            # The folder may go with its tenant meanwhile.
+            # The folder may be deleted with its tenant at the same time.
             with suppress(FileNotFoundError):
                 _sync(path.parent)
 
@@ -129,8 +131,10 @@ class ColdFiles:
             folder.rmdir()
         return len(files)
 
-    def _sweep(self, tenant_id: UUID, named: Collection[tuple[UUID, bytes]], older_than: float) -> int:
-        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in named}
+    def _delete_unreferenced(
+        self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], older_than: float
+    ) -> int:
+        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in referenced}
         folder, removed = self._folder / str(tenant_id), 0
         for file in list(folder.iterdir()) if folder.is_dir() else ():
             with suppress(FileNotFoundError):
@@ -152,10 +156,10 @@ def _sync(folder: Path) -> None:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Open a file without waiting: a pipe in its place would wait for a writer."""
+    """Open a file without blocking: opening a pipe would wait for a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _part(path: Path) -> Path:
-    """Return where a file is written before it has its name. No two files are the same one, so nobody shares it."""
+    """Return a unique name under which a file is written before it gets its final name."""
     return path.with_suffix(".part")

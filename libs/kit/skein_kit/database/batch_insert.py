@@ -1,4 +1,4 @@
-"""Rows of several tables, written together: where they are few they cost one round trip, not one for each table."""
+"""Inserts into several tables: a few rows take one round trip together, not one per table."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
 
-# Every combination of numbers of rows is a statement of its own, which each connection prepares once and keeps.
+# Each combination of numbers of rows is a statement of its own, which each connection prepares once and keeps.
 _FEW = 4
 
 
 class InsertRows(NamedTuple):
-    """Rows of one table for the query that inserts them; so many are few.
+    """Rows of one table and the query that inserts them; up to `single_statement_rows` rows join the single statement.
 
-    In the `shared` parameters, the last ones of the query, all rows have what the first one has.
+    `shared_parameters` names the last parameters of the query, whose values all rows take from the first one.
     """
 
     query: Query
     rows: Sequence[Mapping[str, object]]
-    few: int = _FEW
-    shared: tuple[str, ...] = ()
+    single_statement_rows: int = _FEW
+    shared_parameters: tuple[str, ...] = ()
 
     @property
     def part(self) -> InsertPart:
-        """Return what it is of a statement. Raises ValueError when the query's last parameters are others."""
+        """The part of a combined statement. Raises ValueError unless `shared_parameters` are the query's last ones."""
         names = self.query.parameters
-        if names[len(names) - len(self.shared) :] != self.shared:
-            message = f"the last parameters of {self.query.name} are not {', '.join(self.shared)}"
+        if names[len(names) - len(self.shared_parameters) :] != self.shared_parameters:
+            message = f"the last parameters of {self.query.name} are not {', '.join(self.shared_parameters)}"
             raise ValueError(message)
-        return InsertPart(self.query, len(self.rows), len(self.shared))
+        return InsertPart(self.query, len(self.rows), len(self.shared_parameters))
 
     @property
     def values(self) -> list[object]:
-        """Return the values of its part, in order."""
-        own = self.query.parameters[1 : len(self.query.parameters) - len(self.shared)]
+        """The values of the part, in order."""
+        own = self.query.parameters[1 : len(self.query.parameters) - len(self.shared_parameters)]
         values = [row[name] for row in self.rows for name in own]
-        return [*values, *(self.rows[0][name] for name in self.shared)]
+        return [*values, *(self.rows[0][name] for name in self.shared_parameters)]
 
 
-async def insert_batch(tx: Transaction, tenant_id: UUID, bundle: Sequence[InsertRows]) -> None:
-    """Insert rows, each table after those that it refers to: the first few in one statement, the others in turn."""
-    few, rest = _split_few(bundle)
+async def insert_batch(tx: Transaction, tenant_id: UUID, tables: Sequence[InsertRows]) -> None:
+    """Insert rows in the given order of tables: the first small ones in one statement, then the others one by one."""
+    few, rest = _split_few(tables)
     if len(few) > 1:
         query = combine_inserts(tuple(rows.part for rows in few))
         await tx.execute(query, **_values(query, tenant_id, few))
@@ -60,22 +60,22 @@ async def insert_batch(tx: Transaction, tenant_id: UUID, bundle: Sequence[Insert
 
 
 async def insert_batch_and_fetch(
-    tx: Transaction, tenant_id: UUID, bundle: Sequence[InsertRows], query: Query, **values: object
+    tx: Transaction, tenant_id: UUID, tables: Sequence[InsertRows], query: Query, **values: object
 ) -> list[asyncpg.Record]:
-    """Insert rows likewise, and on the way return what a query reads that knows nothing of them."""
-    few, rest = _split_few(bundle)
+    """Insert rows as `insert_batch` does, and return the rows of a query that does not depend on them."""
+    few, rest = _split_few(tables)
     if few:
         query = combine_inserts(tuple(rows.part for rows in few), query)
         values = _values(query, tenant_id, few) | values
-    found = await tx.rows(query, **values)
+    fetched = await tx.rows(query, **values)
     await _insert_each(tx, tenant_id, rest)
-    return found
+    return fetched
 
 
-def _split_few(bundle: Sequence[InsertRows]) -> tuple[list[InsertRows], list[InsertRows]]:
-    there = [part for part in bundle if part.rows]
-    few = list(takewhile(lambda part: len(part.rows) <= part.few, there))
-    return few, there[len(few) :]
+def _split_few(tables: Sequence[InsertRows]) -> tuple[list[InsertRows], list[InsertRows]]:
+    nonempty = [part for part in tables if part.rows]
+    few = list(takewhile(lambda part: len(part.rows) <= part.single_statement_rows, nonempty))
+    return few, nonempty[len(few) :]
 
 
 def _values(query: Query, tenant_id: UUID, few: Sequence[InsertRows]) -> dict[str, object]:

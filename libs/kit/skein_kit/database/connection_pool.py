@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import asyncpg
 
 from skein_kit.admission.adaptive_limit import DELAYS
+from skein_kit.calls.call import Call, current_call
 from skein_kit.database.connection_settings import transaction_settings
 from skein_kit.database.deferred_commit import DeferredCommitPool
 from skein_kit.database.postgres_errors import UNAVAILABLE
-from skein_kit.database.statement_timeout import timeout_settings
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable
+from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM
 from skein_kit.telemetry.metrics import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 
 if TYPE_CHECKING:
@@ -28,39 +29,48 @@ if TYPE_CHECKING:
 ANSWER_SECONDS = 5.0
 # A failed transaction waits so long for its rollback, which then goes on in the background.
 _ROLLBACK_WAIT_SECONDS = 0.5
+# After a call's deadline the server ends a statement whose cancellation did not arrive.
+_CANCEL_MILLISECONDS = 100
+# After a call's deadline the server ends its abandoned transaction; without a call, after this long.
+_ABANDONED_MILLISECONDS = 5_000
+_BACKGROUND_MILLISECONDS = 30_000
+# Suffix of permissions that change nothing.
+_READ_PERMISSION = ".read"
+# The first version of Postgres with transaction_timeout.
+_HAS_TRANSACTION_TIMEOUT = 17
 
 
 class ConnectionPool:
     """The connections of one pool. The owner of the asyncpg pool closes it."""
 
     def __init__(
-        self, pool: asyncpg.Pool[asyncpg.Record], *, whose: str, timeout: float, pooled: bool, reads: bool,
+        self, pool: asyncpg.Pool[asyncpg.Record], *, pool_name: str, timeout: float, pooled: bool, only_reads: bool,
         read_seconds: float,
     ) -> None:  # fmt: skip
-        """`whose` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
+        """`pool_name` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
-        `pooled`: a PgBouncer lies between; `reads`: every transaction is read-only; `read_seconds`: the limit of one
-        statement of a read-only transaction (0: the deadline of its call).
+        `pooled`: a PgBouncer lies between; `only_reads`: every transaction is read-only; `read_seconds`: the limit of
+        one statement of a read-only transaction (0: the deadline of its call).
         """
         self._read_seconds = read_seconds
-        self._only_reads = reads
+        self._only_reads = only_reads
         self._pool = pool
         settings = transaction_settings() if pooled else ""
         self._begin_reading = f"BEGIN READ ONLY{settings}"
-        self._begin = self._begin_reading if reads else f"BEGIN{settings}"
+        self._begin = self._begin_reading if only_reads else f"BEGIN{settings}"
         self._timeout = timeout
         # Connections that return to the pool in the background.
-        self._returning: set[asyncio.Future[None]] = set()
+        self._releasing: set[asyncio.Future[None]] = set()
         self._deferred = DeferredCommitPool(self.commit_in_background)
         # A PgBouncer assigns a server connection to each open transaction: a deferred one would block others.
         self._can_defer = not pooled
         self._waiting = 0
         # Grows when the server does not answer, so that every connection is replaced.
         self.generation = 0
-        self._wait = POOL_WAIT.labels(whose)
-        self._resource = f"database connections of {whose}"
-        POOL_LIMIT.labels(whose).set(pool.get_max_size())
-        busy, idle = POOL_SIZE.labels(whose, "busy"), POOL_SIZE.labels(whose, "idle")
+        self._wait = POOL_WAIT.labels(pool_name)
+        self._resource = f"database connections of {pool_name}"
+        POOL_LIMIT.labels(pool_name).set(pool.get_max_size())
+        busy, idle = POOL_SIZE.labels(pool_name, "busy"), POOL_SIZE.labels(pool_name, "idle")
         busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._deferred))
         idle.set_function(lambda: pool.get_idle_size() + len(self._deferred))
 
@@ -84,7 +94,7 @@ class ConnectionPool:
         is_begun = False
         try:
             version = connection.get_server_version().major
-            limit = timeout_settings(version, self._read_seconds, reads=read_only or self._only_reads)
+            limit = timeout_settings(version, self._read_seconds, only_reads=read_only or self._only_reads)
             await self._start(connection, begin + settings + limit)
             is_begun = True
         finally:
@@ -146,12 +156,12 @@ class ConnectionPool:
 
     def _waited(self, seconds: float) -> None:
         self._wait.observe(seconds)
-        DELAYS.waited(self._resource, seconds)
+        DELAYS.observe(self._resource, seconds)
 
     def _return(self, connection: Connection, ending: str) -> asyncio.Future[None]:
         returning = asyncio.ensure_future(self._end_and_release(connection, ending))
-        self._returning.add(returning)
-        returning.add_done_callback(self._returning.discard)
+        self._releasing.add(returning)
+        returning.add_done_callback(self._releasing.discard)
         return returning
 
     async def _replace_all(self, connection: Connection) -> None:
@@ -178,3 +188,39 @@ class ConnectionPool:
             with suppress(asyncpg.InterfaceError):
                 connection.terminate()
         await self.release(connection)
+
+
+def timeout_settings(version: int, read_seconds: float = 0.0, *, only_reads: bool = False) -> str:
+    """Return settings by which the server itself ends late statements and abandoned transactions.
+
+    Call this within a call, whose deadline it takes. `read_seconds` limits each statement of a read, whatever the
+    deadline (0: no such limit). A read is a transaction that `only_reads`, or any one of a method with a read
+    permission. The cluster's own background work has no such limit.
+
+    The client cancels sooner, but the server drops a cancellation that arrives before its statement: the statement
+    would wait for its lock without end. Without a network no cancellation arrives at all, and the transaction would
+    keep its locks. Servers before version 17 end only idle transactions.
+    """
+    call = current_call()
+    left = None if call is None else call.remaining_seconds()
+    abandoned = "transaction_timeout" if version >= _HAS_TRANSACTION_TIMEOUT else "idle_in_transaction_session_timeout"
+    if call is None or left is None:
+        return f"; SET LOCAL {abandoned} = {_BACKGROUND_MILLISECONDS}"
+    milliseconds = max(0, int(left * 1000))
+    statement = milliseconds + _CANCEL_MILLISECONDS
+    if read_seconds and (only_reads or _is_read(call)) and not _is_of_cluster(call):
+        statement = min(statement, int(read_seconds * 1000))
+    return (
+        f"; SET LOCAL statement_timeout = {statement}; SET LOCAL {abandoned} = {milliseconds + _ABANDONED_MILLISECONDS}"
+    )
+
+
+def _is_read(call: Call) -> bool:
+    """Return whether the access table says that the call's method changes nothing."""
+    rule = ACCESS_RULES.get(call.path)
+    return rule is not None and rule.permission is not None and rule.permission.endswith(_READ_PERMISSION)
+
+
+def _is_of_cluster(call: Call) -> bool:
+    """Return whether the call is the cluster's own background work."""
+    return call.caller is not None and SYSTEM in call.caller.permissions

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Connections idle longer than this are committed and returned to the pool. The loop's clock may lag by the second.
 DEFER_SECONDS, _CLOCK_LAG_SECONDS = 0.02, 0.002
-# The pool checks the connections that are returned to it, so each returns after so many transactions.
+# The pool checks connections when they return, so each one returns after this number of transactions.
 _MAX_TRANSACTIONS = 1000
 
 
@@ -32,7 +32,7 @@ class ClosedConnection:
 
 class _DeferredCommit(NamedTuple):
     connection: Connection
-    # How many transactions the connection has run since it left the pool.
+    # Transactions on the connection since it left the pool.
     transactions: int
     since: float
 
@@ -49,7 +49,7 @@ class DeferredCommitPool:
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        """Return how many connections wait, without those that the server closed meanwhile."""
+        """Return the number of waiting connections, without those that the server closed meanwhile."""
         return sum(not _is_lost(entry.connection) for entry in self._deferred)
 
     def take(self) -> Connection | None:
@@ -85,7 +85,7 @@ class DeferredCommitPool:
         return [entry.connection for entry in deferred]
 
     def _expire(self) -> None:
-        """Give up the connections that have waited long enough; the list is in order of arrival."""
+        """Commit the connections that have waited for DEFER_SECONDS; the list is in order of arrival."""
         before = asyncio.get_running_loop().time() - DEFER_SECONDS + _CLOCK_LAG_SECONDS
         count = next((place for place, entry in enumerate(self._deferred) if entry.since > before), len(self._deferred))
         expired, self._deferred = self._deferred[:count], self._deferred[count:]
@@ -96,7 +96,7 @@ class DeferredCommitPool:
             self._on_idle_timeout(entry.connection)
 
     def _start_timer(self) -> None:
-        """Expire the oldest when its time comes, outside the context of the call that happens to run now."""
+        """Schedule the expiry of the oldest, outside the context of the current call."""
         loop = asyncio.get_running_loop()
         self._timer = loop.call_at(self._deferred[0].since + DEFER_SECONDS, self._expire, context=Context())
 

@@ -58,7 +58,7 @@ class MonthlyPartitions:
     async def _make(self, month: datetime) -> bool:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                async with self._database.shared() as tx:
+                async with self._database.global_transaction() as tx:
                     return bool(await tx.value(self._ensure_month, month=month))
             except TransactionConflict:
                 if attempt == _ATTEMPTS:

@@ -1,6 +1,6 @@
 """Named queries: reads `.sql` files and binds keywords to positions. Opens no connection.
 
-A file holds queries in this form; the comment lines are the query's promise:
+A file holds queries in this form; the comment lines are the description:
 
     -- get_memory --
     -- Read one memory that is not deleted.
@@ -23,34 +23,34 @@ if TYPE_CHECKING:
 _HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
 _POSITION = re.compile(r"\$(\d+)")
-# A colon and a name, but neither a cast (::text) nor part of a quoted text.
+# A colon and a name, neither in a cast (::text) nor within quotes.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|::|:([a-z_][a-z0-9_]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One statement with its name, its promise and the order of its parameters."""
+    """One statement with its name, its description and the order of its parameters."""
 
     name: str
-    promise: str
+    description: str
     text: str
     parameters: tuple[str, ...]
     operation: str
 
     @classmethod
-    def of(cls, name: str, body: str) -> Query:
-        """Turn `:name` placeholders into `$1`, `$2`, ... in order of first use."""
+    def parse(cls, name: str, body: str) -> Query:
+        """Parse a query: `:name` placeholders become `$1`, `$2`, ... in order of first use."""
         promise = " ".join(line.removeprefix("--").strip() for line in body.splitlines() if line.startswith("--"))
         order: list[str] = []
         text = _numbered(_COMMENT.sub("", body), order).strip().rstrip(";")
         operation = text.split(None, 1)[0].upper() if text else ""
-        # The name goes along: what Postgres logs of a statement says which one of ours it is.
+        # The name is part of the text, so that the log of Postgres names the query.
         return cls(
-            name=name, promise=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
+            name=name, description=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
         )
 
     def bind(self, values: Mapping[str, object]) -> list[object]:
-        """Put keywords in the order of the placeholders; a missing or unknown one is a TypeError."""
+        """Return the values in the order of the placeholders. Raises TypeError for a missing or unknown name."""
         if len(values) != len(self.parameters):
             unknown = sorted(set(values) ^ set(self.parameters))
             message = f"{self.name} takes other parameters: {', '.join(unknown)}"
@@ -63,7 +63,7 @@ class Query:
 
 
 def _numbered(text: str, order: list[str]) -> str:
-    """Turn `:name` placeholders into their positions in an order, to which new ones are added."""
+    """Replace `:name` placeholders by their positions in `order`, and append new names to it."""
 
     def position(match: re.Match[str]) -> str:
         parameter = match.group(1)
@@ -76,87 +76,89 @@ def _numbered(text: str, order: list[str]) -> str:
     return _PLACEHOLDER.sub(position, text)
 
 
-# Parameters of one statement; Postgres takes 65,535 of them.
+# Most parameters of one statement; the limit of Postgres is 65,535.
 MAX_PARAMETERS = 4000
 FEW_ROWS = 32
-# Of more rows, so many go into one statement; the largest that fits comes first.
+# Rows of one statement of a larger batch: the largest number that fits.
 _MANY_ROWS = (512, 128, FEW_ROWS)
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
 
 
 def batch_size(rows: int) -> int:
-    """Return how many of so many rows to send in the next statement: all of a few, else one of three numbers.
+    """Return how many of `rows` rows the next statement inserts: all of a few, else one of three numbers.
 
-    Every number of rows is a statement of its own, which each connection prepares once and keeps: a statement of 500
-    wide rows takes longer to prepare (20 ms) than to carry out, and those of all numbers would hold more than 100 MB in
-    each of Postgres's processes.
+    Each number of rows is a statement of its own, which each connection prepares once and keeps. Preparing 500 wide
+    rows takes longer (20 ms) than inserting them, and statements for all numbers would take more than 100 MB per server
+    process.
     """
     return rows if rows <= FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
 
 
 @lru_cache(maxsize=4096)
 def multi_row_insert(query: Query, count: int) -> str:
-    """Return an `INSERT ... VALUES (...)` with `count` rows: the one bulk form that a sharded database routes whole.
+    """Return an `INSERT ... VALUES (...)` of `count` rows, the only bulk form that a sharded database routes whole.
 
-    `:tenant_id` must be the first parameter and is shared by all rows; the others are renumbered row by row.
+    `:tenant_id` must be the first parameter; all rows share it. The others are renumbered row by row. Raises ValueError
+    for another kind of query.
     """
     match = _VALUES.search(query.text)
     if match is None or query.parameters[:1] != ("tenant_id",):
         message = f"{query.name} is not an INSERT of rows that starts with :tenant_id"
         raise ValueError(message)
     own = len(query.parameters) - 1
-    rows = ", ".join(_moved(match.group(1), index * own, shared=1) for index in range(count))
+    rows = ", ".join(_renumber_placeholders(match.group(1), index * own, shared=1) for index in range(count))
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
 
 
 class InsertPart(NamedTuple):
-    """So many rows that a query inserts, of which the last few parameters are the same for all of them."""
+    """The number of rows that a query inserts; they share the values of its last `shared_count` parameters."""
 
     query: Query
     rows: int
-    shared: int = 0
+    shared_count: int = 0
 
 
 @lru_cache(maxsize=4096)
 def combine_inserts(parts: tuple[InsertPart, ...], last: Query | None = None) -> Query:
-    """Return one statement that inserts so many rows by each of some queries, and then does what `last` does.
+    """Return one statement that inserts the rows of several queries, and then runs `last`.
 
-    It takes tenant_id, the rows' values one after another, each query's followed by what its rows share, under names
-    that say nothing, and what `last` takes, which is no tenant. References between the rows are checked when all are
-    there; a sharded database inserts in this order.
+    Its parameters are tenant_id, then for each query the values of its rows and their shared values (as value_0,
+    value_1, ...), then those of `last`, which takes no tenant. Foreign keys between the rows are checked at the end; a
+    sharded database inserts in this order.
     """
     names, inserts = ["tenant_id"], []
-    for place, (query, count, shared) in enumerate(parts):
-        given, each = len(names) - 1, len(query.parameters) - 1
+    for index, (query, count, shared) in enumerate(parts):
+        first, each = len(names) - 1, len(query.parameters) - 1
         text = grouped_insert(query, each - shared, 1, count).text if shared else multi_row_insert(query, count)
-        # What returns nothing is no table to a sharded database.
-        inserts.append(f"part_{place} AS ({_moved(text, given, shared=1)} RETURNING 1)")
-        names += [f"value_{number}" for number in range(given, given + count * (each - shared) + shared)]
+        # A sharded database takes only a statement that returns rows as a table.
+        inserts.append(f"part_{index} AS ({_renumber_placeholders(text, first, shared=1)} RETURNING 1)")
+        names += [f"value_{number}" for number in range(first, first + count * (each - shared) + shared)]
     ending = "SELECT 1"
     if last is not None:
-        ending = _moved(last.text, len(names))
+        ending = _renumber_placeholders(last.text, len(names))
         names += last.parameters
     name = "+".join([part.query.name for part in parts] + ([last.name] if last is not None else []))
     text = f"/* {name} */ WITH {', '.join(inserts)} {ending}"
-    return Query(name=name, promise="", text=text, parameters=tuple(names), operation="WITH")
+    return Query(name=name, description="", text=text, parameters=tuple(names), operation="WITH")
 
 
-def _moved(text: str, by: int, *, shared: int = 0) -> str:
-    """Return a text whose parameters come so much later, but for the first few, which it shares with others."""
+def _renumber_placeholders(text: str, offset: int, *, shared: int = 0) -> str:
+    """Return a text with its parameters renumbered by an offset, except the first `shared` ones."""
 
     def moved(match: re.Match[str]) -> str:
         position = int(match.group(1))
-        return f"${position if position <= shared else position + by}"
+        return f"${position if position <= shared else position + offset}"
 
     return _POSITION.sub(moved, text)
 
 
 @lru_cache(maxsize=1024)
 def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
-    """Return an `INSERT ... VALUES (...)` of groups of rows, where a group's rows share most values, bound once.
+    """Return an `INSERT ... VALUES (...)` of `groups` groups of `rows` rows; a group binds its shared values once.
 
-    Of the parameters, which must stand in VALUES in their order, `:tenant_id` is shared by all rows; the `own` ones
-    after it are each row's. A group's come row by row, then those that its rows share.
+    VALUES must hold the parameters in their order. All rows share `:tenant_id`. Each row has its own values of the
+    `own` parameters after it; a group shares the rest. The values of a group come row by row, then the shared ones.
+    Raises ValueError for another kind of query.
     """
     match = _VALUES.search(query.text)
     every = ", ".join(f"${number}" for number in range(1, len(query.parameters) + 1))
@@ -179,25 +181,25 @@ def grouped_insert(query: Query, own: int, groups: int, rows: int) -> Query:
     )
 
 
-# What is found is made once, and so is what stands beside it; neither is worked into the other.
+# MATERIALIZED and OFFSET 0 keep the planner from merging the two queries: each runs once.
 _BESIDE = (
     "WITH found AS MATERIALIZED (SELECT {} FROM ({}) AS given) "
     "SELECT * FROM found LEFT JOIN ({} OFFSET 0) AS other ON {}"
 )
 
 
-def left_join(query: Query, other: Query, *, on: str, columns: str = "*", **given: str) -> Query:
-    """Return a statement of the rows of `query`, in no order, and beside each what `other` has for it, or nulls.
+def left_join(query: Query, other: Query, *, on: str, columns: str = "*", **replacements: str) -> Query:
+    """Return a statement that joins to each row of `query` the matching row of `other`, or nulls; in no order.
 
-    `found` are `columns` of the rows of `query`, and `on` says, without parameters, which of them and of `other` belong
-    together. `given` are parameters of `other` and what stands in their place: expressions, of what is selected from
-    `found` and of more `:name` parameters. The parameters that both have are the same.
+    The rows of `query` are the table `found`, with `columns`. `on` is the join condition, without parameters.
+    `replacements` replace parameters of `other` by expressions over `found` and further `:name` parameters. Both
+    queries share parameters of the same name. Raises TypeError for an unknown parameter of `other`.
     """
-    if unknown := sorted(given.keys() - set(other.parameters)):
+    if unknown := sorted(replacements.keys() - set(other.parameters)):
         message = f"{other.name} takes other parameters: {', '.join(unknown)}"
         raise TypeError(message)
     order = [*query.parameters]
-    places = [_numbered(given.get(name, f":{name}"), order) for name in other.parameters]
+    places = [_numbered(replacements.get(name, f":{name}"), order) for name in other.parameters]
     placed = _POSITION.sub(lambda match: places[int(match.group(1)) - 1], other.text)
     name = f"{query.name}+{other.name}"
     text = f"/* {name} */ {_BESIDE.format(columns, query.text, placed, on)}"
@@ -209,27 +211,28 @@ CONDITION = "{condition}"
 
 @lru_cache(maxsize=1024)
 def with_condition(query: Query, condition: str) -> Query:
-    """Return a query with a condition in the place that it marks by {condition}; its `:name` parameters come last."""
+    """Return a query with `condition` in place of its {condition}; the condition's `:name` parameters come last."""
     order = [*query.parameters]
     text = query.text.replace(CONDITION, _numbered(condition, order))
     return replace(query, text=text, parameters=tuple(order))
 
 
 def with_schema(schema: str, query: Query) -> Query:
-    """Return a query of the kit for the tables of one service: it names them in `any_schema`."""
+    """Return a query of the kit for the tables of one schema: `schema` replaces `any_schema`."""
     return replace(query, text=query.text.replace("any_schema.", f"{schema}."))
 
 
 def inline_values(query: Query, values: Mapping[str, int | str | UUID]) -> str:
-    """Return a query with its values in it, as it can travel together with other statements."""
-    found = query.bind(values)
-    return _POSITION.sub(lambda match: _literal(found[int(match.group(1)) - 1]), query.text)
+    """Return the text of a query with its values inlined, which may be sent together with other statements."""
+    bound = query.bind(values)
+    return _POSITION.sub(lambda match: _literal(bound[int(match.group(1)) - 1]), query.text)
 
 
 def inline_rows(query: Query, shared: Sequence[int | str | UUID], rows: Iterable[Sequence[int | str | UUID]]) -> str:
-    """Return an `INSERT ... VALUES (...)` of rows with their values in it; what all rows share stands first in each.
+    """Return an `INSERT ... VALUES (...)` with the values of its rows inlined, the `shared` ones first in each row.
 
-    For ids, numbers and times: Postgres may log a statement, and what stands in it with it.
+    Use it for ids, numbers and times only: Postgres may log the text of a statement. Raises ValueError for another kind
+    of query.
     """
     match = _VALUES.search(query.text)
     if match is None:
@@ -244,9 +247,9 @@ def _literal(value: object) -> str:
     if isinstance(value, int):
         return str(value)
     text = str(value).replace("'", "''")
-    # Of a backslash Postgres' settings say what it means, and nothing of ours has one.
+    # The meaning of a backslash depends on the settings of Postgres.
     if not isinstance(value, (str, UUID)) or "\\" in text:
-        message = "only numbers, ids and plain texts can be spelled out"
+        message = "only numbers, ids and texts without a backslash can be inlined"
         raise TypeError(message)
     return f"'{text}'"
 
@@ -258,8 +261,8 @@ class Queries:
     by_name: Mapping[str, Query]
 
     @classmethod
-    def of(cls, package: str) -> Queries:
-        """Read every .sql file of a package but its migrations. Raises ValueError for a name used twice."""
+    def load(cls, package: str) -> Queries:
+        """Read every .sql file of a package except its migrations. Raises ValueError for a duplicate name."""
         queries: dict[str, Query] = {}
         for file in _query_files(resources.files(package)):
             for query in parse(file.read_text("utf-8")):
@@ -286,4 +289,4 @@ def _query_files(folder: Traversable) -> Iterator[Traversable]:
 def parse(text: str) -> list[Query]:
     """Split the text of a file into its queries."""
     parts = _HEADER.split(text)
-    return [Query.of(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]
+    return [Query.parse(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]

@@ -1,6 +1,6 @@
-"""What the driver raises when the database is away, full, slow or in conflict, as the refusals that callers read.
+"""Errors of the driver, translated into the errors that callers see.
 
-| SQLSTATE | refusal |
+| SQLSTATE | error |
 |---|---|
 | 08xxx, 53xxx but 53100, 57P0x, 58xxx, 25006, a lost socket | DatabaseUnavailable |
 | 53100 | DatabaseFull |
@@ -9,7 +9,7 @@
 | 57014, 25P03, 25P04 | DeadlineExceeded |
 | 22021, 22P05 | TextNotStorable |
 
-Whatever else the database says is a fault of ours.
+Every other error of the database is a bug.
 """
 
 from __future__ import annotations
@@ -27,8 +27,7 @@ from skein_kit.errors import (
     TransactionConflict,
 )
 
-# A statement's or a transaction's own limit of time. Repeating it at once would take as long again, so it is not
-# UNAVAILABLE.
+# A statement or a transaction exceeded its time limit. Not UNAVAILABLE, because an immediate retry would take as long.
 _TOO_SLOW = (
     asyncpg.QueryCanceledError,
     asyncpg.IdleInTransactionSessionTimeoutError,
@@ -41,9 +40,9 @@ UNAVAILABLE = (
     # The disk under the database fails, or its files are gone.
     asyncpg.PostgresSystemError,
     asyncpg.InterfaceError,
-    # What asyncpg says when the connection under a statement goes away at the wrong moment.
+    # asyncpg raises it when the connection breaks at certain moments of a statement.
     asyncpg.InternalClientError,
-    # Prepared before a migration; the driver forgets it now, and the caller's retry prepares it anew.
+    # Prepared before a migration; the driver drops it now, and the caller's retry prepares it again.
     asyncpg.InvalidCachedStatementError,
     # A standby, or a primary that is about to become one.
     asyncpg.ReadOnlySQLTransactionError,
@@ -53,8 +52,8 @@ _CONFLICT = (asyncpg.TransactionRollbackError, asyncpg.LockNotAvailableError)
 _NOT_STORABLE = (asyncpg.CharacterNotInRepertoireError, asyncpg.UntranslatableCharacterError)
 
 
-# The first that fits counts: a full disk is one of the errors that a database which is not there raises, too.
-_REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[RpcError]], ...] = (
+# The first match counts: the class of a full disk is also a subclass of the unavailable ones.
+_RPC_ERRORS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], type[RpcError]], ...] = (
     (asyncpg.DiskFullError, DatabaseFull),
     (_TOO_SLOW, DeadlineExceeded),
     (UNAVAILABLE, DatabaseUnavailable),
@@ -64,24 +63,21 @@ _REFUSALS: tuple[tuple[type[BaseException] | tuple[type[BaseException], ...], ty
 
 
 def raise_rpc_error(error: BaseException) -> None:
-    """Raise the refusal for what the driver raises when the database is away, full, slow or in conflict.
-
-    Whatever else it is, a refusal for one, is left to whoever asks.
-    """
+    """Raise the RpcError for an error of the driver; return for any other error, which the caller handles."""
     if isinstance(error, RpcError):
         return
     if isinstance(error, asyncpg.QueryCanceledError) and _has_time_left():
         raise ReadTooCostly from None
-    for kinds, refusal in _REFUSALS:
+    for kinds, rpc_error in _RPC_ERRORS:
         if isinstance(error, kinds):
-            # Its name is the class's: a local one for the refusal itself would hold the frames that it has come by.
-            raise refusal from error
+            # The class, not an instance: a local variable with the instance would keep its frames alive.
+            raise rpc_error from error
 
 
 def _has_time_left() -> bool:
-    """Say whether the present call has time left, or no deadline: then the statement met the limit of reads."""
+    """Return whether the current call has time left: then the statement exceeded the limit of reads."""
     call = current_call()
     if call is None:
         return False
-    left = call.remaining()
+    left = call.remaining_seconds()
     return left is None or left > 0

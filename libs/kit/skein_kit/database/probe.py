@@ -1,4 +1,4 @@
-"""Whether a service's database answers, asked beside its pool."""
+"""A probe of a service's database, outside its pool."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 
 class DatabaseProbe:
-    """Asks whether the database answers, on a connection of its own, because a busy pool is no fault."""
+    """Runs cheap queries on a connection of its own, because a busy pool does not mean that the database is down."""
 
     def __init__(self, url: str, role: str, *, pooled: bool = False) -> None:
-        """Connect when first asked."""
-        # One small question now and then, also where nothing can be kept prepared.
+        """Connect at the first query."""
+        # Without prepared statements, which a PgBouncer may not support.
         self._keywords = {**connect_arguments(url, role, pooled=pooled), "statement_cache_size": 0}
         self._connection: asyncpg.Connection[asyncpg.Record] | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -29,27 +29,27 @@ class DatabaseProbe:
     @classmethod
     @asynccontextmanager
     async def open(cls, url: str, *, service: str, pooled: bool = False) -> AsyncIterator[Self]:
-        """Keep the connection until the block ends."""
-        pulse = cls(url, database_role(service), pooled=pooled)
+        """Open a probe for a block; its connection closes at the end."""
+        probe = cls(url, database_role(service), pooled=pooled)
         try:
-            yield pulse
+            yield probe
         finally:
-            pulse.hang_up()
+            probe.terminate()
 
-    async def value(self, query: Query) -> Any:
-        """Return the first column of the first row. Whoever asks sets the limit of time."""
+    async def fetch_value(self, query: Query) -> Any:
+        """Return the first column of the first row. The caller sets a timeout. Raises the errors of the driver."""
         async with self._one_at_a_time:
             try:
                 if self._connection is None or self._connection.is_closed():
                     self._connection = await asyncpg.connect(**self._keywords, timeout=CONNECT_SECONDS)
                 return await self._connection.fetchval(query.text)
             except BaseException:
-                # Cancelled too: what a server that hangs was asked before is nothing to wait for.
-                self.hang_up()
+                # Also when cancelled: a later query must not wait behind one to a server that hangs.
+                self.terminate()
                 raise
 
-    def hang_up(self) -> None:
-        """Let go of the connection, without a word."""
+    def terminate(self) -> None:
+        """Close the connection without waiting for the server."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

@@ -44,11 +44,11 @@ class QueryObserver:
         self._slow_seconds = slow_seconds
         self._timers: dict[str, Any] = {}
 
-    def observed(self, query: Query, batch: int = 1) -> QueryRun:
+    def observe(self, query: Query, batch: int = 1) -> QueryRun:
         """Time a query (of a `batch` of rows) while the block runs and, when tracing is on, give it a span."""
         return QueryRun(self, query, batch)
 
-    def begun(self, query: Query, batch: int) -> AbstractContextManager[trace.Span] | None:
+    def start_span(self, query: Query, batch: int) -> AbstractContextManager[trace.Span] | None:
         """Return what a query's span is inside of; None while tracing is off."""
         if not TRACING.on:
             return None
@@ -61,7 +61,7 @@ class QueryObserver:
             set_status_on_exception=False,
         )
 
-    def ended(self, query: Query, seconds: float, rows: int | None, outcome: str, led: dict[str, str] | None) -> None:
+    def record(self, query: Query, seconds: float, rows: int | None, outcome: str, led: dict[str, str] | None) -> None:
         """Count a query, and log it when it was slow; the call that it was for is known to the log."""
         timer = self._timers.get(query.name)
         if timer is None:
@@ -110,7 +110,7 @@ class QueryRun:
 
     def __enter__(self) -> Self:
         self._started = time.perf_counter()
-        self._spanning = self._observer.begun(self._query, self._batch)
+        self._spanning = self._observer.start_span(self._query, self._batch)
         if self._spanning is not None:
             self._span = self._spanning.__enter__()
         return self
@@ -119,7 +119,7 @@ class QueryRun:
         seconds = time.perf_counter() - self._started
         outcome = "ok" if error is None else _kind(error)
         if self._spanning is None or self._span is None:
-            self._observer.ended(self._query, seconds, self.rows, outcome, None)
+            self._observer.record(self._query, seconds, self.rows, outcome, None)
             return
         if error is not None:
             if isinstance(error, asyncpg.PostgresError):
@@ -127,7 +127,7 @@ class QueryRun:
             self._span.set_attribute(error_attributes.ERROR_TYPE, outcome)
             self._span.set_status(trace.StatusCode.ERROR)
         try:
-            self._observer.ended(self._query, seconds, self.rows, outcome, exemplar(self._span))
+            self._observer.record(self._query, seconds, self.rows, outcome, exemplar(self._span))
         finally:
             self._spanning.__exit__(kind, error, at)
 

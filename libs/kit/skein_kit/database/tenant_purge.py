@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
 
-_LOCK = Queries.of("skein_kit")["lock_purge"]
+_LOCK = Queries.load("skein_kit")["lock_purge"]
 # Rows that one call removes where its caller names no number.
 DEFAULT_LIMIT = 1000
 

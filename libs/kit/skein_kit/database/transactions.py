@@ -1,12 +1,14 @@
-"""A service's database: a pool acting as the service's own role, and transactions that carry one tenant.
+"""The database of a service: a pool with the role of the service, and transactions of one tenant.
 
-Row-level security reads the setting `skein.tenant_id`, which each transaction sets for itself; without it a transaction
-sees no tenant's rows. BEGIN and the setting travel together, so a transaction of one query costs three round trips. A
-read-only one costs two, because the next transaction commits it (skein_kit.database.deferred_commit).
+Row-level security reads the setting `skein.tenant_id`, which each transaction sets; without it a transaction sees no
+tenant's rows. BEGIN carries the setting, so a transaction of one query costs three round trips. A read-only one costs
+two, because the next transaction commits it (skein_kit.database.deferred_commit).
 """
 
 from __future__ import annotations
 
+import asyncio
+import time
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -17,15 +19,15 @@ import asyncpg
 
 from skein_kit.admission.scan_budget import ScanBuckets
 from skein_kit.calls.call import current_call
-from skein_kit.calls.database_revision import reports_revision
+from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.deferred_commit import ClosedConnection
 from skein_kit.database.postgres_errors import raise_rpc_error
 from skein_kit.database.query_observer import SLOW_SECONDS, QueryObserver
-from skein_kit.database.replica import POSITION, Replica
-from skein_kit.errors import RpcError
+from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
+from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
@@ -37,44 +39,52 @@ if TYPE_CHECKING:
 
 # The nil UUID: no tenant has it.
 NO_TENANT = UUID(int=0)
-# Statements that one connection keeps prepared: bulk inserts have one for each number of rows.
+# Prepared statements that one connection keeps; bulk inserts have one for each number of rows.
 STATEMENT_CACHE = 512
+# The position in the log that a server has written or replayed.
+_LOG_POSITION = named_queries.Queries.load("skein_kit")["log_position"]
+# A replica is usually one millisecond behind; one that is further behind is left to catch up.
+_ATTEMPTS, _PAUSE_SECONDS = 4, 0.003
+# A lag that no replica replays within these attempts. A caller may also have invented the revision.
+_MAX_LAG_BYTES = 4 * 1024 * 1024
+# Pause until a replica that failed is tried again.
+_RETRY_SECONDS = 5.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReadLimits:
-    """What a caller's reads may cost the database."""
+    """Limits of what the reads of callers may cost the database."""
 
-    # Seconds of one statement, whatever the caller's deadline; 0: no limit of its own.
+    # Seconds of one statement, whatever the caller's deadline; 0: no such limit.
     seconds: float = 0.0
-    # What the conditions of one tenant's reads may scan, in the long run; 0: no limit.
+    # Bytes per second that the conditions of one tenant's reads may scan; 0: no limit.
     scan_bytes_per_second: float = 0.0
 
 
 class Transaction:
-    """One transaction. Rows come back as asyncpg records; every query is timed and traced by its name."""
+    """One transaction. It returns asyncpg records, and times and traces every query by its name."""
 
     def __init__(self, connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record], database: Database) -> None:
-        """Wrap a connection that is inside a transaction."""
+        """`connection` is inside a transaction."""
         self._connection: Any = connection
         self.database = database
-        # Statements that are sent with the commit.
+        # Statements to send with the commit.
         self.commit_prefix = ""
 
-    def end(self) -> None:
-        """Refuse later statements: another transaction may use the connection by then."""
+    def close(self) -> None:
+        """Refuse further statements: another transaction may use the connection from now on."""
         self._connection = ClosedConnection()
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
-        with self.database.observed(query) as seen:
+        with self.database.observer(query) as seen:
             rows: list[asyncpg.Record] = await self._connection.fetch(query.text, *query.bind(values))
             seen.rows = len(rows)
         return rows
 
     async def row(self, query: Query, **values: object) -> asyncpg.Record | None:
         """Return the first row; None when there is none."""
-        with self.database.observed(query) as seen:
+        with self.database.observer(query) as seen:
             row: asyncpg.Record | None = await self._connection.fetchrow(query.text, *query.bind(values))
             seen.rows = int(row is not None)
         return row
@@ -85,31 +95,31 @@ class Transaction:
         return None if row is None else row[0]
 
     async def execute(self, query: Query, **values: object) -> int:
-        """Run a statement and return how many rows it touched."""
-        with self.database.observed(query) as seen:
+        """Run a statement and return the number of affected rows."""
+        with self.database.observer(query) as seen:
             status = await self._connection.execute(query.text, *query.bind(values))
             seen.rows = _count(status)
         return seen.rows
 
-    def with_commit(self, query: Query, **values: int | str | UUID) -> None:
-        """Run a statement together with the commit, which saves a round trip; its result is dropped."""
+    def execute_with_commit(self, query: Query, **values: int | str | UUID) -> None:
+        """Run a statement together with the commit, which saves a round trip; its result is lost."""
         self.commit_prefix += f"{named_queries.inline_values(query, values)}; "
 
-    async def plan(self, *, again: bool) -> None:
-        """From here on plan a statement for each call's values, or once for each connection, as `tenant` says."""
-        mode = "force_custom_plan" if again else "force_generic_plan"
+    async def set_plan_mode(self, *, replan: bool) -> None:
+        """From now on plan statements for each call (`replan`) or once per connection, as TxOptions.plan_once does."""
+        mode = "force_custom_plan" if replan else "force_generic_plan"
         await self._connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
 
-    async def act_in(self, tenant_id: UUID) -> None:
-        """See this tenant's rows instead, from here on: for what is made together with the tenant itself."""
+    async def set_tenant(self, tenant_id: UUID) -> None:
+        """From now on see the rows of this tenant instead: for rows that are created together with the tenant."""
         await self._connection.execute(f"SET LOCAL skein.tenant_id = '{tenant_id}'")
 
-    async def act_for(self, account_id: UUID) -> None:
-        """See what this account has in every tenant as well, from here on."""
+    async def set_account(self, account_id: UUID) -> None:
+        """From now on also see the rows of this account in every tenant."""
         await self._connection.execute(f"SET LOCAL skein.account_id = '{account_id}'")
 
     async def insert(self, query: Query, tenant_id: UUID, rows: Sequence[Mapping[str, object]]) -> int:
-        """Insert many rows of one tenant in as few statements as the protocol allows; return how many went in."""
+        """Insert rows of one tenant in as few statements as possible; return the number of inserted rows."""
         inserted = start = 0
         names = query.parameters[1:]
         at_once = max(1, named_queries.MAX_PARAMETERS // max(1, len(names)))
@@ -117,7 +127,7 @@ class Transaction:
             part = rows[start : start + named_queries.batch_size(min(at_once, len(rows) - start))]
             start += len(part)
             values = [row[name] for row in part for name in names]
-            with self.database.observed(query, len(part)) as seen:
+            with self.database.observer(query, len(part)) as seen:
                 status = await self._connection.execute(
                     named_queries.multi_row_insert(query, len(part)), tenant_id, *values
                 )
@@ -127,7 +137,7 @@ class Transaction:
 
 
 class Database:
-    """The pool of one service."""
+    """The connection pool of one service, and its replica if there is one."""
 
     def __init__(
         self,
@@ -137,32 +147,33 @@ class Database:
         name: str,
         timeout: float,
         pooled: bool = False,
-        reads: bool = False,
+        only_reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> None:
         """Use a pool on the database `name`; the owner of the pool closes it.
 
-        `pooled`: by way of a PgBouncer; `reads`: it follows another, and nothing is written to it.
+        `timeout` is the longest wait for a connection, in seconds. `pooled`: connections lead through a PgBouncer.
+        `only_reads`: the database is a replica.
         """
         self._replica: Replica | None = None
-        # A call reports the revision that its answer shows, because a replica may answer the next one.
-        self.reports_revision = reads
-        # This database may lag behind another one.
-        self.follows = reads
+        # Calls report the revision that their answer shows, because a replica may answer the next one.
+        self.reports_revision = only_reads
+        # This database is a replica, which may lag.
+        self.is_replica = only_reads
         self.service = service
-        whose = f"{service}_replica" if reads else service
+        whose = f"{service}_replica" if only_reads else service
         limits = limits or ReadLimits()
-        # What the conditions of each tenant's reads may scan.
-        self.scans = ScanBuckets(limits.scan_bytes_per_second)
+        # Scan budgets of the tenants.
+        self.scan_buckets = ScanBuckets(limits.scan_bytes_per_second)
         self.connections = ConnectionPool(
-            pool, whose=whose, timeout=timeout, pooled=pooled, reads=reads, read_seconds=limits.seconds
+            pool, pool_name=whose, timeout=timeout, pooled=pooled, only_reads=only_reads, read_seconds=limits.seconds
         )
-        self.observed = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observed
+        self.observer = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
 
     @classmethod
     @asynccontextmanager
-    async def open(  # noqa: PLR0913 - what a pool is.
+    async def open(  # noqa: PLR0913 - the options of a pool.
         cls,
         url: str,
         *,
@@ -172,14 +183,15 @@ class Database:
         init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
         pooled: bool = False,
         statements: int = STATEMENT_CACHE,
-        reads: bool = False,
+        only_reads: bool = False,
         slow_seconds: float = SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> AsyncIterator[Self]:
-        """Open the pool lazily: the database may come up later, calls are refused until then.
+        """Open the pool lazily: the database may start later, and calls are refused until then.
 
-        `pooled` says that the URL leads to a PgBouncer in transaction mode; a connection keeps so many `statements`
-        prepared. Queries that take longer than `slow_seconds` are logged; 0: none. `limits` hold for callers' reads.
+        `size` is the number of connections, `timeout` the longest wait for one in seconds. `pooled`: the URL leads to a
+        PgBouncer in transaction mode. Each connection keeps `statements` prepared statements. Queries longer than
+        `slow_seconds` are logged; 0: none. `limits` apply to the reads of callers. `only_reads`: it is a replica.
         """
         pool = asyncpg.create_pool(
             **connect_arguments(url, database_role(service), pooled=pooled),
@@ -190,7 +202,7 @@ class Database:
             max_inactive_connection_lifetime=300.0,
             connect=connect,
             init=init,
-            # Every transaction sets what it needs with SET LOCAL, so there is nothing to reset.
+            # Transactions use SET LOCAL only, so a connection needs no reset.
             reset=_keep,
         )
         async with pool:
@@ -201,19 +213,19 @@ class Database:
                 name=name,
                 timeout=timeout,
                 pooled=pooled,
-                reads=reads,
+                only_reads=only_reads,
                 slow_seconds=slow_seconds,
                 limits=limits,
             )
             try:
                 yield database
             finally:
-                # The pool closes when all are back.
+                # The pool closes once all connections have returned.
                 database.connections.flush()
 
-    def followed_by(self, follower: Database) -> None:
-        """Leave reads that may come from a replica to this one, as far as it has what they must show."""
-        follower.scans = self.scans
+    def use_replica(self, follower: Database) -> None:
+        """Use a replica for the reads that it may answer, while it is recent enough."""
+        follower.scan_buckets = self.scan_buckets
         self._replica = Replica(follower)
         self.reports_revision = True
 
@@ -222,7 +234,8 @@ class Database:
     ) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees one tenant's rows; it commits when the block ends without an error.
 
-        A replica answers instead when there is one that has what the call must see.
+        A replica runs it instead, if there is one that shows the revision of the call. Raises DatabaseBusy,
+        DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors.
         """
         settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'{options.settings}"
         primary = _TransactionContext(
@@ -234,27 +247,29 @@ class Database:
                 return _by_replica(self._replica, settings, call, primary)
         return primary
 
-    def with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
+    def begin_with_settings(self, settings: str) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction with settings of its own, each "; SET LOCAL name = 'value'"."""
         return _TransactionContext(self, settings)
 
-    def shared(self) -> AbstractAsyncContextManager[Transaction]:
+    def global_transaction(self) -> AbstractAsyncContextManager[Transaction]:
         """Run a transaction that sees global tables and no tenant's rows."""
         return _TransactionContext(self, "")
 
-    def operator(self) -> AbstractAsyncContextManager[Transaction]:
-        """Run a transaction that sees the directory of all tenants, and of tenant data what no tenant owns.
+    def operator_transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees the directory of all tenants, and the rows of NO_TENANT.
 
-        That is what is kept under NO_TENANT: the answers to the operator's own requests.
+        Those rows are the saved responses to requests of operators.
         """
         return _TransactionContext(
             self, f"; SET LOCAL skein.operator = 'on'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         )
 
-    def account(self, account_id: UUID, *, directory: bool = False) -> AbstractAsyncContextManager[Transaction]:
-        """Run a transaction that sees what one account has in every tenant: its memberships, its sign-ins.
+    def account_transaction(
+        self, account_id: UUID, *, directory: bool = False
+    ) -> AbstractAsyncContextManager[Transaction]:
+        """Run a transaction that sees the rows of one account in every tenant: memberships, auth sessions.
 
-        With `directory` it sees the directory of all tenants as well, to find those that the account is a member of.
+        With `directory` it also sees the directory of all tenants, to find those of the account's memberships.
         """
         settings = f"; SET LOCAL skein.account_id = '{account_id}'; SET LOCAL skein.tenant_id = '{NO_TENANT}'"
         if directory:
@@ -263,10 +278,7 @@ class Database:
 
 
 class _TransactionContext:
-    """One transaction from its beginning to its end, as `async with` runs it.
-
-    A class, not a generator: every call passes here, and this is faster.
-    """
+    """Begins and ends one transaction around a block. A class is faster than a generator, and every call uses it."""
 
     __slots__ = ("_connection", "_database", "_generation", "_has_revision", "_read_only", "_settings", "_transaction")
 
@@ -278,7 +290,7 @@ class _TransactionContext:
         self._has_revision = has_revision and database.reports_revision
         self._read_only = read_only
         self._connection: Any = None
-        self._transaction: Any = None
+        self._transaction: Transaction
         self._generation = 0
 
     async def __aenter__(self) -> Transaction:
@@ -293,7 +305,7 @@ class _TransactionContext:
         return transaction
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        self._transaction.end()
+        self._transaction.close()
         try:
             await self._end(error)
         except Exception as failure:
@@ -316,16 +328,67 @@ class _TransactionContext:
                 if self._has_revision:
                     await _record_revision(connection)
             elif self._has_revision and isinstance(error, RpcError):
-                # A refusal reports rows too: the caller's next read must show them.
+                # An error may show rows too, and the caller's next read must show them.
                 await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
                 is_over = True
                 await _record_revision(connection)
         finally:
             if is_over:
-                # The pool finishes this even when the caller is cancelled.
+                # The pool completes the release even when the call is cancelled.
                 await connections.release(connection)
             else:
                 await connections.rollback_and_release(connection)
+
+
+class Replica:
+    """Reads of one service from its replica; the primary answers what the replica cannot.
+
+    How far the replica was is not remembered: its address may lead to several servers, one of them just restarted.
+    """
+
+    def __init__(self, database: Database) -> None:
+        """`database` only reads."""
+        self._database = database
+        self._retry_at = 0.0
+        self._served, self._behind, self._unavailable = (
+            REPLICA_READ_COUNT.labels(database.service, outcome) for outcome in ("served", "behind", "unavailable")
+        )
+
+    async def entered(self, stack: AsyncExitStack, settings: str, call: Call) -> Transaction | None:
+        """Begin a transaction for a read; return None when the primary must answer it."""
+        if call.min_revision is None or call.min_revision == UNREACHABLE_REVISION or time.monotonic() < self._retry_at:
+            return None
+        # This transaction shows at min_revision the state that an earlier one of the call has shown.
+        min_revision = max(call.min_revision, call.revision)
+        try:
+            async with AsyncExitStack() as entering:
+                transaction = await entering.enter_async_context(self._database.begin_with_settings(settings))
+                if await _wait_for_revision(transaction, min_revision):
+                    stack.push_async_exit(entering.pop_all())
+                    self._served.inc()
+                    return transaction
+        # The primary can answer, whatever the error is: a wrong password, for example.
+        except (DatabaseBusy, DatabaseUnavailable, asyncpg.PostgresError):
+            self._retry_at = time.monotonic() + _RETRY_SECONDS
+            self._unavailable.inc()
+            return None
+        self._behind.inc()
+        return None
+
+
+async def _wait_for_revision(transaction: Transaction, min_revision: int) -> bool:
+    """Return whether the transaction's reads from now on show this revision."""
+    if min_revision == 0:
+        return True
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await asyncio.sleep(_PAUSE_SECONDS)
+        missing = min_revision - await transaction.value(_LOG_POSITION)
+        if missing <= 0:
+            return True
+        if missing > _MAX_LAG_BYTES:
+            break
+    return False
 
 
 @asynccontextmanager
@@ -341,19 +404,19 @@ async def _by_replica(
 
 
 async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-    """Note on the call that nothing of its answer is newer than what is committed here by now.
+    """Record the present revision on the call: its answer shows nothing newer.
 
-    When the connection is lost just now the answer is lost with it, as it is when that happens in the commit: without a
-    revision its caller's next read could be older than the answer.
+    If the connection breaks here, the answer is lost, as in a failed commit: without a revision the caller's next read
+    could be older than the answer.
     """
     call = current_call()
-    if call is not None and reports_revision(call):
-        call.saw(await connection.fetchval(POSITION.text, timeout=ANSWER_SECONDS))
+    if call is not None and call.reports_revision:
+        call.observe_revision(await connection.fetchval(_LOG_POSITION.text, timeout=ANSWER_SECONDS))
 
 
 @contextmanager
 def translate_constraint_errors(refusals: Mapping[str, RpcError | Callable[[], RpcError]]) -> Iterator[None]:
-    """Turn violations of named constraints into refusals; other violations are bugs and pass through."""
+    """Turn violations of named constraints into their RpcErrors; other violations are bugs and pass through."""
     try:
         yield
     except asyncpg.IntegrityConstraintViolationError as error:
@@ -364,7 +427,7 @@ def translate_constraint_errors(refusals: Mapping[str, RpcError | Callable[[], R
 
 
 def _count(status: str) -> int:
-    """Read the number of rows from a command's status, such as "INSERT 0 3"."""
+    """Return the number of rows in the status of a command, such as "INSERT 0 3"; 0 without one."""
     count = status.rsplit(" ", 1)[-1]
     return int(count) if count.isdigit() else 0
 
@@ -374,7 +437,7 @@ async def _keep(_connection: object) -> None:
 
 
 def group_rows(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
-    """Gather rows by the value of a column, in order."""
+    """Group rows by the value of a column, in order."""
     result: dict[Any, list[asyncpg.Record]] = {}
     for row in rows:
         result.setdefault(row[key], []).append(row)

@@ -15,7 +15,7 @@ class TxOptions:
     # Plan a statement, and the check of a foreign key, once per connection instead of once per call. Use it where one
     # plan fits all values.
     plan_once: bool = False
-    # Ask no replica, and leave the revision that the call reports as it is: for what a read writes or decides besides.
+    # Use the primary, and keep the revision that the call reports: for writes and decisions within a read.
     skip_replica: bool = False
     # Nothing is written, so the commit may come after the block.
     read_only: bool = False

@@ -64,11 +64,11 @@ class Condition:
 EVERYTHING = Condition("true", MappingProxyType({}))
 
 
-def compile_to_sql(expression: Expression | None, source: FilterTable) -> Condition:
+def compile_to_sql(expression: Expression | None, table: FilterTable) -> Condition:
     """Turn a condition into SQL over the rows of a table; None is no condition."""
     if expression is None:
         return EVERYTHING
-    compiler = _Compiler(source)
+    compiler = _Compiler(table)
     return Condition(compiler.text(expression), compiler.values)
 
 

@@ -103,18 +103,18 @@ def format_expression(expression: Expression) -> str:  # noqa: PLR0911 - one for
         case Not(part):
             return f"NOT {_inner(part)}"
         case Compare(path, operator, value):
-            return f"{name_of(path)} {operator} {literal(value)}"
+            return f"{path_name(path)} {operator} {literal(value)}"
         case In(path, values):
-            return f"{name_of(path)} IN ({_listed(values, literal)})"
+            return f"{path_name(path)} IN ({_listed(values, literal)})"
         case Contains(path, text):
-            return f"{name_of(path)}:{literal(text)}"
+            return f"{path_name(path)}:{literal(text)}"
         case Has(path):
-            return f"has({name_of(path)})"
+            return f"has({path_name(path)})"
         case Tags(mode, tags):
             return f"tags:{mode}({_listed(tags, literal)})"
 
 
-def name_of(path: Path) -> str:
+def path_name(path: Path) -> str:
     """Return a field's name as it is written."""
     return ".".join(part if WORD.fullmatch(part) else quoted(part) for part in path)
 

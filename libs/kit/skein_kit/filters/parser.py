@@ -26,7 +26,7 @@ from skein_kit.filters.expression import (
     Path,
     Tags,
     Value,
-    name_of,
+    path_name,
 )
 from skein_kit.filters.fields import FIELDS, Field, Kind
 from skein_kit.json_values import exact as exact_json
@@ -72,26 +72,26 @@ class _Parser:
 
     def whole(self) -> Expression | None:
         if len(self._text) > MAX_CHARACTERS:
-            self._refuse(f"is longer than {MAX_CHARACTERS} characters", at=MAX_CHARACTERS)
+            self._error(f"is longer than {MAX_CHARACTERS} characters", at=MAX_CHARACTERS)
         if "\0" in self._text:
-            self._refuse("holds a NUL character", at=self._text.index("\0"))
+            self._error("holds a NUL character", at=self._text.index("\0"))
         self._skip()
         if self._at == len(self._text):
             return None
         found = self._expression()
         if self._at < len(self._text):
-            self._refuse("expected AND, OR or the end")
+            self._error("expected AND, OR or the end")
         return found
 
     def _expression(self) -> Expression:
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            self._refuse(f"goes deeper than {MAX_DEPTH} levels")
+            self._error(f"goes deeper than {MAX_DEPTH} levels")
         parts, joined = [self._factor()], ""
         start = self._at
         while word := self._word("AND", "OR"):
             if joined and word != joined:
-                self._refuse("AND and OR beside each other need parentheses", at=start)
+                self._error("AND and OR beside each other need parentheses", at=start)
             joined = word
             parts.append(self._factor())
             start = self._at
@@ -104,11 +104,11 @@ class _Parser:
         if self._word("NOT"):
             self._depth += 1
             if self._depth > MAX_DEPTH:
-                self._refuse(f"goes deeper than {MAX_DEPTH} levels")
+                self._error(f"goes deeper than {MAX_DEPTH} levels")
             negated = Not(self._factor())
             self._depth -= 1
             return negated
-        if self._taken("("):
+        if self._take("("):
             found = self._expression()
             self._expect(")")
             return found
@@ -117,10 +117,10 @@ class _Parser:
     def _condition(self) -> Expression:
         self._conditions += 1
         if self._conditions > MAX_CONDITIONS:
-            self._refuse(f"has more than {MAX_CONDITIONS} conditions")
+            self._error(f"has more than {MAX_CONDITIONS} conditions")
         start = self._at
         if self._word("has"):
-            if self._taken("("):
+            if self._take("("):
                 path, _ = self._field()
                 self._expect(")")
                 return Has(path)
@@ -132,47 +132,47 @@ class _Parser:
             return self._in(path, field, start)
         operator = self._match(_OPERATOR)
         if operator is None:
-            self._refuse("expected one of = != < <= > >= : IN")
+            self._error("expected one of = != < <= > >= : IN")
         if operator == ":":
             return self._colon(path, field, start)
         if field.kind is Kind.TAGS or (field.kind is Kind.PROPERTIES and len(path) == 1):
-            self._refuse(f"{name_of(path)} cannot be compared with {operator}", at=start)
+            self._error(f"{path_name(path)} cannot be compared with {operator}", at=start)
         if operator in {"<", "<=", ">", ">="} and field.kind in {Kind.TEXT, Kind.BOOLEAN, Kind.DIGEST}:
-            self._refuse(f"{name_of(path)} has no order: compare it with =, != or IN", at=start)
+            self._error(f"{path_name(path)} has no order: compare it with =, != or IN", at=start)
         value = self._value(path, field)
         if isinstance(value, bool) and operator not in {"=", "!="}:
-            self._refuse(f"{name_of(path)} has no order: compare it with =, != or IN", at=start)
+            self._error(f"{path_name(path)} has no order: compare it with =, != or IN", at=start)
         return Compare(path, _operator(operator), value)
 
     def _in(self, path: Path, field: Field, start: int) -> Expression:
         if field.kind is Kind.TAGS or (field.kind is Kind.PROPERTIES and len(path) == 1):
-            self._refuse(f"{name_of(path)} cannot be compared with IN", at=start)
+            self._error(f"{path_name(path)} cannot be compared with IN", at=start)
         return In(path, tuple(self._list(lambda: self._value(path, field))))
 
     def _colon(self, path: Path, field: Field, start: int) -> Expression:
-        if self._taken("*"):
+        if self._take("*"):
             return Has(path)
         if field.kind is Kind.TAGS:
             word = self._word(*_MODES)
-            if word and self._taken("("):
+            if word and self._take("("):
                 return Tags(_MODES[word], tuple(dict.fromkeys(self._list(self._string))))
             return Tags("any", (word or self._string(),))
         if field.kind is Kind.TEXT and not field.values:
             text = self._string()
             if not text:
-                self._refuse("expected at least one character to look for")
+                self._error("expected at least one character to look for")
             return Contains(path, text)
         if field.kind is Kind.PROPERTIES and len(path) > 1:
             return Compare(path, "=", self._value(path, field))
-        return self._refuse(f"{name_of(path)} cannot be compared with :", at=start)
+        return self._error(f"{path_name(path)} cannot be compared with :", at=start)
 
     def _list(self, one: Callable[[], One]) -> list[One]:
         values: list[One] = []
         while True:
             values.append(one())
             if len(values) > MAX_VALUES:
-                self._refuse(f"lists more than {MAX_VALUES} values")
-            if not self._taken(","):
+                self._error(f"lists more than {MAX_VALUES} values")
+            if not self._take(","):
                 break
         self._expect(")")
         return values
@@ -181,7 +181,7 @@ class _Parser:
         start = self._at
         name = self._match(WORD, skip=False)
         if name is None:
-            self._refuse("expected the name of a field")
+            self._error("expected the name of a field")
         field = FIELDS.get(name)
         path = [name]
         while self._text.startswith(".", self._at):
@@ -189,7 +189,7 @@ class _Parser:
             text = self._match(_STRING, skip=False)
             key = self._match(_KEY, skip=False) if text is None else self._unquoted(text)
             if key is None:
-                self._refuse("expected the name of a property")
+                self._error("expected the name of a property")
             path.append(key)
         self._skip()
         if field is None or (len(path) > 1 and field.kind is not Kind.PROPERTIES):
@@ -201,7 +201,7 @@ class _Parser:
                 position=start,
             )
         if len(path) > MAX_PATH:
-            self._refuse(f"{name_of(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
+            self._error(f"{path_name(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
         return tuple(path), field
 
     def _value(self, path: Path, field: Field) -> Value:
@@ -209,13 +209,13 @@ class _Parser:
         text = self._match(_STRING)
         bare = self._match(_BARE) if text is None else None
         if text is None and bare is None:
-            self._refuse("expected a value")
+            self._error("expected a value")
         said = bare if text is None else self._unquoted(text, at=start)
         assert said is not None  # noqa: S101 - one of the two matched.
         value = _typed(field, said, is_bare=text is None)
         if value is None:
-            wanted = ", ".join(field.values) or _WANTED[field.kind]
-            self._refuse(f"{name_of(path)} is compared with {wanted}", at=start)
+            wanted = ", ".join(field.values) or _EXPECTED[field.kind]
+            self._error(f"{path_name(path)} is compared with {wanted}", at=start)
         return value
 
     def _string(self) -> str:
@@ -225,7 +225,7 @@ class _Parser:
             return self._unquoted(text, at=start)
         bare = self._match(_BARE)
         if bare is None:
-            self._refuse("expected a text")
+            self._error("expected a text")
         return bare
 
     def _unquoted(self, text: str, *, at: int | None = None) -> str:
@@ -236,9 +236,9 @@ class _Parser:
             said = json.loads(f'"{body}"', strict=False)
             said.encode()
         except ValueError:
-            self._refuse("the text in quotes has an escape that JSON does not know", at=at)
+            self._error("the text in quotes has an escape that JSON does not know", at=at)
         if "\0" in said:
-            self._refuse("holds a NUL character", at=at)
+            self._error("holds a NUL character", at=at)
         return str(said)
 
     def _word(self, *words: str) -> str:
@@ -259,7 +259,7 @@ class _Parser:
             self._skip()
         return match.group()
 
-    def _taken(self, mark: str) -> bool:
+    def _take(self, mark: str) -> bool:
         if not self._text.startswith(mark, self._at):
             return False
         self._at += len(mark)
@@ -267,19 +267,19 @@ class _Parser:
         return True
 
     def _expect(self, mark: str) -> None:
-        if not self._taken(mark):
-            self._refuse(f"expected {mark!r}")
+        if not self._take(mark):
+            self._error(f"expected {mark!r}")
 
     def _skip(self) -> None:
         match = _SPACE.match(self._text, self._at)
         self._at = match.end() if match else self._at
 
-    def _refuse(self, what: str, *, at: int | None = None) -> NoReturn:
+    def _error(self, what: str, *, at: int | None = None) -> NoReturn:
         position = self._at if at is None else at
         raise FilterInvalid(violations=[(self._place, f"at {position}: {what}")], position=position)
 
 
-_WANTED = {
+_EXPECTED = {
     Kind.TEXT: "a text",
     Kind.NUMBER: "a number",
     Kind.TIME: "a time as RFC 3339 has it, with its zone, or a date",
@@ -295,48 +295,48 @@ def _operator(text: str) -> Operator:
     return found[text]
 
 
-def _typed(field: Field, said: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
+def _typed(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
     """Return the value that is meant; None when the field has no such values."""
     match field.kind:
         case Kind.TEXT:
-            return said if not field.values or said in field.values else None
+            return text if not field.values or text in field.values else None
         case Kind.NUMBER:
-            return _number(said) if is_bare else None
+            return _number(text) if is_bare else None
         case Kind.TIME:
-            return _time(said)
+            return _time(text)
         case Kind.BOOLEAN:
-            return {"true": True, "false": False}.get(said)
+            return {"true": True, "false": False}.get(text)
         case Kind.DIGEST:
-            return said.lower() if _DIGEST.fullmatch(said) else None
+            return text.lower() if _DIGEST.fullmatch(text) else None
         case Kind.PROPERTIES:
             if not is_bare:
-                return said
-            known = {"true": True, "false": False}.get(said)
-            number = _exact(said) if known is None else known
-            return said if number is None else number
+                return text
+            known = {"true": True, "false": False}.get(text)
+            number = _exact(text) if known is None else known
+            return text if number is None else number
         case Kind.TAGS:
             return None
 
 
-def _number(said: str) -> float | None:
-    if not _NUMBER.fullmatch(said):
+def _number(text: str) -> float | None:
+    if not _NUMBER.fullmatch(text):
         return None
-    number = float(said)
+    number = float(text)
     return number if math.isfinite(number) else None
 
 
-def _exact(said: str) -> Decimal | None:
+def _exact(text: str) -> Decimal | None:
     """Return a number as it is written; None for what is none, or beyond what a double can say."""
-    if _number(said) is None or len(said) > MAX_NUMBER_CHARACTERS:
+    if _number(text) is None or len(text) > MAX_NUMBER_CHARACTERS:
         return None
-    exact = exact_json.decimal(said)
+    exact = exact_json.decimal(text)
     return exact if exact.is_finite() else None
 
 
-def _time(said: str) -> datetime | None:
+def _time(text: str) -> datetime | None:
     try:
-        time = datetime.fromisoformat(said)
-        if len(said) == len("2026-01-01"):
+        time = datetime.fromisoformat(text)
+        if len(text) == len("2026-01-01"):
             time = time.replace(tzinfo=UTC)
         return None if time.tzinfo is None else time.astimezone(UTC)
     except (ValueError, OverflowError):

@@ -26,12 +26,12 @@ _PASSES = f"({CONDITION})"
 _ORDER = "ORDER BY "
 
 
-def scan_cost_sql(condition: Expression | None, source: FilterTable) -> str:
+def scan_cost_sql(condition: Expression | None, table: FilterTable) -> str:
     """Return SQL for the bytes that a condition scans of a row, at most; empty when it scans no long field."""
     counts: Counter[str] = Counter()
     if condition is not None:
         _count(condition, counts)
-    parts = [f"{counts[name]} * {_SIZES[name].format(source.column(name))}" for name in sorted(counts)]
+    parts = [f"{counts[name]} * {_SIZES[name].format(table.column(name))}" for name in sorted(counts)]
     return " + ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""The admin port of a process: /metrics for Prometheus, /livez and /readyz for whoever restarts and routes."""
+"""The admin port of a process: /metrics for Prometheus, /livez and /readyz for supervisors and load balancers."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ if TYPE_CHECKING:
     from skein_kit.tls.server_tls import ServerTls
 
 
-# How often uvicorn looks after itself; it counts ten of these as a second.
+# Seconds between uvicorn's ticks, and the ticks that it counts as a second.
 _TICK_SECONDS = 0.1
 _TICKS = 10
 _GRACE_SECONDS = 5.0
 
 
 class ManagedUvicorn(uvicorn.Server):
-    """A uvicorn that leaves signals to the process it lives in, and ends as soon as it is told and nobody is served."""
+    """A uvicorn that leaves signals to its process, and stops after a drain once no request is in flight."""
 
     def __init__(self, config: uvicorn.Config, listener: socket.socket, limits: HttpLimits) -> None:
-        """Serve until told to leave."""
+        """Serve until `drain` is called."""
         super().__init__(config)
-        self._told = asyncio.Event()
+        self._drain_requested = asyncio.Event()
         self._listener = Listener(self, listener, limits)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begin to serve."""
+        """Start to serve."""
         # uvicorn accepts no connections itself.
         await super().startup(sockets or [])
         self._listener.start()
 
-    def leave(self) -> None:
-        """End, once those who are being served have their answers."""
+    def drain(self) -> None:
+        """Stop once the requests in flight are answered."""
         self.should_exit = True
-        self._told.set()
+        self._drain_requested.set()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -61,17 +61,17 @@ class ManagedUvicorn(uvicorn.Server):
         yield
 
     async def main_loop(self) -> None:
-        """Tick until told to leave."""
+        """Tick until `drain` is called."""
         ticks = 0
         while not await self.on_tick(ticks):
             self._listener.close_late()
             ticks = (ticks + 1) % _TICKS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):
-                    await self._told.wait()
+                    await self._drain_requested.wait()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for those who are connected, if anybody is."""
+        """Stop listening, and wait for open connections."""
         self._listener.stop()
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
@@ -100,7 +100,7 @@ async def serve_http(
         timeout_keep_alive=math.ceil(limits.idle_seconds),
         timeout_graceful_shutdown=math.ceil(grace_seconds),
         server_header=False,
-        # Whose word counts on where a request comes from is the application's to say.
+        # The application decides which proxies it trusts about the address of a caller.
         proxy_headers=False,
         ssl_context_factory=None if tls is None else lambda _config, _default: tls.context(),
     )
@@ -109,7 +109,7 @@ async def serve_http(
     try:
         yield f"{host}:{listener.getsockname()[1]}"
     finally:
-        server.leave()
+        server.drain()
         await asyncio.gather(task, return_exceptions=True)
 
 
@@ -127,7 +127,7 @@ async def serve_admin(host: str, port: int, ready: Mapping[str, Readiness], limi
 
     async def metrics(request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        # A megabyte takes long enough for calls to notice, were it made by the loop that answers them.
+        # In a thread: a megabyte of text would delay the calls of this loop.
         text = await asyncio.to_thread(encode, REGISTRY)
         return Response(text, headers={"content-type": content_type})
 

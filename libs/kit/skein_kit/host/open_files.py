@@ -1,4 +1,4 @@
-"""Open files of a process: its limit, and how many of them each kind of connection may take.
+"""The limit of open files of a process, and the share of each kind of connection.
 
 Every connection is an open file. What HTTP and gRPC leave, more than a third, is the reserve: connections to the
 database and to other services, the assistants' sockets, logs. A flood of connections therefore stops none of these.
@@ -11,18 +11,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Self
 
-# Enough for every connection that one process can serve; each further one costs memory of the kernel.
-MOST = 65_536
+# More connections than one process can serve; a higher limit costs memory of the kernel.
+MAX_FILES = 65_536
 # Systems whose hard limit is "unlimited" may refuse more than this (macOS: OPEN_MAX).
-_MOST_WHERE_UNLIMITED = 10_240
+_MAX_WHERE_UNLIMITED = 10_240
 # A server of a process with few open files still needs some connections.
-_LEAST = 8
+_MIN_FILES = 8
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one, up to MOST; return the limit that is now in force."""
+    """Raise the soft limit of open files to the hard one, at most to MOST; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (MOST, _MOST_WHERE_UNLIMITED):
+    for wanted in (MAX_FILES, _MAX_WHERE_UNLIMITED):
         target = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
         if soft == resource.RLIM_INFINITY or soft >= target:
             break
@@ -33,14 +33,14 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """Return the soft limit that is in force, at most MOST."""
+    """Return the soft limit of open files, at most MOST."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return MOST if soft == resource.RLIM_INFINITY else min(soft, MOST)
+    return MAX_FILES if soft == resource.RLIM_INFINITY else min(soft, MAX_FILES)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileDescriptorShares:
-    """How many connections each kind of server of a process may have open."""
+    """The most open connections of each kind of server of a process."""
 
     # The gateway's HTTP port.
     http: int
@@ -48,17 +48,17 @@ class FileDescriptorShares:
     admin: int
     # All gRPC ports of the process together.
     grpc: int
-    # HTTP accepts no connection whose descriptor is this or higher: descriptors are numbered from the lowest free one,
-    # so a high number says that the process has begun its reserve, whichever part of it uses the files.
+    # HTTP accepts no connection with this descriptor or a higher one. The kernel assigns the lowest free number, so a
+    # high one shows that the process uses its reserve, for whatever part.
     reserve_from: int
 
     @classmethod
-    def of(cls, limit: int) -> Self:
-        """Share out so many open files."""
+    def divide(cls, limit: int) -> Self:
+        """Divide a limit of open files."""
         return cls(http=limit * 3 // 8, admin=limit // 32, grpc=limit // 4, reserve_from=limit * 7 // 8)
 
-    def of_grpc_server(self, *, is_edge: bool, servers: int) -> int:
+    def grpc_server_connections(self, *, is_edge: bool, servers: int) -> int:
         """Return the connections of one of the process's `servers`: all, or half for the edge beside others."""
         if servers == 1:
-            return max(_LEAST, self.grpc)
-        return max(_LEAST, self.grpc // 2 if is_edge else self.grpc // (2 * servers))
+            return max(_MIN_FILES, self.grpc)
+        return max(_MIN_FILES, self.grpc // 2 if is_edge else self.grpc // (2 * servers))

@@ -1,8 +1,7 @@
-"""The one way to run services: production, all-in-one and tests enter `running()`.
+"""Runs services in a process: production, all-in-one and tests call `run_services`.
 
-A service is a value. Its `start` opens what it needs on a Host and yields its Servicers; `run_services` puts them
-behind the interceptors, on a port of their own and, for the other services of this process, behind plain function
-calls.
+A service is a value. Its `start` opens its resources on a Host and yields its ServicerRegistry. `run_services` puts the
+methods behind the interceptors and serves them on a port, and in process to the other services.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from skein_kit.rpc import pagination, prefetch_server, server_options
 from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
 from skein_kit.rpc.grpc_handler import GrpcHandler
 from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatuses
-from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential
+from skein_kit.rpc.interceptors import Identify, InterceptorChain, bearer_credential, translate_identify_errors
 from skein_kit.rpc.servicer_registry import ServicerRegistry
 from skein_kit.rpc.streaming import StreamLimiter
 from skein_kit.telemetry.metrics import BUILD, TRACING, VERSION, measure_event_loop
@@ -68,9 +67,9 @@ __all__ = [
     "run_services",
 ]
 
-# Where the gateway's HTTP is unless it is told otherwise.
+# The default port of the gateway's HTTP.
 _HTTP_PORT = 8080
-# Whoever waits longer for a replica asks the primary.
+# Seconds to wait for a connection to a replica; then the primary answers.
 _REPLICA_SECONDS = 1.0
 _EDGE = "gateway"
 
@@ -91,68 +90,63 @@ class Service:
     name: str
     # None: no gRPC port.
     port: int | None
-    # The services that it calls.
-    calls: tuple[str, ...]
+    # The services that this one calls.
+    depends_on: tuple[str, ...]
     start: Callable[[Host], AbstractAsyncContextManager[ServicerRegistry]]
     has_database: bool = True
 
 
 @dataclass(kw_only=True)
 class Host:
-    """What a process offers to the services that run in it."""
+    """The resources of a process, from which its services open channels and databases."""
 
     settings: ProcessSettings
     # Environment that services read their own settings from.
     environment: Mapping[str, str]
-    # The schema version that this code was written for.
+    # The newest schema version that this code knows.
     schema_version: int
-    # "host:port" of each service ("https://host:port" for one that speaks TLS), and of those of this process once they
-    # listen.
+    # "host:port" of each service ("https://host:port" for TLS). Services of this process update it when they listen.
     addresses: dict[str, str]
     # False: services of this process call each other over sockets too.
     in_process_calls: bool = True
-    # True: nobody is served, and what is stored is put right. That needs no key to the secrets in it.
-    repairing: bool = False
-    # True once the services leave off: what is in flight is finished, and new callers should go elsewhere.
-    draining: bool = False
-    # Connections that the process may have open, by kind of server.
-    open_files: FileDescriptorShares = field(default_factory=lambda: FileDescriptorShares.of(open_files.limit()))
-    # The gRPC ports of this process.
-    grpc_servers: int = 1
-    # What page tokens are signed with: read from the database before the first service is ready.
-    handle_key: bytes = field(default=b"", repr=False)
-    local: dict[str, InProcessHandlers] = field(default_factory=dict)
-    # Those of each service.
-    streams: list[StreamLimiter] = field(default_factory=list)
+    # True while a repair of stored data runs without callers; it needs no key to the secrets in the data.
+    is_repairing: bool = False
+    # True while the services drain: they finish calls in flight and take no new ones.
+    is_draining: bool = False
+    # Limits of open connections, by kind of server.
+    open_files: FileDescriptorShares = field(default_factory=lambda: FileDescriptorShares.divide(open_files.limit()))
+    # Signs page tokens; read from the database before the first service is ready.
+    page_token_key: bytes = field(default=b"", repr=False)
+    in_process_handlers: dict[str, InProcessHandlers] = field(default_factory=dict)
     _channels: dict[tuple[str, bool], ServiceChannel] = field(default_factory=dict)
     _verifier: IdentityTokenVerifier | None = None
 
     def channel(self, service: str, *, by_health: bool = True) -> aio.Channel:
-        """Return what a generated stub needs of a channel to a service; the host closes it.
+        """Return a channel to a service for a generated stub; the host closes it.
 
-        Calls go to those of its replicas that say that they serve; not `by_health`, to any.
+        With `by_health` calls go to replicas that report that they serve; without it, to any.
         """
         key = (service, by_health)
         if key not in self._channels:
             self._channels[key] = ServiceChannel(
                 lambda: self.addresses[service],
-                self.local.setdefault(service, {}),
+                self.in_process_handlers.setdefault(service, {}),
                 ca_file=self.settings.ca_file,
                 by_health=by_health,
-                # The gateway's door is the world's: it speaks the TLS that it is told to, if any.
+                # The gateway's port is public: it uses server TLS, if any.
                 mutual=None if service == _EDGE else self.mutual,
             )
         return cast("aio.Channel", self._channels[key])
 
     @functools.cached_property
     def mutual(self) -> MutualTlsFiles | None:
-        """Return what the cluster's own services prove to each other that they belong to it. Raises SettingInvalid."""
-        return MutualTlsFiles.of(self.settings)
+        """The certificates by which the services of the cluster verify each other. Raises SettingInvalid."""
+        return MutualTlsFiles.from_settings(self.settings)
 
     def issuer(self, configured: str) -> str:
-        """Return the address at which the world reaches the gateway's HTTP, without a slash at its end.
+        """Return the public URL of the gateway, without a slash at its end.
 
-        It is SKEIN_ISSUER if that is configured, else where the gateway of this machine listens, or will.
+        It is `configured` (SKEIN_ISSUER), or else the HTTP address of the gateway on this machine.
         """
         if configured:
             return configured.rstrip("/")
@@ -162,7 +156,7 @@ class Host:
 
     @property
     def verifier(self) -> IdentityTokenVerifier:
-        """Return the process's verifier of identity tokens."""
+        """The verifier of identity tokens of this process."""
         if self._verifier is None:
             auth = auth_pb2_grpc.AuthServiceStub(self.channel("auth"))
 
@@ -181,7 +175,7 @@ class Host:
         *,
         init: Callable[[Any], Coroutine[Any, Any, None]] | None = None,
     ) -> AsyncIterator[Database]:
-        """Open a service's pool; the service is ready while the database answers at a version that it supports."""
+        """Open a service's pool. The service is ready while the database answers with a supported schema version."""
         url = self.settings.database_url
         limits = ReadLimits(
             seconds=self.settings.read_seconds,
@@ -199,7 +193,7 @@ class Host:
                 slow_seconds=self.settings.slow_query_seconds,
                 limits=limits,
             ) as database,
-            DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as pulse,
+            DatabaseProbe.open(url, service=service, pooled=self.settings.database_pooled) as probe,
             AsyncExitStack() as stack,
         ):
             if self.settings.replica_url and service in database_revision.SERVICES:
@@ -210,29 +204,29 @@ class Host:
                     timeout=_REPLICA_SECONDS,
                     init=init,
                     statements=self.settings.statement_cache_size,
-                    reads=True,
+                    only_reads=True,
                     slow_seconds=self.settings.slow_query_seconds,
                     limits=limits,
                 )
-                database.followed_by(await stack.enter_async_context(follower))
+                database.use_replica(await stack.enter_async_context(follower))
 
             async def ready() -> bool:
                 try:
-                    version = await pulse.value(_QUERIES["schema_version"])
+                    version = await probe.fetch_value(_QUERIES["schema_version"])
                 except asyncpg.UndefinedTableError:
                     version = 0
                 require_schema_version(version, self.schema_version)
-                if service in pagination.SERVICES and not self.handle_key:
-                    self.handle_key = await pulse.value(_QUERIES["handle_key"])
+                if service in pagination.SERVICES and not self.page_token_key:
+                    self.page_token_key = await probe.fetch_value(_QUERIES["handle_key"])
                 return True
 
             servicers.ready_checks.append(ready)
             yield database
 
     def http_limits(self, connections: int, is_proxy: Callable[[str], bool] = lambda _address: False) -> HttpLimits:
-        """Return the limits of an HTTP port that has so many connections at most."""
-        return HttpLimits.of(
-            self.settings, most=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy
+        """Return the limits of an HTTP port with at most this many connections."""
+        return HttpLimits.from_settings(
+            self.settings, max_connections=connections, reserve_from=self.open_files.reserve_from, is_proxy=is_proxy
         )
 
     async def close(self) -> None:
@@ -243,16 +237,16 @@ class Host:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RunningServices:
-    """Services that listen."""
+    """The services of a process, which listen."""
 
     host: Host
     # "127.0.0.1:9450" of /metrics, /livez and /readyz; empty when not served.
     admin: str
     _ready: Mapping[str, Readiness]
 
-    async def wait_ready(self, seconds: float, *, but: Collection[str] = ()) -> None:
-        """Wait until every service (`but` some) is ready; raise NotReady naming those that are late."""
-        waited = {name: ready.event for name, ready in self._ready.items() if name not in but}
+    async def wait_ready(self, seconds: float, *, except_: Collection[str] = ()) -> None:
+        """Wait until every service (`except_` some) is ready. Raises NotReady with the names of the others."""
+        waited = {name: ready.event for name, ready in self._ready.items() if name not in except_}
         try:
             async with asyncio.timeout(seconds):
                 for event in waited.values():
@@ -267,88 +261,95 @@ class RunningServices:
 async def run_services(services: Sequence[Service], host: Host) -> AsyncIterator[RunningServices]:
     """Run services until the block ends, then drain: not ready, wait, finish what is in flight, stop.
 
-    The services listen when the block begins; `Running.ready` waits until they can serve. Later services are stopped
-    first, so list those at the edge last. Raises PortTaken.
+    The services listen when the block begins; `RunningServices.wait_ready` waits until they can serve. Services stop
+    in reverse order, so list those at the edge last. Raises PortTaken.
     """
     ready = {service.name: Readiness(service.name) for service in services}
-    host.grpc_servers = max(1, sum(service.port is not None for service in services))
-    checkers: list[HealthStatuses] = []
-    watchers: list[asyncio.Task[None]] = []
+    grpc_servers = max(1, sum(service.port is not None for service in services))
+    served: list[_ServedService] = []
     async with AsyncExitStack() as stack:
         stack.enter_context(log_unhandled_exceptions())
         stack.push_async_callback(host.close)
         BUILD.labels(VERSION, host.schema_version).set(1)
         await stack.enter_async_context(measure_event_loop())
-        # Before the services, so that it outlasts them: whoever looks sees how they leave off.
+        # Before the services, so that it outlasts them: monitoring sees their drain.
         admin = await stack.enter_async_context(_serve_admin(host, ready))
         for service in services:
             servicers = await stack.enter_async_context(service.start(host))
-            checker, watcher = await stack.enter_async_context(_serve(service, servicers, host, ready[service.name]))
-            checkers.append(checker)
-            watchers.append(watcher)
+            server = _serve(service, servicers, host, ready[service.name], grpc_servers)
+            served.append(await stack.enter_async_context(server))
         try:
             yield RunningServices(host=host, admin=admin, _ready=ready)
         finally:
-            host.draining = True
-            # First of all nobody may say "ready" again.
-            await _end(*watchers)
+            host.is_draining = True
+            # First, so that no service reports "ready" again.
+            await _end(*(running.readiness_watch for running in served))
             for readiness in ready.values():
-                readiness.leave()
-            for checker in checkers:
-                checker.begin_shutdown()
-            # Calls in flight are finished; streams have no end to wait for.
-            for streams in host.streams:
-                streams.drain()
+                readiness.drain()
+            for running in served:
+                running.health.begin_shutdown()
+                # Calls in flight are finished; a stream would not end by itself.
+                running.streams.drain()
             await asyncio.sleep(host.settings.drain_seconds)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _ServedService:
+    """The parts of a service that the drain of the process reaches."""
+
+    health: HealthStatuses
+    streams: StreamLimiter
+    readiness_watch: asyncio.Task[None]
 
 
 @asynccontextmanager
 async def _serve(
-    service: Service, servicers: ServicerRegistry, host: Host, ready: Readiness
-) -> AsyncIterator[tuple[HealthStatuses, asyncio.Task[None]]]:
+    service: Service, servicers: ServicerRegistry, host: Host, ready: Readiness, grpc_servers: int
+) -> AsyncIterator[_ServedService]:
     settings = host.settings
+    identify = servicers.identify or _identify_by_token(host)
     streams = StreamLimiter(
-        most_seconds=settings.max_stream_seconds,
-        most_of_a_tenant=settings.max_streams_per_tenant,
+        reidentify=translate_identify_errors(identify if servicers.is_edge else _reidentify_by_key(host)),
+        max_seconds=settings.max_stream_seconds,
+        max_per_tenant=settings.max_streams_per_tenant,
         recheck_seconds=settings.stream_recheck_seconds,
-        step_seconds=settings.default_deadline_seconds,
+        operation_seconds=settings.default_deadline_seconds,
     )
-    host.streams.append(streams)
     overload = AdmissionControl(service.name, settings, is_edge=servicers.is_edge) if settings.admission else None
     chain = InterceptorChain(
-        identify=servicers.identify or _identify_by_token(host),
+        identify=identify,
         admit=servicers.admit,
         overload=overload,
         default_deadline=host.settings.default_deadline_seconds,
         max_deadline=host.settings.max_deadline_seconds,
         continues_trace=servicers.continues_trace,
-        handle_key=lambda: host.handle_key,
+        page_token_key=lambda: host.page_token_key,
         streams=streams,
-        identify_again=None if servicers.is_edge else _reidentify_by_key(host),
     )
-    answers = {method.path: (method, chain.around(method)) for method in servicers.methods}
-    servicers.answers.update(answers)
+    answers = {method.path: (method, chain.wrap(method)) for method in servicers.methods}
+    servicers.handlers.update(answers)
     checker = HealthStatuses()
-    names = ["", *servicers.names]
+    names = ["", *servicers.service_names]
     checker.set_status(names, serving=False)
     if host.in_process_calls:
-        host.local.setdefault(service.name, {}).update(answers)
+        host.in_process_handlers.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
     if service.port is not None:
-        is_refusing = bool if overload is None else lambda: overload.is_refusing
-        server = await _listen(service, answers, servicers, checker, host, is_refusing)
+        is_refusing = bool if overload is None else lambda: overload.is_shedding
+        connections = host.open_files.grpc_server_connections(is_edge=servicers.is_edge, servers=grpc_servers)
+        server = await _listen(service, answers, servicers, checker, host, is_refusing, connections)
     watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
     watcher = asyncio.create_task(run_forever(watch, name=f"readiness of {service.name}"))
     try:
-        with nullcontext() if overload is None else overload.watching():
-            yield checker, watcher
+        with nullcontext() if overload is None else overload.observing_delays():
+            yield _ServedService(health=checker, streams=streams, readiness_watch=watcher)
     finally:
         await _end(watcher)
         checker.close()
         if server is not None:
             await server.stop(host.settings.grace_seconds)
-        host.local.get(service.name, {}).clear()
-        ready.leave()
+        host.in_process_handlers.get(service.name, {}).clear()
+        ready.drain()
 
 
 async def _listen(
@@ -358,13 +359,13 @@ async def _listen(
     checker: HealthStatuses,
     host: Host,
     is_refusing: Callable[[], bool],
+    connections: int,
 ) -> aio.Server:
-    connections = host.open_files.of_grpc_server(is_edge=servicers.is_edge, servers=host.grpc_servers)
     options = server_options.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
     server = prefetch_server.server(options, is_refusing)
-    origin = servicers.origin if servicers.is_edge else None
+    origin = servicers.resolve_origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds
-    open_services = HealthReflectionHandler(checker, servicers.names, message_seconds=seconds)
+    open_services = HealthReflectionHandler(checker, servicers.service_names, message_seconds=seconds)
     server.add_generic_rpc_handlers((GrpcHandler(answers, origin, body_seconds=seconds), open_services))
     wanted = host.addresses[service.name]
     try:
@@ -386,21 +387,21 @@ def _identify_by_token(host: Host) -> Identify:
     async def identify(call: Call) -> Caller:
         token = bearer_credential(call)
         caller = await host.verifier.verify(token)
-        call.token = token
+        call.identity_token = token
         return caller
 
     return identify
 
 
 def _reidentify_by_key(host: Host) -> Identify:
-    """Return how a service that calls do not enter at sees whether a stream may go on.
+    """Return the recheck of a stream's caller for services behind the gateway: auth still has the signing key.
 
-    The gateway asks auth again and ends the stream if it has to; the identity that it began with lives for a minute,
-    and what counts here is that the key which signed it is still auth's.
+    The gateway asks auth about the caller itself, and ends the stream if necessary. The identity token, which lives
+    for a minute, has expired by then.
     """
 
     async def identify(call: Call) -> Caller:
-        if not await host.verifier.is_signed(call.token):
+        if not await host.verifier.is_key_valid(call.identity_token):
             raise StreamEnded
         return caller(call)
 
@@ -439,4 +440,4 @@ def export_traces(settings: ProcessSettings, *, name: str = "skein") -> Iterator
         TRACING.stop()
 
 
-_QUERIES = Queries.of("skein_kit")
+_QUERIES = Queries.load("skein_kit")

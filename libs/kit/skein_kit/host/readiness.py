@@ -1,4 +1,4 @@
-"""Whether a service can serve, why it cannot, and who is told: the health service, a gauge, a line in the log."""
+"""Readiness of a service, reported to the health service, a gauge and the log."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _CHECK_SECONDS = 2.0
 
 
 class NotReady(Exception):
-    """A service cannot serve; the message says why, and what whoever runs it can do."""
+    """A service cannot serve; the message gives the reason and what the operator can do."""
 
 
 def require_schema_version(version: int, supported: int) -> None:
-    """Accept the version that the code was written for and the next one; raise Unready for others.
+    """Accept the schema version of this code and the next one. Raises NotReady for others.
 
-    So a migration goes first and the processes follow one by one, and they may go back to the version before.
+    So a migration runs first and the processes follow one by one, and the previous version of the code may return.
     """
     if version in (supported, supported + 1):
         return
@@ -35,7 +35,7 @@ def require_schema_version(version: int, supported: int) -> None:
 
 
 async def unready_reason(servicers: ServicerRegistry) -> str:
-    """Return what keeps a service from serving; nothing when every check says yes in time."""
+    """Return why a service cannot serve; empty when every check succeeds in time."""
     try:
         async with asyncio.timeout(_CHECK_SECONDS):
             for check in servicers.ready_checks:
@@ -46,23 +46,23 @@ async def unready_reason(servicers: ServicerRegistry) -> str:
     except TimeoutError:
         return f"A check took more than {_CHECK_SECONDS:.0f} s."
     except Exception as error:  # noqa: BLE001 - whatever is wrong, the answer is no.
-        # The words of an error may hold secrets.
+        # The message of an error may contain secrets.
         return f"A check failed with {type(error).__name__}."
     return ""
 
 
 async def is_ready(servicers: ServicerRegistry) -> bool:
-    """Say whether every check of a service says so, in time."""
+    """Return whether every check of a service succeeds in time."""
     return not await unready_reason(servicers)
 
 
 class Readiness:
-    """What is known of one service, and who is told when it changes."""
+    """The readiness of one service."""
 
     def __init__(self, service: str) -> None:
-        """Begin with "not yet"."""
+        """Start as not ready."""
         self.event = asyncio.Event()
-        # Nothing when it is ready.
+        # Empty when it is ready.
         self.why = "It is starting."
         self._service = service
         self._log = logs.get(service)
@@ -72,13 +72,13 @@ class Readiness:
     async def watch(
         self, servicers: ServicerRegistry, checker: HealthStatuses, names: Iterable[str], address: str
     ) -> None:
-        """Look again and again, until cancelled."""
+        """Check repeatedly until cancelled."""
         while True:
             why = await unready_reason(servicers)
             if why != self.why:
                 was_ready = self.event.is_set()
                 checker.set_status(names, serving=not why)
-                self._tell(why)
+                self._set(why)
                 if not why:
                     self._log.info("ready", address=address)
                 elif was_ready:
@@ -87,11 +87,11 @@ class Readiness:
                     self._log.info("not_ready", address=address, why=why)
             await asyncio.sleep(4 * _INTERVAL_SECONDS if self.event.is_set() else _INTERVAL_SECONDS)
 
-    def leave(self) -> None:
-        """Say "no" from here on; nobody watches any more."""
-        self._tell("It leaves off.")
+    def drain(self) -> None:
+        """Set the service to not ready for good."""
+        self._set("It leaves off.")
 
-    def _tell(self, why: str) -> None:
+    def _set(self, why: str) -> None:
         self.why = why
         self._gauge.set(int(not why))
         (self.event.clear if why else self.event.set)()

@@ -1,4 +1,4 @@
-"""Open HTTP connections and the rules that they obey: deadlines, limits, and which one yields. No sockets, no clock."""
+"""Open HTTP connections with their deadlines, limits and eviction. No sockets, no clock."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ CLOSED = Counter(
 
 
 class Phase(enum.Enum):
-    """What a connection waits for."""
+    """The phase of a connection: what it waits for."""
 
-    # For its TLS handshake, or for the rest of a request's headers.
+    # The TLS handshake, or the rest of a request's headers.
     HEADERS = "headers"
-    # For the next request.
+    # The next request.
     IDLE = "idle"
-    # For the rest of a request's body.
+    # The rest of a request's body.
     BODY = "body"
-    # For us: its request is whole.
+    # The response: its request is complete.
     ANSWER = "answer"
 
 
@@ -43,28 +43,28 @@ class Reason(enum.Enum):
 
     HEADERS_LATE = "headers_late"
     BODY_LATE = "body_late"
-    # It made room for a newer one.
+    # Evicted for a newer connection.
     YIELDED = "yielded"
-    # It found no room.
+    # The port had no room, and no connection to evict.
     FULL = "full"
     ADDRESS_FULL = "address_full"
 
 
-# Who yields first. A connection that waits for us never does.
-_YIELDING = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
+# Order of eviction by phase. A connection that waits for a response is never evicted.
+_EVICTABLE_PHASES = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
 _LATE = {Phase.HEADERS: Reason.HEADERS_LATE, Phase.BODY: Reason.BODY_LATE}
 
 
 @dataclass(eq=False, slots=True)
 class Connection:
-    """One connection, from the moment when it is accepted."""
+    """One accepted connection."""
 
     address: str
-    # Closes it: at once when it yields its place, after an answer when it is late and none has begun.
+    # Closes it: at once when it is evicted, after an error response when it is late and no response has begun.
     close: Callable[[Reason], None]
     phase: Phase = Phase.HEADERS
-    # When its phase began, in seconds of the caller's clock.
+    # Start of its phase, in seconds of the caller's clock.
     since: float = 0.0
     is_counted: bool = False
 
@@ -74,24 +74,26 @@ class HttpLimits:
     """The limits of one port."""
 
     # Connections in all, and of one address.
-    most: int
-    most_of_address: int
+    max_connections: int
+    max_per_address: int
     # The first descriptor of the process's reserve.
     reserve_from: int
     # Seconds that a connection may wait for its headers and for a body.
     seconds: Mapping[Phase, float]
-    # Seconds without a request, and seconds in which a client takes nothing of its answer.
+    # Seconds without a request, and seconds in which a client reads nothing of its response.
     idle_seconds: float
     stalled_seconds: float
-    # Whether an address is a proxy's, whose connections are those of many.
+    # Returns whether an address is a proxy's, whose connections serve many clients.
     is_proxy: Callable[[str], bool]
 
     @classmethod
-    def of(cls, settings: ProcessSettings, *, most: int, reserve_from: int, is_proxy: Callable[[str], bool]) -> Self:
-        """Return what the settings say for a port with so many connections; no address gets more than half of them."""
+    def from_settings(
+        cls, settings: ProcessSettings, *, max_connections: int, reserve_from: int, is_proxy: Callable[[str], bool]
+    ) -> Self:
+        """Return the limits of a port with `max_connections` connections; one address gets at most half of them."""
         return cls(
-            most=most,
-            most_of_address=max(1, min(settings.http_connections_per_address or most, most // 2)),
+            max_connections=max_connections,
+            max_per_address=max(1, min(settings.http_connections_per_address or max_connections, max_connections // 2)),
             reserve_from=reserve_from,
             seconds={Phase.HEADERS: settings.http_header_seconds, Phase.BODY: settings.request_body_seconds},
             idle_seconds=settings.http_idle_seconds,
@@ -99,20 +101,22 @@ class HttpLimits:
             is_proxy=is_proxy,
         )
 
-    def exempts(self, address: str) -> bool:
-        """Say whether the limit of an address does not hold for this one: a proxy's, on this machine or trusted."""
+    def is_exempt(self, address: str) -> bool:
+        """Return whether an address has no limit of its own: this machine, or a trusted proxy."""
         return address in _THIS_MACHINE or self.is_proxy(address)
 
 
 @dataclass(slots=True)
 class _Group:
-    """The connections of one port or of one address: their number, and those that may yield, oldest phase first."""
+    """The connections of one port or one address: their number, and the evictable ones, oldest phase first."""
 
     count: int = 0
-    yielding: dict[Phase, dict[Connection, None]] = field(default_factory=lambda: {phase: {} for phase in _YIELDING})
+    evictable: dict[Phase, dict[Connection, None]] = field(
+        default_factory=lambda: {phase: {} for phase in _EVICTABLE_PHASES}
+    )
 
-    def first_to_yield(self) -> Connection | None:
-        return next((connection for waiting in self.yielding.values() for connection in waiting), None)
+    def eviction_candidate(self) -> Connection | None:
+        return next((connection for waiting in self.evictable.values() for connection in waiting), None)
 
 
 class ConnectionTable:
@@ -121,32 +125,32 @@ class ConnectionTable:
     def __init__(self, limits: HttpLimits) -> None:
         self._limits = limits
         self._all = _Group()
-        self._of_address: dict[str, _Group] = {}
+        self._by_address: dict[str, _Group] = {}
 
     def admit(self, connection: Connection, now: float, *, descriptor: int) -> bool:
-        """Count a new connection in, if need be in the place of one that yields; False: there is no room for it."""
+        """Add a new connection, if necessary by evicting another; return False when there is no room."""
         limits = self._limits
-        own = self._of_address.get(connection.address)
-        if own is not None and own.count >= limits.most_of_address and not limits.exempts(connection.address):
+        own = self._by_address.get(connection.address)
+        if own is not None and own.count >= limits.max_per_address and not limits.is_exempt(connection.address):
             full, has_room = Reason.ADDRESS_FULL, self._make_room(own)
         else:
-            is_full = self._all.count >= limits.most or descriptor >= limits.reserve_from
+            is_full = self._all.count >= limits.max_connections or descriptor >= limits.reserve_from
             full, has_room = Reason.FULL, not is_full or self.make_room()
         if not has_room:
             CLOSED.labels(full.value).inc()
             return False
-        self._of_address.setdefault(connection.address, _Group())
+        self._by_address.setdefault(connection.address, _Group())
         connection.since, connection.is_counted = now, True
         self._count(connection, 1)
         self._wait(connection)
         return True
 
     def make_room(self) -> bool:
-        """Have one connection yield its place; False: none may."""
+        """Evict one connection; return False when none can be evicted."""
         return self._make_room(self._all)
 
-    def move(self, connection: Connection, phase: Phase, now: float) -> None:
-        """Note what a connection waits for now; the time of one that still waits for the same runs on."""
+    def set_phase(self, connection: Connection, phase: Phase, now: float) -> None:
+        """Set the phase of a connection; the time of an unchanged phase continues."""
         if phase is connection.phase or not connection.is_counted:
             return
         self._stop_waiting(connection)
@@ -154,23 +158,23 @@ class ConnectionTable:
         self._wait(connection)
 
     def remove(self, connection: Connection) -> None:
-        """Count a connection out, if it has not been yet."""
+        """Remove a connection; a second call has no effect."""
         if connection.is_counted:
             connection.is_counted = False
             self._stop_waiting(connection)
             self._count(connection, -1)
-            if not self._of_address[connection.address].count:
-                del self._of_address[connection.address]
+            if not self._by_address[connection.address].count:
+                del self._by_address[connection.address]
 
     def close_late(self, now: float) -> None:
         """Close the connections that have waited too long."""
         for phase, reason in _LATE.items():
-            waiting, seconds = self._all.yielding[phase], self._limits.seconds[phase]
+            waiting, seconds = self._all.evictable[phase], self._limits.seconds[phase]
             while waiting and now - (oldest := next(iter(waiting))).since >= seconds:
                 self._close(oldest, reason)
 
     def _make_room(self, group: _Group) -> bool:
-        oldest = group.first_to_yield()
+        oldest = group.eviction_candidate()
         if oldest is not None:
             self._close(oldest, Reason.YIELDED)
         return oldest is not None
@@ -186,15 +190,15 @@ class ConnectionTable:
 
     def _wait(self, connection: Connection) -> None:
         OPEN.labels(connection.phase.value).inc()
-        if connection.phase in _YIELDING:
+        if connection.phase in _EVICTABLE_PHASES:
             for group in self._groups(connection):
-                group.yielding[connection.phase][connection] = None
+                group.evictable[connection.phase][connection] = None
 
     def _stop_waiting(self, connection: Connection) -> None:
         OPEN.labels(connection.phase.value).dec()
-        if connection.phase in _YIELDING:
+        if connection.phase in _EVICTABLE_PHASES:
             for group in self._groups(connection):
-                del group.yielding[connection.phase][connection]
+                del group.evictable[connection.phase][connection]
 
     def _groups(self, connection: Connection) -> tuple[_Group, _Group]:
-        return self._all, self._of_address[connection.address]
+        return self._all, self._by_address[connection.address]

@@ -1,8 +1,8 @@
-"""Where one HTTP/1.1 request ends: refuse requests whose headers say it twice (RFC 9112, 6.1 and 6.3).
+"""Framing of HTTP/1.1 requests: refuses requests with two lengths (RFC 9112, 6.1 and 6.3), against smuggling.
 
 h11 refuses lengths that differ, lengths that are no numbers, and encodings other than one `chunked`. It lets
-Transfer-Encoding override Content-Length. A proxy in front may have gone by the length, so that the rest of the body
-would be taken for the next caller's request.
+Transfer-Encoding override Content-Length. A proxy in front may have used the length, and the rest of the body would
+become the next caller's request.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 _LENGTH = b"content-length"
 _ENCODING = b"transfer-encoding"
-# A server of HTTP/1.0 knows no transfer encoding, so such a header came through something that did not read it.
+# HTTP/1.0 has no transfer encoding, so an intermediary has passed the header on without reading it.
 _WITHOUT_ENCODINGS = "1.0"
 
 
 class FramingGuard:
-    """An ASGI application around another one; what it refuses ends its connection, with all that was sent on it."""
+    """ASGI middleware that refuses ambiguous requests and closes their connections."""
 
     def __init__(self, app: ASGIApp) -> None:
-        """Hand requests with one length on to `app`."""
+        """Pass requests with one length to `app`."""
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _refused(said)
+        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _reject(said)
         await app(scope, receive, send)
 
 
@@ -42,5 +42,5 @@ def _refusal(scope: Scope) -> str | None:
     return "HTTP/1.0 has no Transfer-Encoding." if scope["http_version"] == _WITHOUT_ENCODINGS else None
 
 
-def _refused(said: str) -> ASGIApp:
+def _reject(said: str) -> ASGIApp:
     return PlainTextResponse(f"{said}\n", status_code=400, headers={"connection": "close"})

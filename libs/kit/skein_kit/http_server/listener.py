@@ -1,7 +1,7 @@
-"""The listening socket of an HTTP port: which connections uvicorn gets to serve, and for how long.
+"""The listening socket of an HTTP port, which limits the connections of uvicorn and their phases.
 
-uvicorn has a time-out for idle connections alone, and counts none before its TLS handshake is over. Connections are
-therefore accepted here, and its protocol says here what each of them waits for.
+uvicorn has a timeout for idle connections only, and counts none before the end of its TLS handshake. Therefore this
+module accepts the connections, and its protocol reports the phase of each.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 # Connections that wait to be accepted, and that are accepted in one round of the event loop.
 _BACKLOG = 2_048
-_AT_ONCE = 64
-# Nothing is accepted for so long when the process or the machine has no file or memory left.
+_ACCEPTS_PER_TURN = 64
+# Pause in accepting when the process or the machine has no file or memory left.
 _PAUSE_SECONDS = 0.1
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
-# A client that does not take part in ending TLS keeps its connection no longer.
+# Seconds that a client has to complete the end of TLS.
 _TLS_SHUTDOWN_SECONDS = 2.0
 
 
@@ -37,13 +37,13 @@ class Listener:
     """Accepts the connections of one port for a uvicorn."""
 
     def __init__(self, server: uvicorn.Server, listener: socket.socket, limits: HttpLimits) -> None:
-        """Listen from `start` on."""
+        """`start` begins to accept."""
         self._server = server
         self._listener = listener
         self._connections = ConnectionTable(limits)
         self._stalled_seconds = limits.stalled_seconds
         self._loop = asyncio.get_running_loop()
-        # Connections whose transport is being made: with TLS that lasts as long as the handshake.
+        # Connections without a transport yet: with TLS, until the end of the handshake.
         self._beginning: set[asyncio.Task[Any]] = set()
 
     def start(self) -> None:
@@ -53,7 +53,7 @@ class Listener:
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def stop(self) -> None:
-        """Close the socket, and the connections whose handshake is not over."""
+        """Close the socket, and the connections in their handshake."""
         self._loop.remove_reader(self._listener.fileno())
         self._listener.close()
         for task in self._beginning:
@@ -64,7 +64,7 @@ class Listener:
         self._connections.close_late(self._loop.time())
 
     def _accept(self) -> None:
-        for _ in range(_AT_ONCE):
+        for _ in range(_ACCEPTS_PER_TURN):
             try:
                 accepted, (address, *_) = self._listener.accept()
             except (BlockingIOError, InterruptedError):
@@ -104,13 +104,13 @@ class Listener:
         try:
             await self._loop.connect_accepted_socket(lambda: protocol, accepted, ssl=context, **seconds)
         except (OSError, asyncio.CancelledError):
-            # The handshake failed, the connection yielded or was late, or the server stops.
+            # The handshake failed, the connection was evicted or late, or the server stops.
             self._connections.remove(protocol.connection)
             accepted.close()
 
 
 class _Protocol(H11Protocol):
-    """uvicorn's protocol of one connection, which says what the connection waits for."""
+    """uvicorn's protocol of one connection, which reports the phase of the connection."""
 
     def __init__(
         self, server: uvicorn.Server, connections: ConnectionTable, accepted: socket.socket, address: str
@@ -138,7 +138,7 @@ class _Protocol(H11Protocol):
         super().connection_lost(exc)
 
     def _note_phase(self) -> None:
-        self._connections.move(self.connection, self._phase(), self.loop.time())
+        self._connections.set_phase(self.connection, self._phase(), self.loop.time())
 
     def _phase(self) -> Phase:
         if self.conn.their_state is h11.SEND_BODY:
@@ -150,7 +150,7 @@ class _Protocol(H11Protocol):
 
     def _close(self, reason: Reason) -> None:
         if self._accepted is not None:
-            # The transport notices that nothing more comes, and ends the handshake.
+            # The transport detects the end of input, and ends the handshake.
             with suppress(OSError):
                 self._accepted.shutdown(socket.SHUT_RDWR)
             return

@@ -39,6 +39,10 @@ class Serializable(Protocol):
 Response = TypeVar("Response", bound=Serializable)
 
 
+class _RollBackClaim(Exception):
+    """Ends a transaction that claimed a request only to look at it."""
+
+
 class IdempotentWrite:
     """One write in its transaction.
 
@@ -71,7 +75,7 @@ class IdempotencyStore:
     def __init__(self, database: Database, schema: str) -> None:
         """Use the schema's table."""
         self._database = database
-        queries = Queries.of("skein_kit")
+        queries = Queries.load("skein_kit")
         self._claim, self._save, self._replace, self._delete_expired = (
             with_schema(schema, queries[name])
             for name in ("claim_request", "save_response", "replace_response", "delete_expired_requests")
@@ -91,9 +95,34 @@ class IdempotencyStore:
 
         Expired responses of operators are deleted here: the worker deletes those of tenants alone.
         """
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             await self.delete_expired(tx, NO_TENANT, now())
             yield await self.claim(tx, NO_TENANT, key)
+
+    @asynccontextmanager
+    async def begin_as_account(self, account_id: UUID, key: IdempotencyKey) -> AsyncIterator[IdempotentWrite]:
+        """Begin a write to an account's rows in every tenant. Its response belongs to no tenant.
+
+        Raises RequestIdReused.
+        """
+        async with self._database.account_transaction(account_id) as tx:
+            yield await self.claim(tx, NO_TENANT, key)
+
+    async def saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
+        """Return the saved response of a request without claiming it; None for a first request.
+
+        Waits for a first request that is under way. Raises RequestIdReused.
+        """
+        if not key.request_id:
+            return None
+        try:
+            async with self._database.transaction(tenant_id) as tx:
+                response = (await self.claim(tx, tenant_id, key)).saved_response
+                if response is None:
+                    raise _RollBackClaim  # noqa: TRY301 - rolls back.
+        except _RollBackClaim:
+            return None
+        return response
 
     async def claim(
         self, tx: Transaction, tenant_id: UUID, key: IdempotencyKey, *, response: bytes = b""

@@ -1,4 +1,4 @@
-"""Who makes a call: the signed identity that travels between services, and how each verifies it locally."""
+"""Identity tokens: signed statements of auth about a caller, which every service verifies locally."""
 
 from __future__ import annotations
 
@@ -26,66 +26,66 @@ AUDIENCE = "skein-internal"
 TOKEN_TYPE = "skein-identity+jwt"  # noqa: S105 - a media type.
 ALGORITHM = "Ed25519"
 LIFETIME_SECONDS = 60
-# Clocks of two machines may differ by this much.
+# Seconds by which the clocks of two machines may differ.
 LEEWAY_SECONDS = 5
 _MAX_CACHED_TOKENS = 10_000
-# An unknown key id asks auth for the keys at most this often.
+# Seconds between fetches of the keys for unknown key ids.
 _REFRESH_SECONDS = 1.0
-# A key that auth lists no more verifies nothing after this long: a stolen signing key is of no use within five seconds.
+# A key that auth has removed verifies nothing after this time: a stolen signing key is useless within five seconds.
 _KEY_MAX_AGE_SECONDS = 4.0
-# Busy verifiers ask again after this long, without holding up a call.
+# A busy verifier fetches again after this time, without delaying a call.
 _KEY_REFRESH_SECONDS = 2.0
-# While auth does not answer, what it said last is believed for this long.
+# While auth does not answer, its last keys are valid for this time.
 _KEY_STALE_IF_ERROR_SECONDS = 60.0
-# An auth that hangs holds up a call no longer than this.
+# A call waits no longer than this for the keys.
 _WAIT_SECONDS = 2.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Caller:
-    """The verified maker of a call."""
+    """The verified caller of a call."""
 
     # "account:<id>", "api_key:<id>", "service_account:<id>", "legacy:bearer", "operator:<id>" or "system:<service>".
     principal: str
-    # None for an operator, an account or the system acting in no tenant.
+    # None for an operator, an account or the system outside any tenant.
     tenant_id: UUID | None
     permissions: frozenset[str]
     # The agent that the credential acts as; may be empty.
     agent_id: str = ""
-    # The account that signed in, itself or through an application; None for every other credential.
+    # The account that logged in, itself or through an application; None for every other credential.
     account_id: UUID | None = None
-    # Its sign-in, which the application's access or the browser's session is part of.
-    sign_in_id: UUID | None = None
+    # The auth session of the browser, device or application; None for every other credential.
+    auth_session_id: UUID | None = None
     # The application that acts for the account; empty for none.
     client_id: str = ""
-    # owner, admin, member or viewer of the tenant; empty for who is no member.
+    # owner, admin, member or viewer; empty for a caller that is no member of the tenant.
     role: str = ""
-    # The account's address, once it is verified; only for the account's own sign-ins.
+    # The account's verified email address; only for logins of the account itself.
     email: str = ""
-    # The applications' grants that the credential is, or was made by: what the call makes ends when one of them does.
+    # Grants by which the credential exists: credentials that this call creates end with any of them.
     grant_ids: tuple[UUID, ...] = ()
-    # The tenant is deleted: nothing but removing the rest of it is allowed.
-    closed: bool = False
+    # The tenant is deleted: only calls that purge it are allowed.
+    is_tenant_deleted: bool = False
 
-    def account(self) -> UUID:
-        """Return the account; methods whose rule wants one always have it."""
+    def require_account(self) -> UUID:
+        """Return the account. Raises LookupError unless the method's access rule requires one."""
         if self.account_id is None:
-            message = "the method's access rule must want an account"
+            message = "the access rule of this method requires no account"
             raise LookupError(message)
         return self.account_id
 
-    def tenant(self) -> UUID:
-        """Return the tenant; methods whose rule wants one always have it."""
+    def require_tenant(self) -> UUID:
+        """Return the tenant. Raises LookupError unless the method's access rule requires one."""
         if self.tenant_id is None:
-            message = "the method's access rule must want a tenant"
+            message = "the access rule of this method requires no tenant"
             raise LookupError(message)
         return self.tenant_id
 
 
 def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
-    """Sign a caller's identity; return the token and the Unix time at which it ends.
+    """Return a caller's identity token and the Unix time at which it expires.
 
-    It ends after a minute, or at `until` (the end of the credential that it stands for) if that is sooner.
+    It expires a minute after `at`, or at `until` (the expiry of the credential) if that is sooner.
     """
     ends = at + LIFETIME_SECONDS if until is None else min(at + LIFETIME_SECONDS, until)
     claims: dict[str, Any] = {
@@ -104,32 +104,32 @@ def sign_identity_token(caller: Caller, *, key: OKPKey, at: float, until: float 
 
 
 def _optional(caller: Caller) -> dict[str, str | bool | list[str]]:
-    """Return the claims that most callers do not have."""
+    """Return the claims that most callers lack."""
     return {
         "agent": caller.agent_id,
         "account": "" if caller.account_id is None else str(caller.account_id),
-        "sign_in": "" if caller.sign_in_id is None else str(caller.sign_in_id),
+        "sign_in": "" if caller.auth_session_id is None else str(caller.auth_session_id),
         "client": caller.client_id,
         "role": caller.role,
         "email": caller.email,
-        "closed": caller.closed,
+        "closed": caller.is_tenant_deleted,
         "grants": [str(grant_id) for grant_id in caller.grant_ids],
     }
 
 
 class IdentityTokenVerifier:
-    """Verifies identity tokens with auth's public keys, which it asks for again every few seconds.
+    """Verifies identity tokens with the public keys of auth, which it fetches every few seconds.
 
-    A verified token is remembered until it ends or its key is withdrawn, so that a busy caller costs one signature
-    check a minute.
+    It caches a verified token until the token expires or auth removes its key, so that a busy caller costs one
+    signature check a minute.
     """
 
     def __init__(
-        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, believed_seconds: float = _KEY_MAX_AGE_SECONDS
+        self, fetch: Callable[[], Awaitable[Mapping[str, str]]], *, key_max_age_seconds: float = _KEY_MAX_AGE_SECONDS
     ) -> None:
-        """Use `fetch` to get public keys: key id to JSON Web Key."""
+        """`fetch` returns the public keys: JSON Web Keys by key id."""
         self._fetch = fetch
-        self._believed_seconds = believed_seconds
+        self._key_max_age_seconds = key_max_age_seconds
         self._keys: dict[str, OKPKey] = {}
         self._fetched = -_KEY_STALE_IF_ERROR_SECONDS
         self._tried = -_REFRESH_SECONDS
@@ -138,8 +138,8 @@ class IdentityTokenVerifier:
         self._verified: OrderedDict[str, tuple[Caller, float, str]] = OrderedDict()
 
     async def verify(self, token: str) -> Caller:
-        """Return the caller, or refuse with CredentialInvalid or CredentialExpired."""
-        await self._keep_fresh()
+        """Return the caller. Raises CredentialInvalid and CredentialExpired."""
+        await self._refresh_if_stale()
         at = CLOCK.seconds()
         known = self._verified.get(token)
         if known is not None:
@@ -155,47 +155,47 @@ class IdentityTokenVerifier:
             self._verified.popitem(last=False)
         return caller
 
-    async def is_signed(self, token: str) -> bool:
-        """Say whether the key that signed a token is still one of auth's, though the token's own time may be over."""
-        await self._keep_fresh()
+    async def is_key_valid(self, token: str) -> bool:
+        """Return whether auth still has the key that signed a token; the token itself may have expired."""
+        await self._refresh_if_stale()
         return _key_id(token) in self._keys
 
     async def ready(self) -> bool:
-        """Say whether keys are there, fetching them if not."""
+        """Return whether there are keys; fetch them if there are none."""
         if not self._keys:
             await self._refresh()
         return bool(self._keys)
 
-    async def _keep_fresh(self) -> None:
-        """Renew the keys: beside the call while they are young, before it when they are old."""
+    async def _refresh_if_stale(self) -> None:
+        """Refresh the keys in the background; wait for them when they are too old to use."""
         age = time.monotonic() - self._fetched
-        if age < min(_KEY_REFRESH_SECONDS, self._believed_seconds) or not self._keys:
+        if age < min(_KEY_REFRESH_SECONDS, self._key_max_age_seconds) or not self._keys:
             return
         if self._renewal is None or self._renewal.done():
-            # What it raises is nobody's: the next call tries again, and in the end waits.
-            # In a context of its own: it is not the call's work, so it has neither its deadline nor its identity.
-            self._renewal = asyncio.create_task(self._renew(), context=contextvars.Context())
-        if age >= self._believed_seconds:
+            # Its errors are dropped: the next call tries again. An empty context, because the task outlives the call
+            # and must not have its deadline and identity.
+            self._renewal = asyncio.create_task(self._refresh_in_background(), context=contextvars.Context())
+        if age >= self._key_max_age_seconds:
             await asyncio.wait({self._renewal}, timeout=_WAIT_SECONDS)
 
-    async def _renew(self) -> None:
+    async def _refresh_in_background(self) -> None:
         try:
-            await self._fetch_since(time.monotonic())
-        except Exception:  # noqa: BLE001 - whatever it is: auth does not answer.
+            await self._refresh_after(time.monotonic())
+        except Exception:  # noqa: BLE001 - auth does not answer, whatever the error.
             if time.monotonic() - self._fetched >= _KEY_STALE_IF_ERROR_SECONDS:
-                self._withdraw({})
+                self._replace_keys({})
 
     async def _key(self, token: str) -> OKPKey:
         key_id = _key_id(token)
         if key_id not in self._keys:
-            await self._fetch_since(time.monotonic())
+            await self._refresh_after(time.monotonic())
         try:
             return self._keys[key_id]
         except KeyError:
             raise CredentialInvalid from None
 
-    async def _fetch_since(self, asked: float) -> None:
-        """Return once the keys were fetched after `asked`: everybody who waits shares one fetch."""
+    async def _refresh_after(self, asked: float) -> None:
+        """Return once the keys were fetched after `asked`; concurrent callers share one fetch."""
         async with self._fetching:
             if self._fetched >= asked:
                 return
@@ -206,10 +206,10 @@ class IdentityTokenVerifier:
         self._tried = started = time.monotonic()
         keys = await self._fetch()
         self._fetched = started
-        self._withdraw(keys)
+        self._replace_keys(keys)
 
-    def _withdraw(self, keys: Mapping[str, str]) -> None:
-        """Believe these keys, and nothing that any other has signed."""
+    def _replace_keys(self, keys: Mapping[str, str]) -> None:
+        """Replace the keys, and drop cached tokens that other keys have signed."""
         gone = self._keys.keys() - keys.keys()
         self._keys = {key_id: OKPKey.import_key(json.loads(jwk)) for key_id, jwk in keys.items()}
         if gone:
@@ -240,11 +240,11 @@ class IdentityTokenVerifier:
                 permissions=frozenset(claims["perms"]),
                 agent_id=str(claims.get("agent", "")),
                 account_id=UUID(claims["account"]) if "account" in claims else None,
-                sign_in_id=UUID(claims["sign_in"]) if "sign_in" in claims else None,
+                auth_session_id=UUID(claims["sign_in"]) if "sign_in" in claims else None,
                 client_id=str(claims.get("client", "")),
                 role=str(claims.get("role", "")),
                 email=str(claims.get("email", "")),
-                closed=claims.get("closed") is True,
+                is_tenant_deleted=claims.get("closed") is True,
                 grant_ids=tuple(UUID(grant_id) for grant_id in claims.get("grants", ())),
             )
         except (KeyError, ValueError, TypeError):

@@ -1,8 +1,8 @@
-"""Who may call what: one table for the whole cluster. A method without a row here does not start.
+"""The access table of the whole cluster: the permission that each method requires. A method without a row cannot start.
 
-Permissions are what API keys and access tokens carry (OAuth calls them scopes). What a member of a tenant may do
-follows from its role. `operator` and `system` are held by the operator's keys and by the cluster's own services,
-`account` by people who signed in themselves; no key of a tenant and no application can be given them.
+API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. Only
+operator keys have `operator`, only services of the cluster have `system`, and only people who logged in have `account`:
+no tenant's key and no application can get them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 # Operators manage organizations, tenants, accounts, quotas, models and signing keys. They act in the tenant that the
 # metadata key skein-tenant-id names.
 OPERATOR = "operator"
-# The cluster's own services call internal RPCs for a tenant.
+# Services of the cluster call internal RPCs for a tenant.
 SYSTEM = "system"
-# A person's own sign-in manages the account and its sign-ins, and gives consent. No key and no application has it.
+# A logged-in person manages the account and its auth sessions, and gives consent. No key and no application has it.
 ACCOUNT = "account"
 # Operators make new tenants, and people do where SKEIN_ACCOUNTS_CREATE_TENANTS is on.
 CREATE_TENANT = "tenant.create"
 
-# What each role of a tenant may do, the roles above including those below.
+# Permissions of each role of a tenant; each role includes those of the lower ones.
 _VIEWER = frozenset({"memory.read", "session.read", "recall.read", "subject.read", "tenant.read"})
 _MEMBER = _VIEWER | {"memory.write", "session.write", "subject.write", "members.read"}
 _ADMIN = _MEMBER | {"tenant.write", "keys.read", "keys.write", "members.write", "audit.read", "secrets.read"}
@@ -38,7 +38,7 @@ ROLE_PERMISSIONS: Mapping[str, frozenset[str]] = {
     "admin": _ADMIN,
     "owner": _OWNER,
 }
-# What each permission lets an application do, in words for the person who is asked.
+# What each permission allows, as the consent page shows it.
 PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
     "memory.read": "Read what is remembered",
     "memory.write": "Remember, change and forget",
@@ -57,63 +57,63 @@ PERMISSION_DESCRIPTIONS: Mapping[str, str] = {
     "secrets.read": "See the secrets that are kept among the memories",
     "tenant.own": "Delete the tenant or pass it on",
 }
-# What a tenant's key can be given.
+# Permissions that a key of a tenant may have.
 TENANT_PERMISSIONS = frozenset(PERMISSION_DESCRIPTIONS)
 OPERATOR_PERMISSIONS = TENANT_PERMISSIONS | {OPERATOR, CREATE_TENANT}
-# The internal RPCs, and which tenants there are: a stolen token of the worker reads no content and makes no key.
+# Internal RPCs and the list of tenants: a stolen token of the worker reads no content and creates no key.
 SYSTEM_PERMISSIONS = frozenset({SYSTEM, "tenant.read"})
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRule:
-    """What a caller needs: nothing at all (public), any credential (None), or one permission."""
+    """The requirement of a method: none (public), any credential (permission None), or one permission."""
 
     permission: str | None = None
-    # The call acts inside one tenant, so the caller must belong to one.
-    tenant: bool = True
-    public: bool = False
-    # The call removes what is left of a deleted tenant, so it must be one. Every other call needs an open one.
-    closed: bool = False
-    # The one service of the cluster that makes the call; empty for every other call.
+    # The method acts within one tenant, so the caller must have one.
+    needs_tenant: bool = True
+    is_public: bool = False
+    # The method purges a deleted tenant. Every other method requires one that is not deleted.
+    allows_deleted_tenant: bool = False
+    # The only service that may call; empty: no such limit.
     service: str = ""
 
     def check(self, caller: Caller) -> None:
-        """Refuse a caller that lacks the permission or the tenant."""
-        # A person has the permissions of a role only once the tenant is known: to miss them means to miss the tenant.
+        """Raise the error of a caller that lacks the permission, the account or the tenant."""
+        # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
         chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
-        if self.tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+        if self.needs_tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)
         if self.service and caller.principal != f"{SYSTEM}:{self.service}":
             raise PermissionMissing(permission=f"{SYSTEM}:{self.service}")
-        if self.tenant and caller.tenant_id is None:
+        if self.needs_tenant and caller.tenant_id is None:
             raise TenantMissing
-        if caller.closed and not self.closed:
+        if caller.is_tenant_deleted and not self.allows_deleted_tenant:
             raise TenantNotFound
-        if self.closed and not caller.closed:
+        if self.allows_deleted_tenant and not caller.is_tenant_deleted:
             raise TenantNotDeleted
 
 
 def _rules() -> dict[str, AccessRule]:
-    anybody = AccessRule(public=True, tenant=False)
-    account = AccessRule(ACCOUNT, tenant=False)
-    operator = AccessRule(OPERATOR, tenant=False)
+    public = AccessRule(is_public=True, needs_tenant=False)
+    account = AccessRule(ACCOUNT, needs_tenant=False)
+    operator = AccessRule(OPERATOR, needs_tenant=False)
     worker = AccessRule(SYSTEM, service="worker")
-    worker_anywhere = AccessRule(SYSTEM, tenant=False, service="worker")
-    auth = AccessRule(SYSTEM, tenant=False, service="auth")
-    purge = AccessRule(SYSTEM, closed=True, service="worker")
+    worker_without_tenant = AccessRule(SYSTEM, needs_tenant=False, service="worker")
+    auth = AccessRule(SYSTEM, needs_tenant=False, service="auth")
+    purge = AccessRule(SYSTEM, allows_deleted_tenant=True, service="worker")
     table: dict[str, dict[str, AccessRule]] = {
         "skein.auth.v1.AuthService": {
-            # Each of these carries its own proof: a password, a token, an invitation.
-            "SignUp": anybody,
-            "VerifyEmail": anybody,
-            "RequestPasswordReset": anybody,
-            "ResetPassword": anybody,
-            "SignIn": anybody,
-            "SignInWithIdentity": anybody,
-            "RefreshSession": anybody,
-            "GetMe": AccessRule(tenant=False),
+            # Each of these requests has its own proof: a password, a token, an invitation.
+            "SignUp": public,
+            "VerifyEmail": public,
+            "RequestPasswordReset": public,
+            "ResetPassword": public,
+            "SignIn": public,
+            "SignInWithIdentity": public,
+            "RefreshSession": public,
+            "GetMe": AccessRule(needs_tenant=False),
             "SignOut": account,
             "UpdateMe": account,
             "ChangePassword": account,
@@ -139,7 +139,7 @@ def _rules() -> dict[str, AccessRule]:
             "ImportClient": operator,
             "RotateSigningKey": operator,
             "SetLegacyToken": AccessRule(OPERATOR),
-            "ListAuditEvents": AccessRule("audit.read", tenant=False),
+            "ListAuditEvents": AccessRule("audit.read", needs_tenant=False),
             "CreateServiceAccount": AccessRule("keys.write"),
             "UpdateServiceAccount": AccessRule("keys.write"),
             "DeleteServiceAccount": AccessRule("keys.write"),
@@ -153,32 +153,32 @@ def _rules() -> dict[str, AccessRule]:
             "ListServiceAccounts": AccessRule("keys.read"),
             "ListApiKeys": AccessRule("keys.read"),
             "Introspect": AccessRule("keys.read"),
-            "ListSigningKeys": anybody,
+            "ListSigningKeys": public,
         },
         "skein.auth.v1.OAuthService": {
             # Clients, codes and tokens prove themselves; consent is a person's.
-            "GetServerMetadata": anybody,
-            "RegisterClient": anybody,
-            "GetClient": anybody,
-            "UpdateClient": anybody,
-            "DeleteClient": anybody,
-            "CreateAuthorization": anybody,
-            "ExchangeToken": anybody,
-            "StartDeviceAuthorization": anybody,
-            "RevokeToken": anybody,
-            "IntrospectToken": anybody,
-            "GetUserInfo": anybody,
+            "GetServerMetadata": public,
+            "RegisterClient": public,
+            "GetClient": public,
+            "UpdateClient": public,
+            "DeleteClient": public,
+            "CreateAuthorization": public,
+            "ExchangeToken": public,
+            "StartDeviceAuthorization": public,
+            "RevokeToken": public,
+            "IntrospectToken": public,
+            "GetUserInfo": public,
             "ApproveAuthorization": account,
             "GetDeviceAuthorization": account,
             "ApproveDevice": account,
         },
         "skein.auth.v1.IdentityService": {
-            "Exchange": anybody,
-            "GetCheckKeys": anybody,
+            "Exchange": public,
+            "GetCheckKeys": public,
             "DeleteExpired": worker,
             "PurgeTenant": purge,
             # Called by tenancy in the name of whoever manages members.
-            "GetAccountStanding": AccessRule(tenant=False),
+            "GetAccountStanding": AccessRule(needs_tenant=False),
         },
         "skein.tenancy.v1.TenancyService": {
             "CreateOrganization": operator,
@@ -186,11 +186,11 @@ def _rules() -> dict[str, AccessRule]:
             "ListOrganizations": operator,
             "UpdateOrganization": operator,
             "DeleteOrganization": operator,
-            "CreateTenant": AccessRule(CREATE_TENANT, tenant=False),
-            "GetTenant": AccessRule("tenant.read", tenant=False),
-            "ListTenants": AccessRule("tenant.read", tenant=False),
-            "UpdateTenant": AccessRule("tenant.write", tenant=False),
-            "DeleteTenant": AccessRule("tenant.own", tenant=False),
+            "CreateTenant": AccessRule(CREATE_TENANT, needs_tenant=False),
+            "GetTenant": AccessRule("tenant.read", needs_tenant=False),
+            "ListTenants": AccessRule("tenant.read", needs_tenant=False),
+            "UpdateTenant": AccessRule("tenant.write", needs_tenant=False),
+            "DeleteTenant": AccessRule("tenant.own", needs_tenant=False),
             "UndeleteTenant": operator,
             "GetDeletion": operator,
             "ListDeletions": operator,
@@ -231,18 +231,18 @@ def _rules() -> dict[str, AccessRule]:
             "GetSubject": AccessRule("subject.read"),
             "ListSubjects": AccessRule("subject.read"),
             # Without a tenant, an operator names an organization.
-            "GetQuota": AccessRule("tenant.read", tenant=False),
-            "GetUsage": AccessRule("tenant.read", tenant=False),
+            "GetQuota": AccessRule("tenant.read", needs_tenant=False),
+            "GetUsage": AccessRule("tenant.read", needs_tenant=False),
             "UpdateQuota": operator,
         },
         "skein.tenancy.v1.UpkeepService": {
             "GetStanding": auth,
             "CheckInvitation": auth,
             "RemoveAccount": auth,
-            "ListDueDeletions": worker_anywhere,
-            "RecordDeletion": worker_anywhere,
+            "ListDueDeletions": worker_without_tenant,
+            "RecordDeletion": worker_without_tenant,
             # Called by the gateway in the name of whoever calls it.
-            "LeaseRequests": AccessRule(tenant=False),
+            "LeaseRequests": AccessRule(needs_tenant=False),
             "PurgeTenant": purge,
             "CollectUsage": worker,
             "DeleteExpired": worker,
@@ -285,7 +285,7 @@ def _rules() -> dict[str, AccessRule]:
         },
         "skein.session.v1.UpkeepService": {
             **dict.fromkeys(("DeleteExpired", "EndIdleSessions", "InheritParticipants", "StoreArchived"), worker),
-            "EnsurePartitions": worker_anywhere,
+            "EnsurePartitions": worker_without_tenant,
             "PurgeTenant": purge,
         },
         "skein.memory.v1.MemoryService": {
@@ -372,7 +372,7 @@ def _rules() -> dict[str, AccessRule]:
         "skein.memory.v1.HistoryService": {
             "ListChanges": AccessRule("memory.read"),
             "WatchChanges": AccessRule("memory.read"),
-            # What leaves the cluster is the tenant's administration's to say.
+            # The administrators of a tenant decide what leaves the cluster.
             "CreateWatch": AccessRule("tenant.write"),
             "UpdateWatch": AccessRule("tenant.write"),
             "DeleteWatch": AccessRule("tenant.write"),
@@ -400,14 +400,14 @@ def _rules() -> dict[str, AccessRule]:
         "skein.memory.v1.UpkeepService": {
             **dict.fromkeys(("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories"), worker),
             **dict.fromkeys(("DeliverWebhooks", "ArchiveIdle", "ApplyRetention"), worker),
-            "EnsurePartitions": worker_anywhere,
+            "EnsurePartitions": worker_without_tenant,
             "PurgeTenant": purge,
         },
         "skein.recall.v1.RecallService": {
             "Recall": AccessRule("recall.read"),
             "FindSimilar": AccessRule("recall.read"),
             "EmbedText": AccessRule("recall.read"),
-            "ListEmbeddingModels": AccessRule("recall.read", tenant=False),
+            "ListEmbeddingModels": AccessRule("recall.read", needs_tenant=False),
             "RegisterEmbeddingModel": operator,
             "PutEmbedding": AccessRule("memory.write"),
             "BatchGetIndexStates": AccessRule("recall.read"),
@@ -420,27 +420,27 @@ def _rules() -> dict[str, AccessRule]:
             "DropModel": operator,
         },
         "skein.recall.v1.IndexService": {
-            # Called by memory and session in the name of whoever wrote the items.
+            # Memory and session call it for the caller that wrote the items.
             "IndexItems": AccessRule(),
             "IndexBacklog": worker,
-            "ListDueReindexes": worker_anywhere,
+            "ListDueReindexes": worker_without_tenant,
             "ContinueReindex": worker,
             "PurgeTenant": purge,
         },
         "skein.gateway.v1.GatewayService": {
-            # Each part is checked again by the service that does it.
+            # The services that do the parts check their permissions.
             "Remember": AccessRule(),
             "Recall": AccessRule("recall.read"),
             "BuildContext": AccessRule("recall.read"),
             "Forget": AccessRule(),
-            "GetClusterStatus": AccessRule(tenant=False),
+            "GetClusterStatus": AccessRule(needs_tenant=False),
         },
     }
     return {f"/{service}/{method}": rule for service, methods in table.items() for method, rule in methods.items()}
 
 
 ACCESS_RULES: Mapping[str, AccessRule] = _rules()
-# What the gateway offers to the world; every other service is internal.
+# Services that the gateway offers to callers; every other service is internal.
 PUBLIC_SERVICES: Mapping[str, str] = {
     "skein.auth.v1.AuthService": "auth",
     "skein.tenancy.v1.TenancyService": "tenancy",

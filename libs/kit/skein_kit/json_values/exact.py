@@ -130,7 +130,7 @@ def dumps(
             message = "JSON has no infinities and no NaN"
             raise ValueError(message)
         marks.append(number)
-        return f"{_MARK}{_spelled(number)}"
+        return f"{_MARK}{_format_number(number)}"
 
     text = json.dumps(
         value,
@@ -183,7 +183,7 @@ def serialize(value: object) -> str:
     return text
 
 
-def equal(one: str | None, other: str | None) -> bool:
+def equal_json(one: str | None, other: str | None) -> bool:
     """Say whether two JSON texts say the same: 1 and 1.0 do, numbers that differ in any digit do not."""
     if one is None or other is None:
         return one is other
@@ -207,7 +207,7 @@ def canonical(value: object) -> str:
     The database writes all digits, 301 of 1e300: numbers of more than MAX_DIGITS have an exponent here.
     """
     text = dumps(value, sort_keys=True)
-    return dumps(_shortened(value), sort_keys=True) if _LONG_DIGITS.search(text) else text
+    return dumps(_cut_digits(value), sort_keys=True) if _LONG_DIGITS.search(text) else text
 
 
 def integer(text: str) -> int | Decimal:
@@ -337,15 +337,15 @@ def equal_values(one: Any, other: Any, number: type[float | Decimal]) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 
-def _shortened(value: Any) -> Any:
+def _cut_digits(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _shortened(inner) for name, inner in value.items()}
+        return {name: _cut_digits(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_shortened(inner) for inner in value]
+        return [_cut_digits(inner) for inner in value]
     return Decimal(value) if isinstance(value, int) and abs(value) >= _LONG_INTEGER else value
 
 
-def _spelled(number: Decimal) -> str:
+def _format_number(number: Decimal) -> str:
     """Write a number as the database does, but long ones with an exponent; no digit is lost."""
     if not number:
         number = abs(number)

@@ -1,17 +1,17 @@
-"""Which source a call is counted under: an IPv4 address, or the IPv6 network that one customer has for itself."""
+"""The source of a call for limits: an IPv4 address, or the IPv6 network of one customer."""
 
 from __future__ import annotations
 
 import ipaddress
 from functools import lru_cache
 
-# The part of an IPv6 address that one customer of a provider has for itself.
+# The IPv6 prefix of one customer of a provider, in bits.
 _IPV6_PREFIX = 64
 
 
 @lru_cache(maxsize=4096)
 def source_network(address: str) -> str:
-    """Return the source of an address; a text that is no address stands for itself."""
+    """Return the source of an address; return any other text unchanged."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

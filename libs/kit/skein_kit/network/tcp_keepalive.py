@@ -1,17 +1,17 @@
-"""Noticing a peer that is gone without a word: the kernel asks idle connections, and gives up on unanswered data.
+"""TCP keepalive: the kernel probes idle connections, and gives up on unacknowledged data.
 
-Without this a connection whose other end lost its power or its network looks alive for hours.
+Without it a connection to a peer that lost its power or its network looks alive for hours.
 """
 
 from __future__ import annotations
 
 import socket
 
-# Silence after which the peer is asked, between two questions, and questions without an answer.
+# Seconds of silence before the first probe, seconds between probes, and probes without an answer.
 IDLE_SECONDS = 15
 INTERVAL_SECONDS = 5
 PROBES = 3
-# What was sent and is not acknowledged for so long ends the connection.
+# Seconds after which unacknowledged data ends the connection.
 USER_TIMEOUT_SECONDS = 20
 # Linux has all of them; macOS lacks some.
 _OPTIONS = {
@@ -22,9 +22,9 @@ _OPTIONS = {
 
 
 def enable_keepalive(connection: socket.socket, *, unanswered_seconds: float = USER_TIMEOUT_SECONDS) -> None:
-    """Have the kernel notice a peer that is gone; a socket of this machine needs none of it.
+    """Enable keepalive on a TCP socket; a Unix socket is left as it is.
 
-    What was sent and is neither acknowledged nor taken for `unanswered_seconds` ends the connection.
+    Data that the peer neither acknowledges nor reads for `unanswered_seconds` ends the connection.
     """
     if connection.family not in {socket.AF_INET, socket.AF_INET6}:
         return

@@ -1,4 +1,4 @@
-"""Looking names up where a slow name server holds up only those who asked for its names.
+"""Name resolution in which a slow name server delays only its own callers.
 
 The system's resolver blocks, for a minute or more when name servers do not answer, and cannot be cancelled. So each
 lookup has a thread, and keeps its slot until that thread returns, whether or not the caller still waits.
@@ -18,7 +18,7 @@ from skein_kit.admission.fair_slots import FairSlots
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-# Of one process, and of one owner.
+# Lookups at a time: of one process, and of one owner.
 _TOTAL = 256
 _PER_OWNER = 4
 
@@ -27,7 +27,7 @@ class Resolver:
     """Looks up at most 256 names at a time, at most four of them for one owner."""
 
     def __init__(self) -> None:
-        """Begin with no lookup at work."""
+        """Start without lookups."""
         self._slots = FairSlots(_TOTAL, per_owner=_PER_OWNER)
         self._waiting: set[asyncio.Future[None]] = set()
 
@@ -60,11 +60,11 @@ class Resolver:
                 found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             except Exception as caught:  # noqa: BLE001 - it belongs to the caller.
                 error = caught
-            # The loop has ended: the process stops, and no caller waits.
+            # The loop is closed: the process stops, and no caller waits.
             with contextlib.suppress(RuntimeError):
                 loop.call_soon_threadsafe(end, found, error)
 
-        # It does not keep the process from ending.
+        # A daemon thread does not keep the process alive.
         thread = threading.Thread(target=look_up, name="resolver", daemon=True)
         try:
             thread.start()

@@ -1,8 +1,7 @@
-"""Fetching what strangers name, without being led into the network that we stand in.
+"""HTTP requests to untrusted URLs that cannot reach the internal network (SSRF).
 
-A name is resolved here, every address that it has is judged, and the connection goes to an address that was judged: a
-name that answers differently the second time is never asked a second time. Certificate, SNI and Host are the name's.
-Nothing is followed (no redirects, no proxies), and nothing is read without an end.
+It resolves a name once, checks every address, and connects to a checked address, so that a second DNS answer has no
+effect. Certificate, SNI and Host use the name. It follows no redirects, uses no proxies, and limits every response.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES = 65_536
 TIMEOUT_SECONDS = 5.0
-# Of a name with many addresses no more than these are tried.
+# Addresses of one name that are tried at most.
 _MAX_TRIES = 3
-# The only IPv6 addresses that lie in the open Internet, and what translates IPv4 there (RFC 6052).
+# The only public IPv6 addresses, and the prefix that embeds IPv4 addresses (RFC 6052).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
-# What the registries call global, and is no place of the open Internet: a cloud's own service that answers machines in
-# it alone (Azure), relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses of books (RFC 9637).
+# Addresses that the registries call global, but that are not public: a service for machines within a cloud (Azure),
+# relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses for documentation (RFC 9637).
 _NOT_PUBLIC = (
     IPv4Network("168.63.129.16/32"),
     IPv4Network("192.88.99.0/24"),
@@ -57,14 +56,14 @@ Answer = TypeVar("Answer")
 
 
 class OutboundError(Exception):
-    """Something was not fetched; `why` is one of our own words, never what the other side said.
+    """A request failed; `why` is one of these words, never text of the other side.
 
-    "url", "name" (does not resolve), "address" (not in the open Internet), "connection", "time", "redirect", "status",
+    "url", "name" (does not resolve), "address" (not public), "connection", "time", "redirect", "status",
     "size" or "content".
     """
 
     def __init__(self, why: str, *, status: int | None = None, retry_after: float | None = None) -> None:
-        """Remember the HTTP status, if it came to one, and the seconds that the server asks to be left alone for."""
+        """`status` is the HTTP status, if there is one; `retry_after` is in seconds."""
         super().__init__(why if status is None else f"{why} {status}")
         self.why = why
         self.status = status
@@ -73,24 +72,24 @@ class OutboundError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class OutboundSettings(Settings):
-    """Where a service may go at a stranger's word, besides public https addresses."""
+    """Settings of requests to untrusted URLs."""
 
-    # Origins such as "http://127.0.0.1:9999 https://login.internal", separated by spaces or commas: what anybody names
-    # there is fetched although the scheme is http or the address private. For tests and private installations; each
-    # origin opens every document of that server to requests in Skein's name.
+    # Origins such as "http://127.0.0.1:9999 https://login.internal", separated by spaces or commas. Requests to them
+    # are allowed although the scheme is http or the address private. For tests and private installations: each origin
+    # exposes every document of that server to requests of Skein.
     outbound_allow: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class JsonResponse:
-    """A JSON object, and for how many seconds its server lets it be kept; None when it does not say."""
+    """A JSON object, and the seconds for which it may be cached; None when the server does not say."""
 
     document: dict[str, Any]
     max_age: int | None
 
 
 class SafeHttpClient:
-    """Fetches JSON objects from where strangers point."""
+    """An HTTP client for untrusted URLs that exchange JSON objects."""
 
     def __init__(
         self,
@@ -99,14 +98,14 @@ class SafeHttpClient:
         resolve: Callable[[str, int], Awaitable[Sequence[str]]] | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> None:
-        """Trust `tls` instead of trusted(); raises SettingInvalid when an allowed origin is none."""
+        """Use `tls` instead of public_tls_context(). Raises SettingInvalid for an invalid allowed origin."""
         self._allowed = frozenset(_allowed(text) for text in allow)
         self._resolve = Resolver().resolve if resolve is None else lambda host, port, _owner: resolve(host, port)
         self._tls = tls or public_tls_context()
 
     @classmethod
-    def of(cls, settings: OutboundSettings) -> SafeHttpClient:
-        """Raise SettingInvalid when an allowed origin is none."""
+    def from_settings(cls, settings: OutboundSettings) -> SafeHttpClient:
+        """Create a client. Raises SettingInvalid for an invalid allowed origin."""
         return cls(allow=settings.outbound_allow.replace(",", " ").split())
 
     async def fetch_json(
@@ -118,9 +117,9 @@ class SafeHttpClient:
         headers: Mapping[str, str] | None = None,
         owner: str = "",
     ) -> JsonResponse:
-        """Get one JSON object, or raise OutboundError. Slow names hold up those of the same `owner`."""
+        """Get one JSON object. Raises OutboundError. Slow name servers delay only requests of the same `owner`."""
         read = functools.partial(_read, limit_bytes=limit_bytes)
-        return await self._ask("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
+        return await self._request("GET", url, timeout=timeout, headers=headers, read=read, owner=owner)
 
     async def post_json(
         self,
@@ -131,18 +130,20 @@ class SafeHttpClient:
         timeout: float = TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
     ) -> JsonResponse:
-        """Send one JSON object and get one, or raise OutboundError. It is sent once at most."""
+        """Post a JSON object and return the one in the response. Raises OutboundError. It is sent at most once."""
         content = json.dumps(body).encode()
         read = functools.partial(_read, limit_bytes=limit_bytes)
-        return await self._ask("POST", url, timeout=timeout, headers=headers, content=content, read=read)
+        return await self._request("POST", url, timeout=timeout, headers=headers, content=content, read=read)
 
     async def send(
         self, url: str, body: bytes, *, headers: Mapping[str, str], timeout: float = TIMEOUT_SECONDS, owner: str = ""
     ) -> None:
-        """Post JSON text and look at the status alone: raise OutboundError unless it says that all is well (2xx)."""
-        await self._ask("POST", url, timeout=timeout, headers=headers, content=body, read=_accepted, owner=owner)
+        """Post JSON text. Raises OutboundError unless the status is 2xx; the body of the response is ignored."""
+        await self._request(
+            "POST", url, timeout=timeout, headers=headers, content=body, read=_require_acceptable, owner=owner
+        )
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         url: str,
@@ -160,7 +161,7 @@ class SafeHttpClient:
                 for number, address in enumerate(addresses, 1):
                     request = _request(method, target, address, headers or {}, content)
                     try:
-                        # The time is shared among the addresses, so that a dead one does not take it all.
+                        # The time is divided among the addresses, so that a dead one does not use it all.
                         return await self._send(request, read, timeout / len(addresses))
                     except (httpx.ConnectError, httpx.ConnectTimeout):
                         if number == len(addresses):
@@ -171,14 +172,14 @@ class SafeHttpClient:
             raise OutboundError("connection") from None
         raise OutboundError("name")
 
-    def must_take(self, url: str) -> None:
-        """Raise OutboundError unless a URL has the form and the scheme of what is asked; no name is resolved."""
+    def require_allowed_url(self, url: str) -> None:
+        """Raise OutboundError for a URL that is malformed or not https; do not resolve its name."""
         target = _target(url)
         if target.scheme != "https" and _origin(target) not in self._allowed:
             raise OutboundError("url")
 
     async def _addresses(self, target: httpx.URL, owner: str) -> Sequence[Address]:
-        """Resolve the target's name once and judge every address; at least one comes back."""
+        """Resolve the target's name once and check every address; return at least one. Raises OutboundError."""
         origin = _origin(target)
         if target.scheme != "https" and origin not in self._allowed:
             raise OutboundError("url")
@@ -194,7 +195,7 @@ class SafeHttpClient:
     async def _send(
         self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Answer]], connect_seconds: float
     ) -> Answer:
-        # A client for each request: connections are kept by address, and one address may serve many names.
+        # One client per request: it pools connections by address, and one address may serve many names.
         limits = httpx.Timeout(None, connect=connect_seconds)
         async with httpx.AsyncClient(verify=self._tls, trust_env=False, timeout=limits) as client:
             request.extensions["timeout"] = limits.as_dict()
@@ -206,14 +207,14 @@ class SafeHttpClient:
 
 
 def public_tls_context() -> ssl.SSLContext:
-    """Return TLS that asks for a certificate of a public authority, or of those in SSL_CERT_FILE or SSL_CERT_DIR."""
+    """Return TLS that trusts the public authorities, or those in SSL_CERT_FILE or SSL_CERT_DIR."""
     return httpx.create_ssl_context()
 
 
 def is_public(address: Address | None) -> bool:
-    """Say whether an address lies in the open Internet; those that carry an IPv4 address are judged by that.
+    """Return whether an address is public; one that embeds an IPv4 address is public if that is.
 
-    6to4, Teredo and ISATAP are refused whole: no server is there, and what they tunnel to is not ours to find out.
+    6to4, Teredo and ISATAP are never public: no server has such an address, and the end of their tunnels is unknown.
     """
     if address is None:
         return False
@@ -231,7 +232,7 @@ def is_public(address: Address | None) -> bool:
 
 
 def _address(text: str) -> Address:
-    """Read what a resolver said; an address with a zone (fe80::1%eth0) is link-local, and keeps its zone."""
+    """Parse an address of a resolver; one with a zone (fe80::1%eth0) is link-local and keeps its zone."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -244,7 +245,7 @@ def _target(url: str) -> httpx.URL:
         is_whole = target.scheme in _PORTS and 0 < _origin(target)[2] < _MAX_PORT
     except (httpx.InvalidURL, ValueError):
         raise OutboundError("url") from None
-    # What needed escaping is no name, and an address with a zone is somebody's own network.
+    # A name needs no escaping, and an address with a zone is not public.
     if (
         not is_whole
         or not _HOST.fullmatch(target.raw_host.decode("ascii").lower())
@@ -273,13 +274,13 @@ def _allowed(text: str) -> tuple[str, str, int]:
 def _request(
     method: str, target: httpx.URL, address: Address, headers: Mapping[str, str], content: bytes | None
 ) -> httpx.Request:
-    """Make a request that goes to the address and is about the name."""
+    """Return a request that is sent to the address, with the name in Host and SNI."""
     place = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
     ours = {
         **headers,
         "Host": target.netloc.decode("ascii"),
         "User-Agent": "skein",
-        # A few packed bytes could become any number.
+        # A few compressed bytes could expand without limit.
         "Accept-Encoding": "identity",
         "Connection": "close",
     }
@@ -292,7 +293,7 @@ def _request(
     )
 
 
-async def _accepted(response: httpx.Response) -> None:
+async def _require_acceptable(response: httpx.Response) -> None:
     if response.is_redirect:
         raise OutboundError("redirect", status=response.status_code)
     if not response.is_success:
@@ -331,12 +332,12 @@ def _max_age(cache_control: str) -> int | None:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """Read Retry-After: seconds, or a time."""
+    """Return the seconds of a Retry-After header, which may be a time; None for others."""
     if _DIGITS.fullmatch(retry_after.strip()):
         return float(retry_after)
     try:
         at = parsedate_to_datetime(retry_after)
     except ValueError:
         return None
-    # A time without a zone is no HTTP date.
+    # An HTTP date always has a zone.
     return None if at.tzinfo is None else max(0.0, at.timestamp() - time.time())

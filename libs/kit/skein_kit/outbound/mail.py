@@ -1,4 +1,4 @@
-"""Sending mail: plain text to one address, over a connection that is private. Knows no occasion for it."""
+"""Sends mail: plain text to one address, over TLS. Knows no texts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Sequence
 
-# For one try, from connecting to the server's last word.
+# Seconds of one attempt, from connecting to the last reply.
 TIMEOUT_SECONDS = 10.0
-# Before the second and the third try.
+# Seconds before the second and the third attempt.
 PAUSES = (1.0, 3.0)
-# Beyond this a server's "not now" (4xx) becomes "never" (5xx).
+# The first SMTP status of a permanent failure; 4xx is temporary.
 _PERMANENT = 500
 _PORTS = {"smtp": 587, "smtps": 465}
 _POLICY = policy.SMTP.clone(cte_type="7bit")
@@ -38,30 +38,31 @@ log = logs.get("mail")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class MailSettings(Settings):
-    """Where mail goes out, if it does."""
+    """Settings of outgoing mail."""
 
     # smtp://user:password@host:587 (STARTTLS is required; "?starttls=off" sends in the clear, for a relay on this
-    # machine) or smtps://user:password@host:465; percent-encode what is no letter in user and password. Empty: no mail.
+    # machine) or smtps://user:password@host:465; percent-encode every character of user and password that is no letter.
+    # Empty: no mail.
     smtp_url: str = dataclasses.field(default="", repr=False)
-    # Whom mail comes from: "skein@example.com" or "Skein <skein@example.com>".
+    # The sender of mail: "skein@example.com" or "Skein <skein@example.com>".
     mail_from: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SmtpRelay:
-    """The server that takes our mail."""
+    """The SMTP server that accepts Skein's mail."""
 
     host: str
     port: int
     user: str
     password: str = dataclasses.field(repr=False)
-    # TLS from the first byte, or after STARTTLS; neither: in the clear.
+    # TLS from the first byte, or after STARTTLS; neither: plain text.
     is_tls: bool
     is_starttls: bool
 
     @classmethod
-    def of(cls, url: str) -> SmtpRelay:
-        """Read an address, or raise SettingInvalid without repeating it."""
+    def parse(cls, url: str) -> SmtpRelay:
+        """Parse an SMTP URL. Raises SettingInvalid, without the URL in its message."""
         try:
             parts = urlsplit(url)
             port = parts.port or _PORTS[parts.scheme]
@@ -89,7 +90,7 @@ _SHAPE = "SKEIN_SMTP_URL should be smtp://user:password@host:587, with ?starttls
 
 
 class Mailer:
-    """Sends mail, if a relay is set up."""
+    """Sends mail through the relay, if one is configured."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class Mailer:
         pauses: Sequence[float] = PAUSES,
         timeout: float = TIMEOUT_SECONDS,
     ) -> None:
-        """Trust `tls` instead of outbound.trusted()."""
+        """Use `tls` instead of public_tls_context(); `pauses` and `timeout` are in seconds."""
         self._relay = relay
         self._sender = sender
         self._tls = tls
@@ -108,8 +109,8 @@ class Mailer:
         self._timeout = timeout
 
     @classmethod
-    def of(cls, settings: MailSettings) -> Mailer:
-        """Raise SettingInvalid when the settings make no sense, which an operator should learn before anybody else."""
+    def from_settings(cls, settings: MailSettings) -> Mailer:
+        """Create a mailer. Raises SettingInvalid for invalid settings, at the start of the process."""
         if not settings.smtp_url:
             return cls(None, None)
         name, address = parseaddr(settings.mail_from)
@@ -121,22 +122,22 @@ class Mailer:
             raise SettingInvalid(
                 "SKEIN_MAIL_FROM should be an address such as skein@example.com: SKEIN_SMTP_URL is set."
             )
-        return cls(SmtpRelay.of(settings.smtp_url), sender, tls=public_tls_context())
+        return cls(SmtpRelay.parse(settings.smtp_url), sender, tls=public_tls_context())
 
     @property
     def configured(self) -> bool:
-        """Say whether there is a relay to give mail to."""
+        """Whether there is a relay."""
         return self._relay is not None
 
     async def send(self, to: str, subject: str, text: str) -> bool:
-        """Give one mail to the relay and say whether it took it; what is refused for now is tried again twice.
+        """Send one mail and return whether the relay accepted it; repeat twice after temporary failures.
 
-        Takes half a minute at the worst: whoever must not show whether there was anything to send does not wait for it.
+        It takes up to half a minute. Do not wait for it where the duration would show whether there was mail to send.
         """
         if self._relay is None or self._sender is None:
             message = "mail is not configured; ask `configured` first"
             raise LookupError(message)
-        mail = _written(self._sender, to, subject, text)
+        mail = _format_message(self._sender, to, subject, text)
         if mail is None:
             log.warning("mail_not_sent", error="the address is none")
             return False
@@ -146,7 +147,7 @@ class Mailer:
                 log.info("mail_sent", message_id=mail["Message-ID"], tries=number)
                 return True
             status = error.code if isinstance(error, aiosmtplib.SMTPResponseException) else None
-            if pause is None or not _is_passing(error, status):
+            if pause is None or not _is_temporary(error, status):
                 break
             await asyncio.sleep(pause)
         log.warning(
@@ -155,7 +156,7 @@ class Mailer:
         return False
 
     async def _try(self, relay: SmtpRelay, sender: Address, to: str, mail: EmailMessage) -> Exception | None:
-        """Return what went wrong; its words are the relay's, and may quote the mail."""
+        """Return the error of one attempt, or None. Its text is the relay's and may quote the mail."""
         try:
             async with asyncio.timeout(self._timeout):
                 await aiosmtplib.send(
@@ -179,15 +180,15 @@ class Mailer:
         return None
 
 
-def _is_passing(error: Exception, status: int | None) -> bool:
-    """Say whether trying again may help."""
+def _is_temporary(error: Exception, status: int | None) -> bool:
+    """Return whether another attempt may succeed."""
     if status is not None:
         return status < _PERMANENT
     return not isinstance(error, (aiosmtplib.SMTPNotSupported, ValueError))
 
 
-def _written(sender: Address, to: str, subject: str, text: str) -> EmailMessage | None:
-    """Write a mail; None when the address is none. No header ends early: what does not print becomes a space."""
+def _format_message(sender: Address, to: str, subject: str, text: str) -> EmailMessage | None:
+    """Return a mail; None for an invalid address. A space replaces characters that could end a header."""
     mail = EmailMessage(policy=_POLICY)
     try:
         to_header = Address(addr_spec=to)
@@ -199,7 +200,7 @@ def _written(sender: Address, to: str, subject: str, text: str) -> EmailMessage 
     mail["Subject"] = " ".join("".join(each if each.isprintable() else " " for each in subject).split())
     mail["Date"] = format_datetime(now())
     mail["Message-ID"] = make_msgid(domain=sender.domain)
-    # Nobody's absence note should answer it (RFC 3834).
+    # Suppresses automatic replies (RFC 3834).
     mail["Auto-Submitted"] = "auto-generated"
     mail.set_content(text)
     return mail

@@ -1,4 +1,4 @@
-"""The rules that a tenant remembers by, as the services that remember read them: defaults, and what was changed."""
+"""The policy of a tenant, as services read it: its changes over the defaults."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-# A change holds after so many seconds at the latest, as UpdatePolicy promises.
-REMEMBER_SECONDS = 1.0
-_MAX_REMEMBERED = 10_000
+# Seconds after which a change takes effect at the latest, as UpdatePolicy promises.
+CACHE_SECONDS = 1.0
+_MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """The rules of one tenant; each default is the one that holds until the tenant says otherwise."""
+    """The policy of one tenant; the defaults apply until the tenant changes them."""
 
     decay_days: int = 30
     max_inferred_edges: int = 360
@@ -37,13 +37,13 @@ class Policy:
     importance_formula: str = "dynamic"
     # None: every type is accepted.
     memory_types: tuple[str, ...] = ()
-    # An access that cannot be recorded is refused.
+    # A call whose access event cannot be recorded is refused.
     audit_strict: bool = False
-    # The record of searches keeps their words instead of a hash.
+    # The access log keeps the words of queries instead of a hash.
     audit_query_text: bool = False
-    # Sessions end after so many minutes without a message; 0: never.
+    # Minutes without a message after which a session ends; 0: never.
     session_idle_minutes: int = 0
-    # What was not changed for so many days goes to cold storage; 0: never.
+    # Days without a change after which rows go to cold storage; 0: never.
     archive_days: int = 0
     # Failed deliveries in a row after which a watch is switched off.
     watch_max_failures: int = 20
@@ -53,49 +53,49 @@ class Policy:
     capacity_tactical: int = 500
     capacity_operational: int = 2000
     capacity_contextual: int = 5000
-    # The text search configuration that words are stemmed by, when an item is stored and when it is looked for.
+    # The text search configuration that stems the words of items and of queries.
     search_language: str = "english"
-    # How the signals of a search become one order: "scores" or "ranks".
+    # The fusion of the signals of a search: "scores" or "ranks".
     recall_fusion: str = "scores"
-    # Weights of signals, where they are not the default ones; JSON text of an object.
+    # Weights of signals that differ from the defaults; JSON text of an object.
     recall_weights: str = "{}"
-    # Hours after its expire_time at which a memory is erased.
+    # Hours after its expire_time at which a memory is purged.
     expiry_grace_hours: int = 24
 
 
 DEFAULT = Policy()
-_shared: WeakKeyDictionary[Database, Policies] = WeakKeyDictionary()
+_shared: WeakKeyDictionary[Database, PolicyCache] = WeakKeyDictionary()
 _NAMES = tuple(field.name for field in fields(Policy))
 
 
-def shared_policy_cache(database: Database) -> Policies:
-    """Return the policies as whoever uses this database remembers them together."""
+def shared_policy_cache(database: Database) -> PolicyCache:
+    """Return the policy cache that all users of this database share."""
     if database not in _shared:
-        _shared[database] = Policies()
+        _shared[database] = PolicyCache()
     return _shared[database]
 
 
-class Policies:
-    """The policies of tenants, each remembered for a second."""
+class PolicyCache:
+    """A cache of the policies of tenants, each for a second."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Remember by this clock."""
-        self._query = Queries.of("skein_kit")["read_policy"]
+        """`clock` returns seconds and never goes back."""
+        self._query = Queries.load("skein_kit")["read_policy"]
         self._clock = clock
-        # What a replica showed counts for what replicas answer, and for nothing that the primary does.
-        self._known: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
+        # A policy from a replica is used only for transactions on replicas.
+        self._cached: OrderedDict[tuple[UUID, bool], tuple[Policy, float]] = OrderedDict()
 
-    def known(self, tenant_id: UUID) -> Policy | None:
-        """Return a tenant's policy if it was read in the last second."""
+    def get_cached(self, tenant_id: UUID) -> Policy | None:
+        """Return a tenant's policy if it is cached."""
         key = (tenant_id, False)
-        policy, until = self._known.get(key, (DEFAULT, 0.0))
-        return policy if key in self._known and self._clock() < until else None
+        policy, until = self._cached.get(key, (DEFAULT, 0.0))
+        return policy if key in self._cached and self._clock() < until else None
 
-    async def of(self, tx: Transaction, tenant_id: UUID) -> Policy:
-        """Return the policy of the transaction's tenant; a round trip at most every second."""
+    async def get(self, tx: Transaction, tenant_id: UUID) -> Policy:
+        """Return the policy of the transaction's tenant; at most one round trip a second."""
         at = self._clock()
-        key = (tenant_id, tx.database.follows)
-        known, until = self._known.get(key, (DEFAULT, at))
+        key = (tenant_id, tx.database.is_replica)
+        known, until = self._cached.get(key, (DEFAULT, at))
         if at < until:
             return known
         row = await tx.row(self._query, tenant_id=tenant_id)
@@ -103,8 +103,8 @@ class Policies:
         if "memory_types" in given:
             given["memory_types"] = tuple(given["memory_types"])
         policy = Policy(**given)
-        self._known[key] = (policy, at + REMEMBER_SECONDS)
-        self._known.move_to_end(key)
-        if len(self._known) > _MAX_REMEMBERED:
-            self._known.popitem(last=False)
+        self._cached[key] = (policy, at + CACHE_SECONDS)
+        self._cached.move_to_end(key)
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         return policy

@@ -1,7 +1,6 @@
-"""Calls to other services: a socket, or a function call when the service runs in this process.
+"""Calls to other services, over a socket, or as function calls within this process.
 
-Either way the caller's signed identity, request id, trace and remaining time go along, and the same interceptors run on
-the other side.
+Both carry the caller's identity token, request id, trace and deadline, and pass the same interceptors.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from opentelemetry.trace import SpanKind
 from skein_kit import errors
 from skein_kit.calls.call import (
     ADDRESS_KEY,
-    AGENT_KEY,
     AUTHORIZATION_KEY,
     CLAIMED_AGENT_KEY,
     CLAIMED_SESSION_KEY,
     HOPS_KEY,
     IN_PROCESS,
     REQUEST_ID_KEY,
+    USER_AGENT_KEY,
     Call,
     CallAborted,
     current_call,
@@ -46,41 +45,41 @@ if TYPE_CHECKING:
     from skein_kit.rpc.interceptors import Handler, Method
     from skein_kit.tls.mutual_tls import MutualTlsFiles, TlsMaterial
 
-# Time for a call made in the background without a limit of its own.
+# The deadline of a background call without a timeout.
 BACKGROUND_SECONDS = 30.0
 OPTIONS = (
     ("grpc.max_receive_message_length", 64 * 1024 * 1024),
     ("grpc.max_send_message_length", 64 * 1024 * 1024),
-    # A connection whose other end is gone without a word is noticed within 32 seconds, and made anew; less would take a
-    # busy process for one that is gone. The third counts: a ping of gRPC's own that is under way stands in for one of
-    # these, and would be waited for a minute.
+    # A connection whose peer is gone is detected within 32 seconds and replaced; a shorter limit would take a busy
+    # process for a dead one. The third option counts too: a ping of gRPC's own may replace one of these, and its
+    # timeout is a minute.
     ("grpc.keepalive_time_ms", 12_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.enable_retries", 0),
     ("grpc.lb_policy_name", "round_robin"),
-    # The proxy that http_proxy names is the way out of the network; services call one another inside of it.
+    # The proxy of http_proxy leads out of the network; services call each other inside it.
     ("grpc.enable_http_proxy", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
-# Calls go to replicas that say that they serve, so one that leaves off loses none.
+# Calls go to replicas that report that they serve, so a draining one loses no call.
 _BY_HEALTH = ("grpc.service_config", '{"healthCheckConfig": {"serviceName": ""}}')
 
 
 _SECURE = "https://"
-# Streams go on for so long after the certificates have changed.
-_RETIRING_SECONDS = 3600.0
-_COMPLAINT_SECONDS = 30.0
-_COMPLAINT_LENGTH = 500
+# Streams may continue for this long after a change of certificates.
+_CLOSE_GRACE_SECONDS = 3600.0
+_LOG_INTERVAL_SECONDS = 30.0
+_MAX_LOGGED_CHARACTERS = 500
 InProcessHandlers = dict[str, "tuple[Method, Handler]"]
 
 log = logs.get("skein")
 
 
 class ServiceChannel:
-    """What a generated stub needs of a channel, over a socket or in process, to send one message to a method."""
+    """The part of a channel that generated stubs use: methods that take one message, over a socket or in process."""
 
     def __init__(
         self,
@@ -91,22 +90,21 @@ class ServiceChannel:
         by_health: bool = True,
         mutual: MutualTlsFiles | None = None,
     ) -> None:
-        """Reach `target()`, asked at the first use, for every method that is not in `local`.
+        """Call the handlers in `local`, and every other method at `target()`, which is read at the first use.
 
-        Not `by_health`: calls go to a service also when it says that it does not serve.
-        It is "host:port", or "https://host:port" for TLS; `ca_file` then says whose certificates are good. `mutual`: it
-        is TLS in any case, and each side shows its certificate to the other.
+        The target is "host:port", or "https://host:port" for TLS trusting `ca_file`; with `mutual` it is
+        always mutual TLS. Without `by_health` calls also go to a service that reports that it does not serve.
         """
         self._target = target
-        self._local = local
+        self._in_process = local
         self._ca_file = ca_file
         self._options = (*OPTIONS, _BY_HEALTH) if by_health else OPTIONS
         self._mutual = mutual
         self._remote: aio.Channel | None = None
-        # What the channel shows to the other side.
+        # The certificate of the open channel.
         self._material: TlsMaterial | None = None
-        self._retiring: set[asyncio.Task[None]] = set()
-        self._complained = -math.inf
+        self._closing: set[asyncio.Task[None]] = set()
+        self._last_logged_at = -math.inf
 
     def unary_unary(
         self,
@@ -125,25 +123,25 @@ class ServiceChannel:
         response_deserializer: Callable[[bytes], Any] | None = None,
         **_: object,
     ) -> StreamCallable:
-        """Return a callable for one method that answers with a stream."""
+        """Return a callable for one streaming method."""
         return StreamCallable(self, method, request_serializer, response_deserializer)
 
     @property
     def target(self) -> str:
-        """Return "host:port" of the socket."""
+        """The "host:port" of the socket."""
         return self._target().removeprefix(_SECURE)
 
     @property
     def remote(self) -> aio.Channel:
-        """Return the socket's channel, opened at the first use, and anew when the certificates have changed."""
+        """The socket's channel: opened at the first use, and again when the certificates have changed."""
         material = None if self._mutual is None else self._mutual.material
         if self._remote is not None and material is self._material:
             return self._remote
         if self._remote is not None:
-            # What is in flight is finished over the old connections.
-            task = asyncio.get_running_loop().create_task(_retired(self._remote))
-            self._retiring.add(task)
-            task.add_done_callback(self._retiring.discard)
+            # Calls in flight finish over the old connections.
+            task = asyncio.get_running_loop().create_task(_close_after_grace(self._remote))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
         self._material = material
         if material is not None:
             credentials = grpc.ssl_channel_credentials(material.authority, material.key, material.certificate)
@@ -155,38 +153,38 @@ class ServiceChannel:
             self._remote = aio.insecure_channel(self.target, options=self._options)
         return self._remote
 
-    def failed(self, error: aio.AioRpcError) -> None:
-        """Say, now and then, why a service is not reached over TLS: nobody else sees what the handshake came to."""
+    def log_unreachable(self, error: aio.AioRpcError) -> None:
+        """Log why a TLS peer is unreachable, at most every 30 seconds: grpc reports failed handshakes nowhere else."""
         if self._mutual is None or error.code() is not grpc.StatusCode.UNAVAILABLE:
             return
         now = time.monotonic()
-        if now - self._complained >= _COMPLAINT_SECONDS:
-            self._complained = now
-            log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_COMPLAINT_LENGTH])
+        if now - self._last_logged_at >= _LOG_INTERVAL_SECONDS:
+            self._last_logged_at = now
+            log.warning("mtls_peer_unreachable", peer=self.target, why=(error.details() or "")[:_MAX_LOGGED_CHARACTERS])
 
-    def local(self, path: str) -> tuple[Method, Handler] | None:
-        """Return the method if its service runs here."""
-        return self._local.get(path)
+    def in_process_handler(self, path: str) -> tuple[Method, Handler] | None:
+        """Return the method and its handler if the service runs in this process."""
+        return self._in_process.get(path)
 
     async def close(self) -> None:
-        """Close the socket, if it was opened."""
-        for task in self._retiring:
+        """Close the connections."""
+        for task in self._closing:
             task.cancel()
-        await asyncio.gather(*self._retiring, return_exceptions=True)
+        await asyncio.gather(*self._closing, return_exceptions=True)
         if self._remote is not None:
             await self._remote.close()
 
 
-async def _retired(channel: aio.Channel) -> None:
+async def _close_after_grace(channel: aio.Channel) -> None:
     try:
-        await channel.close(_RETIRING_SECONDS)
+        await channel.close(_CLOSE_GRACE_SECONDS)
     finally:
-        # Cut off in its waiting, it would leave the connections open.
+        # A cancelled close would leave the connections open.
         await channel.close()
 
 
 class UnaryCallable:
-    """One method of another service. Calling it returns the response or raises grpc's AioRpcError."""
+    """One method of another service. A call returns the response or raises grpc's AioRpcError."""
 
     def __init__(
         self,
@@ -201,7 +199,7 @@ class UnaryCallable:
         self._serializer = serializer
         self._deserializer = deserializer
         self._remote: Any = None
-        # The channel that it was made of.
+        # The channel of `_remote`.
         self._opened: aio.Channel | None = None
 
     async def __call__(
@@ -212,7 +210,7 @@ class UnaryCallable:
         metadata: Mapping[str, str] | None = None,
         **_: object,
     ) -> Any:
-        """Call within the time left of the call being answered, or `timeout` if that is shorter."""
+        """Call with the deadline of the current call, or within `timeout` seconds if that is sooner."""
         call = current_call()
         seconds = _timeout(call, timeout)
         headers = _outgoing_metadata(call, metadata)
@@ -242,7 +240,7 @@ class UnaryCallable:
             rpc_attributes.RPC_SYSTEM_NAME: "grpc",
             rpc_attributes.RPC_METHOD: self._path[1:],
         }
-        if self._channel.local(self._path) is None:
+        if self._channel.in_process_handler(self._path) is None:
             host, _, port = self._channel.target.rpartition(":")
             attributes[server_attributes.SERVER_ADDRESS] = host
             if port.isdecimal():
@@ -250,7 +248,7 @@ class UnaryCallable:
         return attributes
 
     async def _send(self, request: Any, headers: dict[str, str], seconds: float) -> Any:
-        local = self._channel.local(self._path)
+        local = self._channel.in_process_handler(self._path)
         if local is None:
             return await self._over_socket(request, headers, seconds)
         method, handler = local
@@ -265,7 +263,7 @@ class UnaryCallable:
             raise _rpc_error(ended) from None
         finally:
             if outer is not None:
-                outer.saw(call.revision)
+                outer.observe_revision(call.revision)
         if self._deserializer is None and method.serializer is not None:
             return method.serializer(response)
         if self._deserializer is not None and method.serializer is None:
@@ -284,17 +282,17 @@ class UnaryCallable:
         try:
             response = await sent
         except aio.AioRpcError as error:
-            self._channel.failed(error)
+            self._channel.log_unreachable(error)
             if outer is not None:
-                outer.saw(_revision(error.trailing_metadata()))
+                outer.observe_revision(_revision(error.trailing_metadata()))
             raise
         if outer is not None:
-            outer.saw(_revision(await sent.trailing_metadata()))
+            outer.observe_revision(_revision(await sent.trailing_metadata()))
         return response
 
 
 class StreamCallable:
-    """One method of another service that answers with a stream, cancelled there when it is closed here."""
+    """One streaming method of another service; closing the iterator cancels the call."""
 
     def __init__(
         self,
@@ -309,7 +307,7 @@ class StreamCallable:
         self._serializer = serializer
         self._deserializer = deserializer
         self._remote: Any = None
-        # The channel that it was made of.
+        # The channel of `_remote`.
         self._opened: aio.Channel | None = None
 
     async def __call__(
@@ -320,7 +318,7 @@ class StreamCallable:
         metadata: Mapping[str, str] | None = None,
         **_: object,
     ) -> AsyncGenerator[Any, None]:
-        """Yield the messages, or raise grpc's AioRpcError; the deadline is that of the call being answered, if any."""
+        """Yield the messages or raise grpc's AioRpcError; the deadline is that of the current call, if any."""
         call = current_call()
         own = None if call is None else call.deadline
         at = asyncio.get_running_loop().time()
@@ -328,12 +326,12 @@ class StreamCallable:
         headers = _outgoing_metadata(call, metadata)
         if TRACING.on:
             inject(headers)
-        async with aclosing(self._sent(request, headers, min(ends, default=None))) as sent:
+        async with aclosing(self._send(request, headers, min(ends, default=None))) as sent:
             async for message in sent:
                 yield message
 
-    async def _sent(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
-        local = self._channel.local(self._path)
+    async def _send(self, request: Any, headers: dict[str, str], deadline: float | None) -> AsyncGenerator[Any, None]:
+        local = self._channel.in_process_handler(self._path)
         if local is None:
             channel = self._channel.remote
             if self._opened is not channel:
@@ -347,7 +345,7 @@ class StreamCallable:
                 async for message in remote:
                     yield message
             except aio.AioRpcError as error:
-                self._channel.failed(error)
+                self._channel.log_unreachable(error)
                 raise
             finally:
                 remote.cancel()
@@ -370,34 +368,34 @@ class StreamCallable:
 
 
 def _revision(metadata: Any) -> int:
-    """Return the revision that an answer tells; 0 when it tells none."""
+    """Return the revision in trailing metadata; 0 without one."""
     return next((int(value, 16) for key, value in metadata or () if key == REVISION_KEY), 0)
 
 
 def _outgoing_metadata(call: Call | None, metadata: Mapping[str, str] | None) -> dict[str, str]:
-    """Return what goes along with a call that is made on behalf of another."""
+    """Return the metadata of a call that is made on behalf of another."""
     headers = dict(metadata or {})
     if call is not None:
         headers.setdefault(REQUEST_ID_KEY, call.request_id)
-        if call.has_turn or call.hops:
+        if call.is_admitted or call.hops:
             headers[HOPS_KEY] = str(call.hops + 1)
         if call.client_address:
             headers.setdefault(ADDRESS_KEY, call.client_address)
         if call.user_agent:
-            headers.setdefault(AGENT_KEY, call.user_agent)
+            headers.setdefault(USER_AGENT_KEY, call.user_agent)
         if call.claimed_agent_id:
             headers.setdefault(CLAIMED_AGENT_KEY, call.claimed_agent_id)
         if call.claimed_session_id:
             headers.setdefault(CLAIMED_SESSION_KEY, call.claimed_session_id)
         if call.min_revision is not None:
             headers[MIN_REVISION_KEY] = format_revision(max(call.min_revision, call.revision))
-        if call.token:
-            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.token}")
+        if call.identity_token:
+            headers.setdefault(AUTHORIZATION_KEY, f"Bearer {call.identity_token}")
     return headers
 
 
 def _timeout(call: Call | None, timeout: float | None) -> float:
-    left = call.remaining() if call is not None else BACKGROUND_SECONDS
+    left = call.remaining_seconds() if call is not None else BACKGROUND_SECONDS
     if timeout is None:
         return BACKGROUND_SECONDS if left is None else left
     return timeout if left is None else min(left, timeout)

@@ -1,4 +1,4 @@
-"""A service's gRPC port: how a call on the socket becomes a call behind the interceptors."""
+"""The gRPC port of a service: passes calls from the socket to the interceptors, as bytes."""
 
 from __future__ import annotations
 
@@ -11,39 +11,38 @@ from grpc import aio
 
 from skein_kit import errors
 from skein_kit.calls.call import Call, CallAborted, peer_address, status_metadata
-from skein_kit.calls.database_revision import revision_trailers
 from skein_kit.rpc.request_body import RequestBody
 
 if TYPE_CHECKING:
     from skein_kit.rpc.channel import InProcessHandlers
     from skein_kit.rpc.interceptors import Handler, Method
 
-# What leaves in one message.
+# The largest message that is sent.
 WIRE_LIMIT = 64 * 1024 * 1024
-# What comes in one: messages up to here reach our own check of 4 MiB, so that the refusal says why.
+# The largest message that is received: above our own limit of 4 MiB, whose error gives the reason.
 REQUEST_LIMIT = 5 * 1024 * 1024
-# What one takes while it comes, as its size is not known: it lies in grpc's memory and in ours. The cluster's services
-# are believed to send each other what is small.
+# Memory of a message of unknown size while it arrives, in grpc's buffers and in ours. Services of the cluster are
+# trusted to send small ones.
 _EDGE_BYTES = 2 * REQUEST_LIMIT
 _INNER_BYTES = 2 * 1024 * 1024
-# What a proxy says of where a call comes from.
+# Headers by which a proxy reports the address of a caller. Forwarded (RFC 7239) is not read, only noticed.
 FORWARDED_FOR = "x-forwarded-for"
-# The same as RFC 7239 has it. It is not read, but a proxy that sends it is noticed.
 FORWARDED = "forwarded"
-# Says where a call comes from, given the socket's address, what X-Forwarded-For says and whether there is a Forwarded.
+# Returns the address of a caller from the socket's address, the X-Forwarded-For headers, and whether there is a
+# Forwarded header.
 OriginResolver = Callable[[str, Sequence[str], bool], str]
 
 
 class GrpcHandler(grpc.GenericRpcHandler):
-    """Brings calls from the socket to the interceptors, as bytes."""
+    """Finds the handler of a call by its path."""
 
     def __init__(self, answers: InProcessHandlers, origin: OriginResolver | None, *, body_seconds: float) -> None:
-        """Answer with these; with an `origin` calls enter the cluster here, and it says where from.
+        """Serve the handlers in `answers`; with an `origin`, as the edge of the cluster.
 
-        A request whose message has not come after `body_seconds` is refused.
+        A request whose message has not arrived after `body_seconds` is refused.
         """
         self._handlers = {
-            path: (_stream if method.streams else _unary)(path, method, handler, origin, body_seconds)
+            path: (_stream if method.is_streaming else _unary)(path, method, handler, origin, body_seconds)
             for path, (method, handler) in answers.items()
         }
 
@@ -66,16 +65,16 @@ def _unary(
             response = await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
         except CallAborted as ended:
             status = ended.status
-            said: tuple[tuple[str, str | bytes], ...] = (*status_metadata(status), *revision_trailers(call))
-            await context.abort(errors.status_code(status), status.message, trailing_metadata=said)
+            trailers: tuple[tuple[str, str | bytes], ...] = (*status_metadata(status), *call.revision_trailers())
+            await context.abort(errors.status_code(status), status.message, trailing_metadata=trailers)
         if call.revision:
-            context.set_trailing_metadata(revision_trailers(call))
-        answered = serializer(response) if serializer is not None else cast("bytes", response)
-        if len(answered) > WIRE_LIMIT:
-            # gRPC would end the call without a reason.
-            status = errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(answered)).status()
+            context.set_trailing_metadata(call.revision_trailers())
+        content = serializer(response) if serializer is not None else cast("bytes", response)
+        if len(content) > WIRE_LIMIT:
+            # gRPC would end the call without giving a reason.
+            status = errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(content)).status()
             await context.abort(errors.status_code(status), status.message, trailing_metadata=status_metadata(status))
-        return answered
+        return content
 
     return grpc.stream_unary_rpc_method_handler(answer)
 
@@ -92,10 +91,10 @@ def _stream(
             written = serializer(message) if serializer is not None else cast("bytes", message)
             if len(written) > WIRE_LIMIT:
                 raise errors.MessageTooLarge(limit=WIRE_LIMIT, size=len(written))
-            # It waits while the caller does not read.
+            # Waits while the caller does not read.
             await context.write(written)
 
-        call.writer = write
+        call.write_message = write
         try:
             await handler(_request_body(context, body_seconds, is_internal=origin is None), call)
         except CallAborted as ended:
@@ -111,11 +110,11 @@ def _request_body(context: aio.ServicerContext[bytes, bytes], seconds: float, *,
 
 
 async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> bytes:
-    """Return the one message of a request. Raises Ended when it does not come, or not in time.
+    """Return the one message of a request. Raises CallAborted when it is missing or late.
 
-    grpc itself waits for ever for the message of a unary request, before it calls us. All methods are therefore
-    registered as ones whose requests are streams. Of a message that is not read yet the core takes no more than the
-    window of its stream.
+    For a unary request grpc waits for the message without a limit before it calls the handler. Therefore all methods
+    are registered as ones with a stream of requests. grpc buffers no more of an unread message than the window of its
+    stream.
     """
     try:
         async with asyncio.timeout(seconds):
@@ -139,7 +138,7 @@ def _call_from_context(path: str, context: aio.ServicerContext[bytes, bytes], or
     if origin is not None:
         forwarded = [value for key, value in pairs if key == FORWARDED_FOR]
         has_forwarded = any(key == FORWARDED for key, _ in pairs)
-        call.entered(origin(peer_address(call.peer_address), forwarded, has_forwarded))
+        call.set_origin(origin(peer_address(call.peer_address), forwarded, has_forwarded))
     return call
 
 

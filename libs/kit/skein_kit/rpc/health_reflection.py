@@ -1,8 +1,7 @@
-"""Health and reflection: gRPC's own services, which answer without a credential and are bounded for that reason.
+"""Health and reflection, gRPC's own services, with limits because they need no credential.
 
-grpc's own implementations wait for a message as long as the connection lasts, and keep as many streams as are opened.
-The health service among them writes to a watcher while it keeps all others from hearing of a change, so that one that
-does not read stops them all.
+grpc's implementations wait for a message as long as the connection lasts, and keep any number of streams. grpc's health
+service notifies watchers one after another, so that one that does not read blocks all others.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ if TYPE_CHECKING:
 
 Context = aio.ServicerContext[bytes, bytes]
 
-# Clients that follow a service's health on one connection, and on all: a client needs one stream.
-MOST_WATCHES_OF_CONNECTION = 8
-MOST_WATCHES = 2_048
-# Streams of reflection, which people use; an answer that is not read holds some 100 KB.
-MOST_REFLECTIONS_OF_CONNECTION = 4
-_MOST_REFLECTIONS = 64
-# Checks of one connection at a time, and of all: each lasts as long as its message is on the way.
-_MOST_CHECKS_OF_CONNECTION = 64
-# The name of a service or a symbol is shorter.
-_MOST_REQUEST_BYTES = 1_024
-# Different questions whose answers are kept: about as many as there are services and files.
-_KEPT_ANSWERS = 64
+# Watch streams of one connection, and of all: a client needs one stream.
+MAX_WATCHES_PER_CONNECTION = 8
+MAX_WATCHES = 2_048
+# Streams of reflection, which people use; an unread response holds some 100 KB.
+MAX_REFLECTIONS_PER_CONNECTION = 4
+_MAX_REFLECTIONS = 64
+# Concurrent checks of one connection, and of all: each lasts until its message has arrived.
+_MAX_CHECKS_PER_CONNECTION = 64
+# Longer than the name of any service or symbol.
+_MAX_REQUEST_BYTES = 1_024
+# Cached responses of reflection: about as many as there are services and files.
+_CACHED_ANSWERS = 64
 
 _HEALTH = f"/{health.SERVICE_NAME}/"
 _REFLECTION = f"/{reflection.SERVICE_NAME}/"
@@ -46,7 +45,7 @@ class HealthStatuses:
     """The health statuses of one port's services, and the streams that watch them."""
 
     def __init__(self) -> None:
-        """Begin without any service."""
+        """Start without services."""
         self._statuses: dict[str, int] = {}
         self._changed = asyncio.Event()
         self._is_shutting_down = False
@@ -76,10 +75,10 @@ class HealthStatuses:
         return self._statuses
 
     def status(self, name: str) -> int | None:
-        """Return a service's status; None for one that is not known."""
+        """Return a service's status; None for an unknown service."""
         return self._statuses.get(name)
 
-    async def follow(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
+    async def watch(self, name: str, write: Callable[[int], Awaitable[None]]) -> None:
         """Write the status of a service, and again after each change, until `close`."""
         last: int | None = None
         while not self._is_closed:
@@ -88,7 +87,7 @@ class HealthStatuses:
             if now != last:
                 await write(now)
                 last = now
-            # What changed while it was written has set this event already.
+            # A change during the write has set this event already.
             await changed.wait()
 
     def _notify(self) -> None:
@@ -97,16 +96,16 @@ class HealthStatuses:
 
 
 class HealthReflectionHandler(grpc.GenericRpcHandler):
-    """Brings calls of health and reflection from the socket to what answers them."""
+    """Routes calls of health and reflection to their handlers."""
 
     def __init__(self, health_: HealthStatuses, names: Iterable[str], *, message_seconds: float) -> None:
-        """Show services by these names; a call whose next message does not come in so many seconds ends."""
+        """Describe the services with these names; a call ends when its next message takes longer than this."""
         self._health = health_
         self._reflection = _Reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME])
         self._message_seconds = message_seconds
-        self._watches = CallSlots(of_connection=MOST_WATCHES_OF_CONNECTION, in_all=MOST_WATCHES)
-        self._reflections = CallSlots(of_connection=MOST_REFLECTIONS_OF_CONNECTION, in_all=_MOST_REFLECTIONS)
-        self._checks = CallSlots(of_connection=_MOST_CHECKS_OF_CONNECTION, in_all=MOST_WATCHES)
+        self._watches = CallSlots(per_connection=MAX_WATCHES_PER_CONNECTION, total=MAX_WATCHES)
+        self._reflections = CallSlots(per_connection=MAX_REFLECTIONS_PER_CONNECTION, total=_MAX_REFLECTIONS)
+        self._checks = CallSlots(per_connection=_MAX_CHECKS_PER_CONNECTION, total=MAX_WATCHES)
         self._handlers = {
             f"{_HEALTH}Check": self._handler(self._check, self._checks),
             f"{_HEALTH}List": self._handler(self._list, self._checks),
@@ -122,7 +121,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
     ) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def answer(_messages: object, context: Context) -> None:
             try:
-                with slots.taken_by(context.peer()):
+                with slots.occupy(context.peer()):
                     await method(context)
             except SlotsFull:
                 await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many of these calls are open; end one")
@@ -144,7 +143,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
 
     async def _watch(self, context: Context) -> None:
         name = await self._read_name(context)
-        await self._health.follow(name, lambda status: context.write(_response(status)))
+        await self._health.watch(name, lambda status: context.write(_response(status)))
         await context.abort(grpc.StatusCode.UNAVAILABLE, "the service shuts down")
 
     async def _reflect(self, context: Context) -> None:
@@ -160,7 +159,7 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
             raise
 
     async def _read(self, context: Context, *, is_last_allowed: bool = False) -> bytes | None:
-        """Return the next message; None where there is none and none is needed."""
+        """Return the next message; None at the end of an optional one."""
         try:
             async with asyncio.timeout(self._message_seconds):
                 message: Any = await context.read()
@@ -170,17 +169,17 @@ class HealthReflectionHandler(grpc.GenericRpcHandler):
             if is_last_allowed:
                 return None
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is missing")
-        if len(message) > _MOST_REQUEST_BYTES:
+        if len(message) > _MAX_REQUEST_BYTES:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message is too large")
         return bytes(message)
 
 
 class _Reflection(_base.BaseReflectionServicer):
-    """grpc's answers, which depend on nothing but the question: each is made once."""
+    """grpc's reflection, with its responses cached by request."""
 
     def __init__(self, names: Iterable[str]) -> None:
         super().__init__(names)
-        self.answer = lru_cache(maxsize=_KEPT_ANSWERS)(self._answer)
+        self.answer = lru_cache(maxsize=_CACHED_ANSWERS)(self._answer)
 
     def _answer(self, question: bytes) -> bytes:
         try:

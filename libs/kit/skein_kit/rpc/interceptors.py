@@ -1,21 +1,21 @@
-"""What happens to every call, in this order, over a socket or in process.
+"""The interceptors around every call, in this order, over a socket or in process.
 
-    masking      nothing but documented statuses leaves; a fault is logged whole and shown as INTERNAL; every log line
-                 and every outgoing call knows the call that it is for
-    metrics      count, latency, in-flight
-    trace        a server span, continuing the caller's trace or, at the edge, linked to it
-    deadline     a time limit for calls without one and for those with too much; work is cancelled when the time is over
-    identity     who calls, verified, and whether the access table allows it
-    admission    whether the caller has calls left; at the edge only
-    body         the request's message is read, within the memory budget of such callers, until it is parsed
-    turn         whether the service has room for the call; until then it waits for its turn, and not for long
-    refusals     bytes that are no message, protovalidate's findings and other services' statuses become refusals
+    mask_errors          lets only documented statuses out: any other exception is logged and becomes INTERNAL; makes
+                         the call the current one for log lines and outgoing calls
+    metrics              counts calls, their latency and those in flight
+    trace                opens a server span that continues the caller's trace or, at the edge, links to it
+    deadline             limits the time of the call and cancels its work at the end
+    identity             verifies the caller and checks the access table
+    admission            takes a token of the caller's rate limit; at the edge only
+    body                 reads the request's message within a memory budget; over a socket only
+    limit_concurrency    runs the call, or queues it until the service has capacity for it
+    parse_and_validate   parses and validates the request, and translates errors of other services
 
 Each is a function from (method, handler) to handler, applied once when the service starts.
 
-A call that answers with a stream passes the same ones: its handler returns when the stream is over and writes the
-messages while it lasts. Two of them are others for it (skein_kit.rpc.streaming): `lasting` takes the place of deadline,
-and `standing`, in the place of turn, counts the tenant's streams and looks at the caller again while they last.
+A streaming method has the same interceptors: its handler writes the messages and returns at the end of the stream. Two
+of them differ (skein_kit.rpc.streaming): `limit_duration` replaces deadline. `limit_and_recheck` replaces
+limit_concurrency: it counts the tenant's streams and rechecks their callers.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -51,16 +51,15 @@ from skein_kit.rpc.well_known_types import normalize_mask
 from skein_kit.telemetry.metrics import IN_FLIGHT, LATENCY, REQUESTS, TRACING, context_from, exemplar, links_to
 from skein_kit.violations import violation_description
 
-# Takes the request as a message, as the bytes that came over a socket, or as a Body, which is read once it is known who
-# calls.
-# The free JSON of larger requests is read in a thread.
+# A thread completes the free JSON of larger requests.
 _LARGE_BYTES = 64 * 1024
+# Its request is a message, the bytes of one, or a RequestBody that is read after the caller is identified.
 Handler = Callable[[Any, Call], Awaitable[Any]]
 Identify = Callable[[Call], Awaitable[Caller]]
-# Refuses a call that is one too many.
+# Raises RateLimited for a call beyond the rate limit.
 Admit = Callable[[Call], Awaitable[None]]
 
-# gRPC's own words for a message beyond its limit; it ends calls with the same code when it lacks memory or room.
+# gRPC's message for a message beyond its limit; the same code also means a lack of memory or of streams.
 _TOO_LARGE = "message larger than max"
 
 log = structlog.get_logger("skein")
@@ -68,7 +67,7 @@ log = structlog.get_logger("skein")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Method:
-    """One RPC as a service answers it: with one message, or with a stream of them."""
+    """One RPC of a service, which answers with one message or with a stream."""
 
     # "/skein.memory.v1.MemoryService/CreateMemory"
     path: str
@@ -78,7 +77,7 @@ class Method:
     # None: the response is bytes already.
     serializer: Callable[[Any], bytes] | None
     # The handler writes messages and returns None.
-    streams: bool = False
+    is_streaming: bool = False
 
     @property
     def service(self) -> str:
@@ -95,72 +94,67 @@ class Method:
 class InterceptorChain:
     """The interceptors of one service."""
 
-    # How this service learns who calls: the gateway exchanges credentials, all others verify signed identities.
+    # Verifies the caller: the gateway exchanges credentials, all other services verify identity tokens.
     identify: Identify
-    # Seconds for a call that has no deadline, and the most that any gets.
+    # Limits of streaming calls.
+    streams: StreamLimiter
+    # Seconds for a call without a deadline, and the longest deadline of any call.
     default_deadline: float
     max_deadline: float
-    # How this service counts calls; None: it lets all of them through.
+    # Applies the rate limit; None: there is none.
     admit: Admit | None = None
-    # Whose turn it is when there is more to do than can be done; None: everybody's.
+    # Admission control; None: every call runs.
     overload: AdmissionControl | None = None
-    # False: a caller cannot have a trace recorded by marking its own as sampled.
+    # False at the edge: a caller must not cause a trace to be recorded by marking its own as sampled.
     continues_trace: bool = True
-    rules: dict[str, AccessRule] = field(default_factory=lambda: dict(ACCESS_RULES))
-    # What page tokens are signed with.
-    handle_key: Callable[[], bytes] = bytes
-    # The calls that answer with many messages.
-    streams: StreamLimiter = field(default_factory=StreamLimiter)
-    # How it is seen while a stream lasts whether its caller is still welcome; None: as at its beginning.
-    identify_again: Identify | None = None
+    # Returns the key that signs page tokens.
+    page_token_key: Callable[[], bytes] = bytes
 
-    def around(self, method: Method) -> Handler:
-        """Wrap a method's handler in everything above."""
-        rule = self.rules.get(method.path)
+    def wrap(self, method: Method) -> Handler:
+        """Wrap a method's handler in all interceptors. Raises LookupError for a method without an access rule."""
+        rule = ACCESS_RULES.get(method.path)
         if rule is None:
             message = f"{method.path} has no access rule; add one to skein_kit.identity.permissions."
             raise LookupError(message)
         handler = parse_and_validate(method, method.handler)
-        if method.streams:
-            handler = self.streams.standing(
-                rule, translate_identify_errors(self.identify_again or self.identify), handler
-            )
+        if method.is_streaming:
+            handler = self.streams.limit_and_recheck(rule, handler)
         elif self.overload is not None:
-            handler = self.overload.in_turn(method.path, handler)
+            handler = self.overload.limit_concurrency(method.path, handler)
         handler = body(handler)
         handler = admission(self.admit, handler)
         handler = identity(rule, self.identify, handler)
-        if method.streams:
-            handler = self.streams.lasting(handler)
+        if method.is_streaming:
+            handler = self.streams.limit_duration(handler)
         else:
             handler = deadline(self.default_deadline, self.max_deadline, handler)
         handler = trace(method, handler, continues=self.continues_trace)
         handler = metrics(method, handler)
-        return mask_errors(method, handler, self.handle_key)
+        return mask_errors(method, handler, self.page_token_key)
 
 
 def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
-    """Let nothing but documented statuses out, and make the call the current one for all that is done for it."""
+    """Turn every exception into CallAborted with a documented status, and make the call the current one."""
 
     async def answer(request: Any, call: Call) -> Any:
-        call.handle_key = handle_key()
+        call.page_token_key = handle_key()
         with as_current_call(call):
             try:
                 return await handler(request, call)
-            except RpcError as refusal:
-                raise CallAborted(refusal.status()) from None
+            except RpcError as error:
+                raise CallAborted(error.status()) from None
             except CallAborted:
                 raise
             except Exception:
-                log.exception("fault", method=method.path, **call.facts())
+                log.exception("fault", method=method.path, **call.log_fields())
                 raise CallAborted(errors.InternalError(request_id=call.request_id).status()) from None
 
     return answer
 
 
 def metrics(method: Method, handler: Handler) -> Handler:
-    """Count, time and gauge; the children are looked up once."""
-    streams = method.streams
+    """Count calls by status, their latency and those in flight."""
+    streams = method.is_streaming
     latency = LATENCY.labels(method.service, method.name)
     in_flight = IN_FLIGHT.labels(method.service, method.name)
     counters = {code: REQUESTS.labels(method.service, method.name, code.name) for code in _COUNTED}
@@ -172,9 +166,14 @@ def metrics(method: Method, handler: Handler) -> Handler:
         try:
             response = await handler(request, call)
         except BaseException as error:
-            code = code_of(error)
-            left = call.remaining()
-            if code is grpc.StatusCode.CANCELLED and not streams and left is not None and left < _HANGING_UP_SECONDS:
+            code = status_code_of(error)
+            left = call.remaining_seconds()
+            if (
+                code is grpc.StatusCode.CANCELLED
+                and not streams
+                and left is not None
+                and left < _DEADLINE_MARGIN_SECONDS
+            ):
                 code = grpc.StatusCode.DEADLINE_EXCEEDED
             raise
         else:
@@ -183,7 +182,7 @@ def metrics(method: Method, handler: Handler) -> Handler:
         finally:
             in_flight.dec()
             if not streams:
-                # How long somebody listens says nothing about how fast we are.
+                # The length of a stream says nothing about speed.
                 latency.observe(time.perf_counter() - started, call.exemplar)
             counter = counters.get(code)
             if counter is None:
@@ -194,7 +193,7 @@ def metrics(method: Method, handler: Handler) -> Handler:
 
 
 def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handler:
-    """Give the call a server span that continues the caller's trace, or begins a trace that is linked to it."""
+    """Run the call in a server span that continues the caller's trace, or in a new trace linked to it."""
     name = method.path[1:]
     attributes = {rpc_attributes.RPC_SYSTEM_NAME: "grpc", rpc_attributes.RPC_METHOD: name}
 
@@ -213,9 +212,9 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
             try:
                 response = await handler(request, call)
             except BaseException as error:
-                code = code_of(error)
+                code = status_code_of(error)
                 span.set_attribute(rpc_attributes.RPC_RESPONSE_STATUS_CODE, code.name)
-                if code in _SERVER_FAULTS:
+                if code in _SERVER_ERRORS:
                     span.set_attribute(error_attributes.ERROR_TYPE, code.name)
                     span.set_status(otel.StatusCode.ERROR)
                 raise
@@ -229,7 +228,7 @@ def trace(method: Method, handler: Handler, *, continues: bool = True) -> Handle
 
 
 def deadline(default: float, most: float, handler: Handler) -> Handler:
-    """Cancel work whose time is over, and give every call an end: `most` seconds from now at the latest."""
+    """Give every call a deadline, at most `most` seconds from now, and cancel its work then."""
 
     async def answer(request: Any, call: Call) -> Any:
         at = asyncio.get_running_loop().time()
@@ -246,8 +245,8 @@ def deadline(default: float, most: float, handler: Handler) -> Handler:
 
 
 def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
-    """Verify the caller and hold it against the access table."""
-    if rule.public:
+    """Verify the caller and check the method's access rule."""
+    if rule.is_public:
         return handler
 
     async def answer(request: Any, call: Call) -> Any:
@@ -262,19 +261,19 @@ def identity(rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
 
 
 def translate_identify_errors(identify: Identify) -> Identify:
-    """Turn what another service answers about the caller of a stream into a refusal."""
+    """Return `identify` with errors of other services turned into errors of this one."""
 
-    async def asked(call: Call) -> Caller:
+    async def translated(call: Call) -> Caller:
         try:
             return await identify(call)
         except aio.AioRpcError as error:
             raise translate_upstream(error) from None
 
-    return asked
+    return translated
 
 
 def admission(admit: Admit | None, handler: Handler) -> Handler:
-    """Let a call through while its caller has calls left."""
+    """Refuse calls beyond the rate limit."""
     if admit is None:
         return handler
 
@@ -286,7 +285,7 @@ def admission(admit: Admit | None, handler: Handler) -> Handler:
 
 
 def parse_and_validate(method: Method, handler: Handler) -> Handler:
-    """Read and validate the request, and turn what other services answered into refusals."""
+    """Parse and validate the request, and translate errors of the services that the handler calls."""
 
     async def answer(request: Any, call: Call) -> Any:
         if isinstance(request, CompleteBody):
@@ -309,7 +308,7 @@ def parse_and_validate(method: Method, handler: Handler) -> Handler:
 
 
 def validate(request: Message) -> None:
-    """Refuse a request that breaks a rule written in the protos."""
+    """Check a request against the rules in the protos. Raises FieldInvalid."""
     try:
         violations = protovalidate.collect_violations(request)
     except (protovalidate.CompilationError, RuntimeError) as error:
@@ -317,20 +316,20 @@ def validate(request: Message) -> None:
         raise TypeError(message) from error
     if violations:
         kind: Any = request.DESCRIPTOR
-        found = [(_path(violation), violation_description(violation, kind)) for violation in violations]
-        raise errors.FieldInvalid(violations=found)
+        descriptions = [(_path(violation), violation_description(violation, kind)) for violation in violations]
+        raise errors.FieldInvalid(violations=descriptions)
 
 
 def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) -> RpcError:
-    """Turn another service's answer into a refusal: passed on when it is documented, masked when it is not.
+    """Return the error for a failed call of another service: its own if documented, else a general one.
 
-    `service` is named to the caller when it cannot be reached.
+    `service` is named in the error when it is unavailable.
     """
     try:
         status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:
         status = None
-    if status is not None and errors.reason_of(status):
+    if status is not None and errors.status_reason(status):
         return errors.UpstreamError(status)
     code = error.code()
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
@@ -342,8 +341,8 @@ def translate_upstream(error: aio.AioRpcError, *, service: str | None = None) ->
     return errors.ServiceUnavailable(service=service)
 
 
-def code_of(error: BaseException) -> grpc.StatusCode:
-    """Return the status code that an exception will end its call with."""
+def status_code_of(error: BaseException) -> grpc.StatusCode:
+    """Return the status code with which an exception ends its call."""
     if isinstance(error, errors.UpstreamError):
         return errors.status_code(error.status())
     if isinstance(error, RpcError):
@@ -356,7 +355,7 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 
 
 def bearer_credential(call: Call) -> str:
-    """Return the credential of a call; refuse a call without one."""
+    """Return the bearer credential of a call. Raises CredentialMissing."""
     scheme, _, credential = call.metadata.get(AUTHORIZATION_KEY, "").partition(" ")
     if scheme.lower() != "bearer" or not credential.strip():
         raise errors.CredentialMissing
@@ -364,7 +363,7 @@ def bearer_credential(call: Call) -> str:
 
 
 def parse_request(method: Method, request: bytes) -> Any:
-    """Read a request's bytes; refuse what is too large or not of the message's form."""
+    """Return the message of a request's bytes. Raises MessageTooLarge and FieldInvalid."""
     if len(request) > MAX_MESSAGE_BYTES:
         raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES, size=len(request))
     if method.deserializer is None:
@@ -386,7 +385,7 @@ def _path(violation: protovalidate.Violation) -> str:
     return ".".join(parts)
 
 
-_SERVER_FAULTS = frozenset(
+_SERVER_ERRORS = frozenset(
     {
         grpc.StatusCode.UNKNOWN,
         grpc.StatusCode.DEADLINE_EXCEEDED,
@@ -396,7 +395,7 @@ _SERVER_FAULTS = frozenset(
         grpc.StatusCode.DATA_LOSS,
     }
 )
-# Shown from the start: what comes into being with the first fault was never seen at 0, so no alert sees it rise.
+# Exported from the start: an alert sees no rise of a counter that first appears at 1.
 _COUNTED = (
     grpc.StatusCode.OK,
     grpc.StatusCode.INTERNAL,
@@ -404,5 +403,5 @@ _COUNTED = (
     grpc.StatusCode.DEADLINE_EXCEEDED,
     grpc.StatusCode.DATA_LOSS,
 )
-# A caller whose time is over hangs up, and is mostly the first to say so: its clock ran before the call came here.
-_HANGING_UP_SECONDS = 0.15
+# A cancellation this shortly before the deadline counts as DEADLINE_EXCEEDED: the caller's clock started first.
+_DEADLINE_MARGIN_SECONDS = 0.15

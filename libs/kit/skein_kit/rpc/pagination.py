@@ -1,4 +1,4 @@
-"""What fits an answer, and page tokens: where a list goes on, bound to the tenant and to the question asked."""
+"""Pages of lists: size limits, and page tokens that are bound to tenant, caller and request."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ if TYPE_CHECKING:
 Item = TypeVar("Item", bound=Message)
 
 DEFAULT_PAGE_SIZE = 50
-# An answer ends early rather than outgrow what a client takes by default (4 MiB).
+# A page ends early rather than exceed the default limit of clients (4 MiB).
 PAGE_BYTES = 3 * 1024 * 1024
-# Of a place in a list that is known whole.
+# Digits of an index into an unpaged list.
 _MOST_DIGITS = 6
-# A short list that is asked for without a size comes whole.
+# A list of at most this length is returned whole when the request has no page_size.
 MAX_UNPAGED = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
-# The services whose lists have pages; their roles may read the key.
+# Services with paged lists; their database roles may read the key.
 SERVICES = frozenset({"auth", "tenancy", "session", "memory", "recall"})
 # Of an HMAC-SHA256.
 _SIGNATURE_BYTES = 16
 
 
-def resolve_page_size(asked: int) -> int:
-    """Return the size to use for the size that was asked (0 means the default)."""
-    return asked or DEFAULT_PAGE_SIZE
+def resolve_page_size(requested: int) -> int:
+    """Return the page size for a requested one; 0 means the default."""
+    return requested or DEFAULT_PAGE_SIZE
 
 
-def fit_items(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
-    """Return those of the first items that fit one answer `beside` so many bytes; if there are none, at least one."""
+def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
+    """Return the first items that fit one response with `used_bytes` other bytes, but at least one."""
     found: list[Item] = []
-    taken = beside
+    taken = used_bytes
     for item in items:
         taken += item.ByteSize()
-        if (found or beside) and taken > PAGE_BYTES:
+        if (found or used_bytes) and taken > PAGE_BYTES:
             break
         found.append(item)
     return found
@@ -54,10 +54,10 @@ def fit_items(items: Iterable[Item], *, beside: int = 0) -> list[Item]:
 def paginate(
     items: Sequence[Item], key: Callable[[Item], str], request: Message, tenant_id: UUID | None, *, size: int
 ) -> tuple[list[Item], str]:
-    """Return the page of a short list that a request asks for, and the token of the next one; empty for none.
+    """Return one page of a complete list in stable order, and the token of the next page; empty at the end.
 
-    The list is known whole and its order is stable. It goes on after the item that the page before ended with, or at
-    its place where that item is gone. A page ends early rather than outgrow an answer. Raises PageTokenInvalid.
+    The page starts after the last item of the previous one, or at its index if that item is gone. A page ends early
+    rather than exceed the size of a response. Raises PageTokenInvalid.
     """
     token: str = request.page_token  # type: ignore[attr-defined]  # Every list has one.
     start = 0
@@ -73,10 +73,10 @@ def paginate(
 
 
 def require_fit(response: Message) -> None:
-    """Refuse, before the work is committed, an answer that is too large to be taken: its caller would not learn of it.
+    """Refuse a response that is too large before the work is committed: its caller could not receive it.
 
-    An answer that repeats what it stored says more than the request did. One that is too large says free JSON as text
-    alone. Raises MessageTooLarge.
+    A response that repeats stored data may be larger than its request. A too large one first drops the structs of free
+    JSON and keeps their text. Raises MessageTooLarge.
     """
     fields.drop_duplicates_to_fit(response, MAX_MESSAGE_BYTES)
     if (size := response.ByteSize()) > MAX_MESSAGE_BYTES:
@@ -84,9 +84,9 @@ def require_fit(response: Message) -> None:
 
 
 def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str] | None:
-    """Return the place that a token names, None for the first page.
+    """Return the position in a token; None for the first page.
 
-    Raises PageTokenInvalid for a token that this cluster did not make for this tenant, caller, method and question.
+    Raises PageTokenInvalid unless this cluster made the token for this tenant, caller, method and request.
     """
     if not token:
         return None
@@ -100,26 +100,26 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
     return [str(part) for part in json.loads(text)]
 
 
-def write_token(place: list[str], tenant_id: UUID | None, request: Message) -> str:
-    """Return the token of the page that starts after `place`, signed: nothing else can be read by it."""
-    text = json.dumps(place, separators=(",", ":")).encode()
+def write_token(position: list[str], tenant_id: UUID | None, request: Message) -> str:
+    """Return the signed token of the page after `position`; it is valid for this list only."""
+    text = json.dumps(position, separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(_signature(text, tenant_id, request) + text).decode("ascii")
 
 
 def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
-    """Sign a place with the cluster's key, for the call at hand."""
+    """Sign a position with the cluster's key, for the current call."""
     call = current_call()
-    if call is None or not call.handle_key:
+    if call is None or not call.page_token_key:
         raise ServiceUnavailable
     question = type(request)()
     question.CopyFrom(request)
     for name in _PAGING_FIELDS:
         question.ClearField(name)
-    # One question may have its free JSON as a message over gRPC and as text too over HTTP.
+    # The same request may carry its free JSON as a struct over gRPC and as text too over HTTP.
     fields.canonical(question)
     principal = "" if call.caller is None else call.caller.principal
     parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
-    signed = hmac.new(call.handle_key, digestmod="sha256")
+    signed = hmac.new(call.page_token_key, digestmod="sha256")
     for part in (*(part.encode() for part in parts), question.SerializeToString(deterministic=True), text):
         signed.update(len(part).to_bytes(8, "big") + part)
     return signed.digest()[:_SIGNATURE_BYTES]

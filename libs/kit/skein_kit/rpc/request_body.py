@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Any, Call], Awaitable[Any]]
 
-# Larger messages are refused with a reason; gRPC's own limit lies above.
+# Larger messages are refused with a reason; gRPC's own limit is higher.
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
-# Nothing that is sent before it is known who calls is longer.
+# Limit of a message without a verified caller.
 MAX_ANONYMOUS_BYTES = 64 * 1024
 
 
@@ -37,10 +37,10 @@ class RequestBody:
     # The most memory that the body takes while it arrives.
     size: int
     # Whether `read` takes no more memory than its limit.
-    stops: bool = False
+    is_refused_at_limit: bool = False
     # Whether the call comes from another service of the cluster.
     is_internal: bool = False
-    # Turns the bytes into a message, which may take long; None: they stay bytes.
+    # Parses the bytes, which may take long; None: they stay bytes.
     parse: Callable[[bytes], Awaitable[Any]] | None = None
 
 
@@ -58,24 +58,21 @@ class CompleteBody:
 
     @property
     def content(self) -> bytes:
-        """Return the bytes, which are gone once they are parsed."""
+        """The bytes. Raises RuntimeError after `message` has parsed them."""
         if self._content is None:
             message = "the body was parsed before"
             raise RuntimeError(message)
         return self._content
 
     async def message(self) -> Any:
-        """Return the parsed message, or the bytes when nothing parses them here, and release the reservation.
-
-        Only the first call has a result.
-        """
+        """Return the parsed message, or the bytes without a parser, and release the reservation. Call it once."""
         content, self._content = self.content, None
         with self.reservation:
             return content if self._parse is None else await self._parse(content)
 
 
 def body(handler: Handler) -> Handler:
-    """Read a request that is still arriving, before it waits for its turn; its bytes count until they are parsed."""
+    """Read a request body before the call waits for admission; its bytes are reserved until they are parsed."""
 
     async def answer(request: Any, call: Call) -> Any:
         if not isinstance(request, RequestBody):
@@ -88,7 +85,7 @@ def body(handler: Handler) -> Handler:
 
 
 async def read_body(request: RequestBody, call: Call) -> CompleteBody:
-    """Read a request within the budget of its caller; the result's reservation must be released.
+    """Read a request within the memory budget of its caller; the caller of this function releases the reservation.
 
     Raises Overloaded and AnonymousMessageTooLarge.
     """
@@ -98,22 +95,22 @@ async def read_body(request: RequestBody, call: Call) -> CompleteBody:
         async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
             message = await request.read(MAX_MESSAGE_BYTES)
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
-    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.stops else request.size
+    size = min(request.size, MAX_ANONYMOUS_BYTES) if request.is_refused_at_limit else request.size
     anonymous = INTERNAL_ANONYMOUS_BODIES if request.is_internal else ANONYMOUS_BODIES
     async with anonymous.reserve(source_network(call.client_address or call.peer_address), size) as arrival:
         message = await request.read(MAX_ANONYMOUS_BYTES)
         if len(message) <= MAX_ANONYMOUS_BYTES:
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
-        # The frames of an error may live on for a while; the message must not.
+        # The frames of an error may stay alive for a while and must not hold the message.
         del message
         raise message_too_large(MAX_ANONYMOUS_BYTES)
 
 
 def _kept_bytes(request: RequestBody, message: bytes) -> int:
-    """Return the bytes that a complete body keeps; none for internal calls, whose callers have had a turn."""
+    """Return the bytes that a complete body keeps; 0 for internal calls, which are admitted already."""
     return 0 if request.is_internal else len(message)
 
 
 def message_too_large(limit: int) -> errors.MessageTooLarge:
-    """Return the refusal of a message beyond one of the two limits."""
+    """Return the error for a message beyond one of the two limits."""
     return (errors.AnonymousMessageTooLarge if limit == MAX_ANONYMOUS_BYTES else errors.MessageTooLarge)(limit=limit)

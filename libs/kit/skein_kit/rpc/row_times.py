@@ -1,4 +1,4 @@
-"""Times that an import brings with a row: which callers may give them, and how they are read."""
+"""Times of imported rows: the permission to set them, and their validation."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     from skein_kit.identity.identity_token import Caller
 
-# Times decide which of two versions wins, so that a key that only writes cannot choose them.
+# The later of two versions wins, so a key with write permission only must not choose times.
 KEEP_TIMES = "tenant.write"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportTimes:
-    """When a row was made and last changed, here or elsewhere."""
+    """The times of creation and of the last change of a row, here or in another system."""
 
     create_time: datetime
     update_time: datetime
 
     @classmethod
-    def of(cls, message: Message, who: Caller, at: datetime, *, keep_times: bool) -> Self:
-        """Return `at` for both, or with `keep_times` what the message gives. Raises PermissionMissing and FieldInvalid.
+    def read(cls, message: Message, who: Caller, at: datetime, *, keep_times: bool) -> Self:
+        """Return `at` twice, or with `keep_times` those of the message. Raises PermissionMissing, FieldInvalid.
 
-        A row without an update_time has not been changed since it was made.
+        Without an update_time in the message the row has not changed since its creation.
         """
         if not keep_times:
             return cls(create_time=at, update_time=at)
@@ -41,12 +41,12 @@ class ImportTimes:
 
 
 def require_keep_times(who: Caller) -> None:
-    """Raise PermissionMissing unless the caller may say when something happened elsewhere."""
+    """Raise PermissionMissing unless the caller may set the times of rows."""
     if KEEP_TIMES not in who.permissions:
         raise PermissionMissing(permission=KEEP_TIMES)
 
 
 def read_past_time(message: Message, name: str, at: datetime) -> datetime | None:
-    """Read an optional time; one that lies ahead is `at`, as nothing has happened later. Raises FieldInvalid."""
+    """Read an optional time; one in the future becomes `at`. Raises FieldInvalid."""
     time = read_time(message, name)
     return None if time is None else min(time, at)

@@ -1,4 +1,4 @@
-"""What every gRPC server of ours is set to: sizes, and the limits of a connection that grpc's core keeps by itself."""
+"""Options of the gRPC servers: sizes, and limits of a connection that grpc's core enforces."""
 
 from __future__ import annotations
 
@@ -14,32 +14,31 @@ if TYPE_CHECKING:
 _OPTIONS = (
     ("grpc.max_receive_message_length", REQUEST_LIMIT),
     ("grpc.max_send_message_length", WIRE_LIMIT),
-    # Without this a second process on the same port starts and takes half of the calls.
+    # Without this a second process could bind the same port and get half of the calls.
     ("grpc.so_reuseport", 0),
     # Bit 0 is "identity". A compressed message ends its call with UNIMPLEMENTED before it is unpacked: a few kilobytes
     # may stand for 5 MiB.
     ("grpc.compression_enabled_algorithms_bitset", 1),
     # Lets client-side balancing see new replicas.
     ("grpc.max_connection_age_ms", 300_000),
-    # Callers may ask now and then whether the connection is alive, and are asked as well: a stream whose listener
-    # is gone without a word ends.
+    # Both sides may probe an idle connection, so that a stream whose reader is gone ends.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-    # Without this, the third ping of a client whose calls have ended here is abuse, and the core closes the connection.
+    # Without this, the core closes the connection at the third ping of a client without open calls.
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.http2.ping_timeout_ms", 20_000),
     ("grpc.http2.max_pings_without_data", 0),
 )
-# Calls that one connection from outside may have open. Services call each other without this limit: the streams of all
-# tenants share their connections.
+# Concurrent calls of one connection from outside. Services have no such limit, because the streams of all tenants share
+# their connections.
 _MOST_CALLS_OF_A_CONNECTION = 4_096
-# The longest call on a connection that takes no new calls gets so much more time than it may take.
+# Seconds beyond the longest call until a connection that takes no new calls is closed.
 _AGE_GRACE_SECONDS = 30.0
 
 
 def server_options(settings: ProcessSettings, *, connections: int, is_edge: bool) -> Sequence[tuple[str, int]]:
-    """Return the options of a server that has so many connections at most; the core closes further ones at once."""
+    """Return the options of a server with at most this many connections; the core closes further ones."""
     longest = max(settings.max_stream_seconds, settings.max_deadline_seconds) + _AGE_GRACE_SECONDS
     options = (
         *_OPTIONS,

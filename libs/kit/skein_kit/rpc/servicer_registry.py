@@ -1,4 +1,4 @@
-"""What a service answers, as it collects it while it starts. Knows no transport."""
+"""The methods of a service, collected while it starts. Knows no transport."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ServicerRegistry:
-    """What a service answers: its methods, how it learns who calls, and when it is ready."""
+    """The methods of a service, the way it identifies callers, and its readiness checks."""
 
     def __init__(
         self,
@@ -28,52 +28,52 @@ class ServicerRegistry:
         admit: Admit | None = None,
         continues_trace: bool = True,
         is_edge: bool = False,
-        origin: OriginResolver = lambda address, _forwarded, _has_forwarded: address,
+        resolve_origin: OriginResolver = lambda address, _forwarded, _has_forwarded: address,
         credentials: grpc.ServerCredentials | None = None,
     ) -> None:
-        """Verify signed identities and continue callers' traces, unless told otherwise (the gateway is)."""
+        """By default verify identity tokens and continue callers' traces; the gateway does neither."""
         self.identify = identify
-        # What refuses calls that are too many; None: nothing does.
+        # Applies the rate limit; None: there is none.
         self.admit = admit
-        # Calls enter the cluster here: where from is what the socket says, not the metadata.
+        # Calls enter the cluster here: their origin comes from the socket, not from their metadata.
         self.is_edge = is_edge
-        # Where a call comes from, given the socket's address and what X-Forwarded-For says.
-        self.origin = origin
-        # What the gRPC port speaks TLS with; None: plain text.
+        # Returns the address of a caller from the socket's address and the X-Forwarded-For headers.
+        self.resolve_origin = resolve_origin
+        # TLS of the gRPC port; None: plain text.
         self.credentials = credentials
         self.continues_trace = continues_trace
         self.methods: list[Method] = []
-        self.names: set[str] = set()
+        self.service_names: set[str] = set()
         self.ready_checks: list[Callable[[], Awaitable[bool]]] = []
-        # The methods behind the interceptors, by path, while the service runs: for doors other than gRPC's.
-        self.answers: InProcessHandlers = {}
+        # The methods behind the interceptors, by path, while the service runs: for ports other than gRPC's.
+        self.handlers: InProcessHandlers = {}
 
     def add(self, register: Callable[[Any, Any], None], servicer: object) -> None:
         """Add a servicer with the generated `add_...Servicer_to_server`."""
         register(servicer, self)
 
-    def forward(self, path: str, handler: Handler) -> None:
-        """Answer a method with raw bytes."""
+    def add_raw(self, path: str, handler: Handler) -> None:
+        """Add a method whose request and response are bytes."""
         self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None))
-        self.names.add(path.split("/")[1])
+        self.service_names.add(path.split("/")[1])
 
-    def forward_stream(self, path: str, messages: Messages) -> None:
-        """Answer a method with a stream of raw bytes."""
+    def add_raw_stream(self, path: str, messages: Messages) -> None:
+        """Add a streaming method whose request and messages are bytes."""
         handler = stream_handler(path, messages)
-        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None, streams=True))
-        self.names.add(path.split("/")[1])
+        self.methods.append(Method(path=path, handler=handler, deserializer=None, serializer=None, is_streaming=True))
+        self.service_names.add(path.split("/")[1])
 
     def add_generic_rpc_handlers(self, _handlers: object) -> None:
-        """Pass over grpc's older form of the same registration."""
+        """Ignore grpc's older form of the same registration."""
 
     def add_registered_method_handlers(
         self, service: str, handlers: Mapping[str, grpc.RpcMethodHandler[Any, Any]]
     ) -> None:
-        """Take the handlers that generated code registers."""
-        self.names.add(service)
+        """Add the handlers that generated code registers. Raises TypeError for a method with a stream of requests."""
+        self.service_names.add(service)
         for name, handler in handlers.items():
             if handler.request_streaming:
-                message = f"{service}/{name} takes a stream, which the interceptors do not know"
+                message = f"{service}/{name} takes a stream of requests, which the interceptors do not support"
                 raise TypeError(message)
             path = f"/{service}/{name}"
             if handler.response_streaming:
@@ -86,6 +86,6 @@ class ServicerRegistry:
                     handler=answer,
                     deserializer=handler.request_deserializer,
                     serializer=handler.response_serializer,
-                    streams=handler.response_streaming,
+                    is_streaming=handler.response_streaming,
                 )
             )

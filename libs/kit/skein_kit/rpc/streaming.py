@@ -1,9 +1,8 @@
-"""Calls that answer with many messages: how long they last, how many there are at once, and what ends them.
+"""Streaming calls: their duration, their number per tenant, and the recheck of their callers.
 
-A stream passes the same interceptors as every other call, because it is one: its messages are written while it lasts.
-It may last for long, so three things happen to it that no other call sees. After an hour it ends well, and whoever
-wants more resumes it where it ended. When the service leaves off it ends at once. And while it lasts its caller is
-looked at again, so that a revoked credential or a closed tenant ends it too.
+A stream passes the same interceptors as every other call, but may last long. Therefore it ends without an error after
+an hour, and its caller resumes it. It ends at once when the service drains. Its caller is rechecked while it lasts, so
+that a revoked credential or a deleted tenant ends it too.
 """
 
 from __future__ import annotations
@@ -31,17 +30,17 @@ if TYPE_CHECKING:
     Messages = Callable[[Any, Call], AsyncGenerator[Any, None]]
     Identify = Callable[[Call], Awaitable[Caller]]
 
-# A stream lasts no longer.
-MOST_SECONDS = 3600.0
-# Of one tenant, in one service of one process.
-MOST_OF_A_TENANT = 100
-# Who may not call any more is noticed so soon, after the gateway forgot the credential (in less than four).
+# The longest duration of a stream.
+MAX_SECONDS = 3600.0
+# Streams of one tenant at a time, per service and process.
+MAX_PER_TENANT = 100
+# A revoked caller is detected within this time, after the gateway's credential cache expired (within 4 seconds).
 RECHECK_SECONDS = 5.0
-# While nobody says whether a caller is still welcome, its streams go on for so long.
-UNHEARD_SECONDS = 60.0
-# Messages that wait in process between whoever makes and whoever reads them.
+# While the recheck itself fails, streams continue for this long.
+STALE_IDENTITY_SECONDS = 60.0
+# Messages that a stream within the process buffers.
 _PIPE_MESSAGES = 4
-# Answers about a caller that are final; others say that there was none.
+# Errors of a recheck that are about the caller; others mean that the recheck failed.
 _FINAL = frozenset(
     {
         grpc.StatusCode.UNAUTHENTICATED,
@@ -53,88 +52,90 @@ _FINAL = frozenset(
 
 
 class StreamLifetime:
-    """The time of one stream, which others may end."""
+    """The duration of one stream, which other tasks may end."""
 
     def __init__(self) -> None:
-        """Begin without a limit."""
-        self.limit: asyncio.Timeout | None = None
-        self.why: RpcError | None = None
+        """Start without a limit."""
+        self.timeout: asyncio.Timeout | None = None
+        self.reason: RpcError | None = None
 
-    def end(self, why: RpcError) -> None:
-        """Cancel the work, and let the call end with this refusal; the first reason counts."""
-        if self.limit is None or self.limit.expired() or self.why is not None:
+    def end(self, reason: RpcError) -> None:
+        """Cancel the work and end the call with this error; the first error counts."""
+        if self.timeout is None or self.timeout.expired() or self.reason is not None:
             return
-        self.why = why
-        self.limit.reschedule(asyncio.get_running_loop().time())
+        self.reason = reason
+        self.timeout.reschedule(asyncio.get_running_loop().time())
 
 
 class StreamLimiter:
-    """The streams of one service."""
+    """Limits of the streams of one service."""
 
     def __init__(
         self,
         *,
-        most_seconds: float = MOST_SECONDS,
-        most_of_a_tenant: int = MOST_OF_A_TENANT,
+        reidentify: Identify,
+        max_seconds: float = MAX_SECONDS,
+        max_per_tenant: int = MAX_PER_TENANT,
         recheck_seconds: float = RECHECK_SECONDS,
-        step_seconds: float = 30.0,
+        operation_seconds: float = 30.0,
     ) -> None:
-        """Give each thing that is done within a stream `step_seconds`, as a call without a deadline has them."""
-        self._most_seconds = most_seconds
-        self._most_of_a_tenant = most_of_a_tenant
+        """Recheck callers by `reidentify`; `operation_seconds` is the time limit of each operation within a stream."""
+        self._reidentify = reidentify
+        self._max_seconds = max_seconds
+        self._max_per_tenant = max_per_tenant
         self._recheck_seconds = recheck_seconds
-        self._step_seconds = step_seconds
-        self._lives: dict[Call, StreamLifetime] = {}
+        self._operation_seconds = operation_seconds
+        self._lifetimes: dict[Call, StreamLifetime] = {}
         self._counts: Counter[UUID] = Counter()
         self._is_draining = False
 
     def drain(self) -> None:
-        """End all streams now, and begin no more."""
+        """End all streams now, and refuse new ones."""
         self._is_draining = True
-        for life in self._lives.values():
+        for life in self._lifetimes.values():
             life.end(errors.StreamEnded())
 
-    def lasting(self, handler: Handler) -> Handler:
-        """Let a stream last until its caller's deadline, or until it is old, or until something ends it."""
+    def limit_duration(self, handler: Handler) -> Handler:
+        """Run a stream until its caller's deadline, its longest duration, or its end by another task."""
 
         async def answer(request: Any, call: Call) -> None:
             if self._is_draining:
                 raise errors.StreamEnded
-            latest = asyncio.get_running_loop().time() + self._most_seconds
+            latest = asyncio.get_running_loop().time() + self._max_seconds
             life, own = StreamLifetime(), call.deadline
-            call.step_seconds = self._step_seconds
+            call.operation_seconds = self._operation_seconds
             try:
-                async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.limit:
-                    self._lives[call] = life
+                async with asyncio.timeout_at(latest if own is None else min(own, latest)) as life.timeout:
+                    self._lifetimes[call] = life
                     await handler(request, call)
             except TimeoutError:
-                if life.limit is None or not life.limit.expired():
+                if life.timeout is None or not life.timeout.expired():
                     raise
-                if life.why is not None:
-                    raise life.why from None
+                if life.reason is not None:
+                    raise life.reason from None
                 if own is not None and own <= latest:
                     raise errors.DeadlineExceeded from None
-                # It is old: it ends well, and the caller resumes it.
+                # The longest duration is over: no error, and the caller resumes the stream.
             finally:
-                self._lives.pop(call, None)
+                self._lifetimes.pop(call, None)
 
         return answer
 
-    def standing(self, rule: AccessRule, identify: Identify, handler: Handler) -> Handler:
-        """Count a tenant's streams, and look at their callers again while they last."""
+    def limit_and_recheck(self, rule: AccessRule, handler: Handler) -> Handler:
+        """Limit the streams of a tenant, and recheck their callers while they last."""
 
         async def answer(request: Any, call: Call) -> None:
             tenant_id = None if call.caller is None else call.caller.tenant_id
-            if tenant_id is not None and self._counts[tenant_id] >= self._most_of_a_tenant:
-                raise errors.TooManyStreams(limit=self._most_of_a_tenant)
-            looking = None if rule.public else asyncio.create_task(self._look(rule, identify, call))
+            if tenant_id is not None and self._counts[tenant_id] >= self._max_per_tenant:
+                raise errors.TooManyStreams(limit=self._max_per_tenant)
+            recheck = None if rule.is_public else asyncio.create_task(self._recheck_caller(rule, call))
             if tenant_id is not None:
                 self._counts[tenant_id] += 1
             try:
                 await handler(request, call)
             finally:
-                if looking is not None:
-                    looking.cancel()
+                if recheck is not None:
+                    recheck.cancel()
                 if tenant_id is not None:
                     self._counts[tenant_id] -= 1
                     if not self._counts[tenant_id]:
@@ -142,36 +143,36 @@ class StreamLimiter:
 
         return answer
 
-    async def _look(self, rule: AccessRule, identify: Identify, call: Call) -> None:
+    async def _recheck_caller(self, rule: AccessRule, call: Call) -> None:
         loop = asyncio.get_running_loop()
-        heard = loop.time()
+        verified_at = loop.time()
         while True:
             await asyncio.sleep(self._recheck_seconds)
             try:
-                rule.check(await identify(call))
-            except RpcError as refusal:
-                why, code = refusal, errors.status_code(refusal.status())
-            except Exception:  # noqa: BLE001 - whatever it is: nobody has said that the caller may not go on.
+                rule.check(await self._reidentify(call))
+            except RpcError as error:
+                why, code = error, errors.status_code(error.status())
+            except Exception:  # noqa: BLE001 - a failed recheck, whatever its error, is no verdict on the caller.
                 why = errors.ServiceUnavailable()
                 code = why.code
             else:
-                heard = loop.time()
+                verified_at = loop.time()
                 continue
-            if code in _FINAL or loop.time() - heard > UNHEARD_SECONDS:
-                life = self._lives.get(call)
+            if code in _FINAL or loop.time() - verified_at > STALE_IDENTITY_SECONDS:
+                life = self._lifetimes.get(call)
                 if life is not None:
                     life.end(why)
                 return
 
 
 def stream_handler(path: str, messages: Messages) -> Handler:
-    """Return a handler that writes what a method yields; it is closed when the stream ends, however it ends."""
+    """Return a handler that writes the messages of a method, and closes the method's iterator at the end."""
     _, service, method = path.split("/")
     counter = STREAM_MESSAGES.labels(service, method)
 
     async def answer(request: Any, call: Call) -> None:
-        async with aclosing(messages(request, call)) as made:
-            async for message in made:
+        async with aclosing(messages(request, call)) as stream:
+            async for message in stream:
                 await call.write(message)
                 counter.inc()
 
@@ -179,17 +180,17 @@ def stream_handler(path: str, messages: Messages) -> Handler:
 
 
 class Pipe:
-    """Messages on their way from the task that makes them to the one that reads them, in one process."""
+    """A bounded buffer between the task that writes a stream's messages and the one that reads them."""
 
     def __init__(self) -> None:
-        """Begin empty."""
+        """Start empty."""
         self._messages: deque[Any] = deque()
         self._is_closed = False
         self._has_more = asyncio.Event()
         self._has_room = asyncio.Event()
 
     async def put(self, message: Any) -> None:
-        """Put a message in, once there is room for it."""
+        """Add a message; wait while the buffer is full."""
         while len(self._messages) >= _PIPE_MESSAGES:
             self._has_room.clear()
             await self._has_room.wait()
@@ -197,12 +198,12 @@ class Pipe:
         self._has_more.set()
 
     def close(self) -> None:
-        """Say that there is no more to come."""
+        """Mark the end of the messages."""
         self._is_closed = True
         self._has_more.set()
 
     async def read(self) -> AsyncGenerator[Any, None]:
-        """Yield the messages until there are no more."""
+        """Yield the messages until the end."""
         while True:
             while self._messages:
                 message = self._messages.popleft()
@@ -215,9 +216,9 @@ class Pipe:
 
 
 async def run_piped(handler: Handler, request: Any, call: Call) -> AsyncGenerator[Any, None]:
-    """Answer a stream in a task of its own and yield its messages; closing this cancels the work. Raises Ended."""
+    """Run a streaming handler in a task and yield its messages; closing the iterator cancels it. Raises CallAborted."""
     pipe = Pipe()
-    call.writer = pipe.put
+    call.write_message = pipe.put
     work = asyncio.ensure_future(handler(request, call))
     work.add_done_callback(lambda _: pipe.close())
     try:

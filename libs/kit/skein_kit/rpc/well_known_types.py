@@ -1,4 +1,4 @@
-"""Conversions between protobuf's well-known types and Python's, shared by every service's `wire.py`."""
+"""Conversions between protobuf's well-known types and Python's, for the `convert.py` of services."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _DAY_SECONDS = 86_400
-# A year that every calendar, UUIDv7 and Postgres agree on.
+# The last year that protobuf, UUIDv7 and Postgres support.
 _LAST_YEAR = 9999
-# The database's driver writes these as infinite times, and reads them without a zone.
+# asyncpg stores these as infinite times, and returns them without a time zone.
 _INFINITE = (datetime.min, datetime.max)  # noqa: DTZ901 - the driver's have no zone either.
 
 
 def to_timestamp(value: datetime | None) -> Timestamp | None:
-    """Convert a time with a zone, or an infinite one of the database, which has none; None stays unset."""
+    """Convert a time with a zone, or an infinite one of the database without a zone; None stays unset."""
     if value is None:
         return None
     if value.tzinfo is None:
         value = value.replace(tzinfo=UTC)
-    # What FromDatetime does, in a quarter of the time: a page of answers has hundreds of these.
+    # As FromDatetime does, in a quarter of the time: a page has hundreds of times.
     since = value - EPOCH
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
 
@@ -42,9 +42,9 @@ def read_time(
 ) -> datetime | None:
     """Read an optional Timestamp field as UTC, to the microsecond; None when unset.
 
-    Raises FieldInvalid for a time after the year 9999 and, as ids begin in 1970, for one before it unless allowed; also
-    for the first and the last moment, which the database's driver keeps as infinite, unless the time is only compared
-    (`may_be_infinite`). It names the field, after `within`: "filter." for a field of the request's filter.
+    Raises FieldInvalid for a time after 9999, or before 1970 (unless `before_1970`), where ids start. The first and the
+    last possible time are refused (unless `may_be_infinite`), because asyncpg stores them as infinite. The violation
+    names the field after `within`, such as "filter.".
     """
     if not message.HasField(field):
         return None
@@ -63,8 +63,8 @@ def read_time(
 def json_text(message: Message, field: str) -> str | None:
     """Return the JSON text of a Struct, ListValue or Value field of a request that is complete; None when unset.
 
-    Raises FieldInvalid for NaN and infinities, which JSON cannot say, for what is nested too deep for an answer, and
-    for more than MAX_JSON_BYTES.
+    Raises FieldInvalid for NaN and infinities, which JSON does not have, for values that are nested too deep for a
+    response, and for more than MAX_JSON_BYTES.
     """
     text: str = getattr(message, field + fields.TEXT)
     if text or not message.HasField(field):
@@ -76,21 +76,21 @@ def json_text(message: Message, field: str) -> str | None:
 
 
 def merge_masked(mask: FieldMask, source: Message, target: Message) -> None:
-    """Replace the fields that a mask names, and the JSON texts that belong to them."""
+    """Copy the fields that a mask names from `source` to `target`, with their JSON texts."""
     texts = [path + fields.TEXT for path in mask.paths if path in fields.json_field_names(source.DESCRIPTOR)]
     whole = FieldMask(paths=[*mask.paths, *texts])
     whole.MergeMessage(source, target, replace_message_field=True, replace_repeated_field=True)
 
 
 def normalize_mask(request: Message) -> None:
-    """Spell the paths of a request's update_mask as the contract spells fields: displayName becomes display_name."""
+    """Normalize the paths of a request's update_mask: displayName becomes display_name."""
     mask: FieldMask | None = getattr(request, "update_mask", None)
     if mask is not None and any(path != path.lower() for path in mask.paths):
         mask.paths[:] = [_CAPITAL.sub(lambda letter: f"_{letter.group().lower()}", path) for path in mask.paths]
 
 
 def updated_fields(mask: FieldMask, allowed: Collection[str]) -> frozenset[str]:
-    """Return the fields to update: those named, or all when none is. Raises UpdateMaskInvalid for one not `allowed`."""
+    """Return the fields in a mask, or all for an empty one. Raises UpdateMaskInvalid for a field not in `allowed`."""
     wrong = sorted(set(mask.paths) - set(allowed))
     if wrong:
         names = ", ".join(sorted(allowed))

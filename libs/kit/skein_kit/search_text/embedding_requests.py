@@ -36,12 +36,14 @@ class EmbeddingClient:
         self._at_once = at_once
         self._log = logs.get(service)
 
-    def expected_pending(self, documents: Sequence[Document], *, deferred: bool = False) -> int:
+    def has_pending_embeddings(self, documents: Sequence[Document], *, deferred: bool = False) -> int:
         """Return how many will lack vectors if all goes well."""
         documents = [document for document in documents if document.embedding is None]
         return 0 if self._is_small(documents) and not deferred else len(documents)
 
-    async def make(self, documents: Sequence[Document], *, remaining: float, deferred: bool = False) -> int:
+    async def request_embeddings(
+        self, documents: Sequence[Document], *, remaining: float, deferred: bool = False
+    ) -> int:
         """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs.
 
         `deferred` has recall make them afterwards: all of them are lacking then.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Longer terms are data, not words, and a B-tree key has its limit.
 MAX_TERM_CHARACTERS = 200
 # Postgres refuses a text vector beyond 1 MiB; the longest content allowed stays far below.
-_QUERIES = Queries.of("skein_kit")
+_QUERIES = Queries.load("skein_kit")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,23 +57,23 @@ class Document:
 
 
 async def add_documents(
-    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, along: Sequence[InsertRows] = ()
+    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, extra_rows: Sequence[InsertRows] = ()
 ) -> None:
     """Add items to the index: one statement reads their terms, another writes what is written of a single item.
 
-    `along` are rows that the first one takes along: the items themselves. A new document is pending, its vectors still
-    to be made, unless it brought one and no other model follows. An item that is in the index already must be removed
-    first. Raises DimensionsMismatch for a vector that the model in force does not take.
+    `extra_rows` are rows that the first statement inserts too: the items themselves. A new document is pending until it
+    has vectors, unless it brought one and no other model follows. Remove an item that is already in the index first.
+    Raises DimensionsMismatch for a vector that does not fit the active model.
     """
     if not documents:
-        await batch_insert.insert_batch(tx, tenant_id, along)
+        await batch_insert.insert_batch(tx, tenant_id, extra_rows)
         return
     space = await _space(tx, documents)
-    language = (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
+    language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
     texts = [document.text for document in documents]
     for place, lexeme, frequency in await batch_insert.insert_batch_and_fetch(
-        tx, tenant_id, along, _QUERIES["analyse"], texts=texts, language=language
+        tx, tenant_id, extra_rows, _QUERIES["analyse"], texts=texts, language=language
     ):
         terms[place - 1].append((lexeme, frequency))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]
@@ -102,13 +102,15 @@ async def add_documents(
                 else [vector_columns.origin_rows(space.model, [item_id for item_id, _, _ in brought])]
             ),
             # As many as go together, and the others after them.
-            InsertRows(_QUERIES["insert_postings"], listed[:FEW_ROWS], few=FEW_ROWS, shared=shared),
-            InsertRows(_QUERIES["insert_postings"], listed[FEW_ROWS:], few=0),
+            InsertRows(
+                _QUERIES["insert_postings"], listed[:FEW_ROWS], single_statement_rows=FEW_ROWS, shared_parameters=shared
+            ),
+            InsertRows(_QUERIES["insert_postings"], listed[FEW_ROWS:], single_statement_rows=0),
         ],
     )
 
 
-async def remove(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
+async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
     """Take items out of the index, with their postings and vectors; ids that are not there are passed over."""
     if item_ids:
         gone = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
@@ -128,7 +130,7 @@ async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: 
     await _insert_count_deltas(tx, tenant_id, gone)
 
 
-async def update(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
+async def update_document(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
     """Change what filters ask of an item whose text is the same as before; say whether it was in the index.
 
     Its postings and vectors stay, and so does the revision that they were made from.

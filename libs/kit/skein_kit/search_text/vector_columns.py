@@ -35,8 +35,8 @@ COVERED_DIMENSIONS = 1280
 # The provider of vectors whose caller does not say who made them.
 CALLER = "caller"
 # How long the registry is believed: a model that is switched to is written to by everybody after so many seconds.
-REMEMBER_SECONDS = 5.0
-_QUERIES = Queries.of("skein_kit")
+CACHE_SECONDS = 5.0
+_QUERIES = Queries.load("skein_kit")
 _EVERY_TENANT = UUID(int=0)
 _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
@@ -56,7 +56,7 @@ class ActiveModel:
         return tenant_id in self.followed or _EVERY_TENANT in self.followed
 
 
-_known: WeakKeyDictionary[Database, tuple[ActiveModel, float]] = WeakKeyDictionary()
+_cached_models: WeakKeyDictionary[Database, tuple[ActiveModel, float]] = WeakKeyDictionary()
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
@@ -68,14 +68,14 @@ async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> 
 
 async def active_model(tx: Transaction) -> ActiveModel | None:
     """Return the model in force; a round trip at most every five seconds. None when there is none."""
-    known, until = _known.get(tx.database, (None, 0.0))
+    known, until = _cached_models.get(tx.database, (None, 0.0))
     if known is not None and time.monotonic() < until:
         return known
     row = await tx.row(_QUERIES["space_in_force"])
     if row is None:
         return None
     space = ActiveModel(**{**row, "followed": tuple(row["followed"])})
-    _known[tx.database] = (space, time.monotonic() + REMEMBER_SECONDS)
+    _cached_models[tx.database] = (space, time.monotonic() + CACHE_SECONDS)
     return space
 
 
@@ -103,13 +103,13 @@ def vector_columns(vector: NDArray[np.float32]) -> dict[str, Any]:
     }
 
 
-def vector_of(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.float32]:
+def read_vector(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.float32]:
     """Return the vector that columns hold."""
     parts = [embedding.to_numpy()] if rest is None else [embedding.to_numpy(), rest.to_numpy()]
     return np.concatenate(parts).astype(np.float32)
 
 
-async def insert(
+async def insert_vectors(
     tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
 ) -> None:
     """Store the vectors of items, each given with its kind: one row for each chunk of its text."""

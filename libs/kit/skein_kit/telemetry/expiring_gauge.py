@@ -1,7 +1,7 @@
-"""Metrics that somebody looks up now and then: each value has an end, after which it is not shown any more.
+"""Metrics with values that expire: for measurements in rounds.
 
-A gauge that is set by a round keeps its last number for ever when the rounds stop, and looks as if all were well. One
-of these shows nothing then, and `skein_measured_timestamp_seconds` when it was last known.
+An ordinary gauge keeps its last value when the rounds stop, as if all were well. An expiring one disappears, and
+`skein_measured_timestamp_seconds` shows the time of the last measurement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MEASURED_TIME = Gauge(
 
 
 class ExpiringGauge(Collector):
-    """One metric whose values are looked up: all of them at once, each time."""
+    """One metric; each measurement replaces all of its values."""
 
     def __init__(
         self,
@@ -35,8 +35,8 @@ class ExpiringGauge(Collector):
         kind: Literal["gauge", "counter"] = "gauge",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Show nothing until the first values are put. A counter's name ends in `_total`, as Prometheus has it."""
-        # Named as prometheus_client's own metrics name what they know of themselves.
+        """Start without values. The name of a counter ends in `_total`."""
+        # prometheus_client reads these names.
         self._name = name.removesuffix("_total")
         self._type = kind
         self._labelnames = tuple(labels)
@@ -46,12 +46,12 @@ class ExpiringGauge(Collector):
         self._ends = 0.0
         REGISTRY.register(self)
 
-    def put(self, values: Mapping[tuple[str, ...], float], *, lasting: float) -> None:
-        """Show these values, by their labels, instead of the last ones, for so many seconds."""
-        self._values, self._ends = values, self._clock() + lasting
+    def put(self, values: Mapping[tuple[str, ...], float], *, ttl_seconds: float) -> None:
+        """Replace the values, by their labels, for this number of seconds."""
+        self._values, self._ends = values, self._clock() + ttl_seconds
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-        """Yield what is known and not too old."""
+        """Yield the values that have not expired."""
         family = self._family()
         if self._clock() < self._ends:
             for labels, value in self._values.items():
@@ -68,11 +68,11 @@ class ExpiringGauge(Collector):
 
 
 def declare_measurements(*measurements: str) -> None:
-    """Say what this process is to measure: as long as it never could, it was last known at the time 0."""
+    """Announce the measurements of this process; until the first one their timestamp is 0."""
     for measurement in measurements:
         MEASURED_TIME.labels(measurement)
 
 
 def record_measurement(measurement: str) -> None:
-    """Note that something was measured just now."""
+    """Set the timestamp of a measurement to now."""
     MEASURED_TIME.labels(measurement).set_to_current_time()

@@ -1,4 +1,4 @@
-"""What is reported once in a while instead of each time: the first of its kind within a time, of so many kinds."""
+"""A throttle for log lines: the first of each kind within a time, for a bounded number of kinds."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ K = TypeVar("K", bound="Hashable")
 
 
 class LogThrottle(Generic[K]):
-    """Remembers for `seconds` what was reported, at most so many kinds: more are not reported."""
+    """Allows one line of each kind per `seconds`, for at most `most` kinds; it suppresses further kinds."""
 
     def __init__(self, seconds: float, *, most: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._most = most
         self._clock = clock
-        # The oldest first.
+        # Oldest first.
         self._reported: OrderedDict[K, float] = OrderedDict()
 
     def is_first(self, kind: K) -> bool:
-        """Say whether to report this one; it is remembered as reported."""
+        """Return whether to log this line, and remember its kind."""
         at = self._clock()
         while self._reported and next(iter(self._reported.values())) + self._seconds <= at:
             self._reported.popitem(last=False)

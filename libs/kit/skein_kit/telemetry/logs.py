@@ -64,7 +64,7 @@ def get(name: str) -> structlog.typing.FilteringBoundLogger:
 def _call(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     """Add what finds the call that the line is written for; a call that writes no line pays nothing."""
     call = current_call()
-    return event if call is None else {"method": call.path, **call.facts(), **event}
+    return event if call is None else {"method": call.path, **call.log_fields(), **event}
 
 
 def _trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.sdk.trace import SpanProcessor
 
-# Every distribution of the repository has the same.
+# All distributions of the repository have the same version.
 VERSION = version("skein-kit")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
@@ -47,7 +47,7 @@ POOL_LIMIT = Gauge(
     "Most connections that the pool opens; saturation is busy connections divided by this.",
     ["service"],
 )
-REPLICA_READS = Counter(
+REPLICA_READ_COUNT = Counter(
     "skein_database_replica_reads_total",
     "Reads that a replica might serve: served by it, or by the primary because the replica was behind or unavailable.",
     ["service", "outcome"],
@@ -102,7 +102,7 @@ class Tracing:
         self._provider: TracerProvider | None = None
 
     def start(self, processor: SpanProcessor, *, ratio: float = 1.0, name: str = "skein") -> None:
-        """Record spans with this processor, in addition to earlier ones, as those of the service `name`."""
+        """Pass spans to this processor too, as those of the service `name`; `ratio` is the share of traces, 0 to 1."""
         if self._provider is None:
             resource = Resource.create(
                 {
@@ -126,19 +126,19 @@ class Tracing:
         self.start(BatchSpanProcessor(exporter), ratio=ratio, name=name)
 
     def flush(self) -> None:
-        """Send what is waiting."""
+        """Send the waiting spans."""
         if self._provider is not None:
             self._provider.force_flush(5000)
 
     def stop(self) -> None:
-        """Send what is waiting and turn tracing off."""
+        """Send the waiting spans and turn tracing off."""
         if self._provider is not None:
             self._provider.shutdown()
         self.on, self.tracer, self._provider = False, trace.NoOpTracer(), None
 
 
 TRACING = Tracing()
-# The trace alone travels. W3C baggage is anybody's text: what a caller sends of it goes no further.
+# Propagates the trace only: W3C baggage is arbitrary text of callers.
 _PROPAGATOR = TraceContextTextMapPropagator()
 
 
@@ -148,13 +148,13 @@ def context_from(metadata: Mapping[str, str]) -> Context:
 
 
 def exemplar(span: trace.Span) -> dict[str, str] | None:
-    """Return what leads from a measured time to its trace; None when nobody keeps the trace."""
+    """Return the exemplar that links a latency to its trace; None when the trace is not recorded."""
     context = span.get_span_context()
     return {"trace_id": f"{context.trace_id:032x}"} if context.trace_flags.sampled else None
 
 
 def links_to(metadata: Mapping[str, str]) -> list[trace.Link]:
-    """Return a link to the span that an incoming call comes from; none for a call that names none."""
+    """Return a link to the caller's span; empty without one."""
     caller = trace.get_current_span(context_from(metadata)).get_span_context()
     return [trace.Link(caller)] if caller.is_valid else []
 
@@ -166,9 +166,9 @@ def inject(metadata: dict[str, str]) -> None:
 
 @contextmanager
 def without_tracing() -> Iterator[None]:
-    """Record no spans while the block runs: the same questions every few seconds would drown every other trace.
+    """Record no spans while the block runs, for polling that would hide every other trace.
 
-    They have a trace id all the same, by which the log lines of all services are found.
+    The calls still have a trace id, by which the log lines of all services can be found.
     """
     context = trace.SpanContext(trace_id=_IDS.generate_trace_id(), span_id=_IDS.generate_span_id(), is_remote=False)
     with trace.use_span(trace.NonRecordingSpan(context)):

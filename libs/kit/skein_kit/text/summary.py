@@ -1,15 +1,15 @@
-"""Summaries made of a conversation's own sentences: always the same ones for the same conversation. Pure.
+"""Extractive summaries: sentences of the conversation itself, the same ones for the same conversation. Pure.
 
 The choice is SumBasic (Nenkova and Vanderwende, "The impact of frequency on summarization", 2005), with weight for
 position after Edmundson ("New methods in automatic extracting", 1969):
 
-1. p(w) = how often the word w occurs / how often any word does, over all words that say something;
+1. p(w) = occurrences of the word w / occurrences of all words, without stop words;
 2. weight of a sentence = the mean of p(w) over its words, × 1.5 for the first sentence of the conversation, × 1.25 for
-   the first sentence of a message, × 1.25 for what the user says;
-3. take the sentence with the highest weight, the earlier of equals, if it fits into what is left of the length;
-4. for each word in it p(w) becomes p(w)², so that the next one says something else; go on with 2 until nothing fits.
+   the first sentence of a message, × 1.25 for sentences of the user;
+3. take the sentence with the highest weight, the earlier of equals, if it fits into the remaining length;
+4. for each word in it p(w) becomes p(w)², so that the next sentence differs; repeat from 2 until no sentence fits.
 
-The sentences come back in the order in which they were said, each speaker named.
+The sentences are returned in their original order, with the speakers.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
 DEFAULT_CHARACTERS = 1000
 MAX_CHARACTERS = 20_000
-# Of a conversation no more is read, the newest first.
+# Limits of what is read of a conversation, the newest messages first.
 MAX_READ_MESSAGES = 1000
 MAX_READ_CHARACTERS = 200_000
-# A summary of more sentences than this is none.
+# Most sentences of a summary.
 _MAX_SENTENCES = 100
 _FEWEST_WORDS = 2
-# Sentences with fewer words than this weigh less: "Yes, please." is frequent, and says little.
+# Sentences with fewer words weigh less: "Yes, please." is frequent and has little content.
 _FULL_WORDS = 5
 _FIRST_OF_ALL, _FIRST_OF_MESSAGE, _OF_USER = 1.5, 1.25, 1.25
 _USER = "user"
@@ -51,7 +51,7 @@ _STOP_WORDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class SpeakerTurn:
-    """What one message says, and who said it: "user", "assistant", a name, or "" for nobody to be named."""
+    """The text of one message and its speaker: "user", "assistant", a name, or "" for none."""
 
     speaker: str
     text: str
@@ -60,21 +60,21 @@ class SpeakerTurn:
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    place: int
+    position: int
     turn: int
     text: str
     words: frozenset[str]
     factor: float
 
 
-def summarize(turns: Sequence[SpeakerTurn], *, most: int = DEFAULT_CHARACTERS) -> str:
-    """Return the sentences that say most, in at most `most` characters; "" when nothing fits or nothing was said."""
+def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHARACTERS) -> str:
+    """Return a summary of at most `max_characters` characters; "" when no sentence fits or there is none."""
     sentences = list(_sentences(turns))
     counts = Counter(word for turn in turns for word in _words(turn.text))
     total = counts.total() or 1
     weights = {word: count / total for word, count in counts.items()}
-    # Weights only fall, so an old one is a bound: whoever is best by its weight of now is best of all.
-    queue = [(-_weight(sentence, weights), sentence.place) for sentence in sentences]
+    # Weights only fall, so an old weight is an upper bound: a sentence that is best by its new weight is the best.
+    queue = [(-_weight(sentence, weights), sentence.position) for sentence in sentences]
     heapq.heapify(queue)
     chosen: list[_Sentence] = []
     said: set[str] = set()
@@ -83,13 +83,13 @@ def summarize(turns: Sequence[SpeakerTurn], *, most: int = DEFAULT_CHARACTERS) -
         best = sentences[queue[0][1]]
         weight = -_weight(best, weights)
         if weight > queue[0][0]:
-            heapq.heapreplace(queue, (weight, best.place))
+            heapq.heapreplace(queue, (weight, best.position))
             continue
         heapq.heappop(queue)
-        # What is too long by itself is not put together with the others first.
-        if length + len(best.text) > most or best.text.casefold() in said:
+        # A sentence that is too long by itself needs no join with the others.
+        if length + len(best.text) > max_characters or best.text.casefold() in said:
             continue
-        if (longer := len(_format(turns, [*chosen, best]))) > most:
+        if (longer := len(_format(turns, [*chosen, best]))) > max_characters:
             continue
         length = longer
         chosen.append(best)
@@ -126,10 +126,10 @@ def _words(text: str) -> Iterable[str]:
 
 
 def _format(turns: Sequence[SpeakerTurn], sentences: Iterable[_Sentence]) -> str:
-    """Return sentences in the order in which they were said, a line for each stretch of one speaker."""
+    """Return the sentences in their original order, one line for consecutive ones of a speaker."""
     lines: list[str] = []
     speaker = None
-    for sentence in sorted(sentences, key=lambda sentence: sentence.place):
+    for sentence in sorted(sentences, key=lambda sentence: sentence.position):
         if turns[sentence.turn].speaker == speaker:
             lines[-1] += f" {sentence.text}"
         else:

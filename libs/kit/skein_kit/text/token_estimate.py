@@ -6,11 +6,11 @@ code and numbers take up to twice as many: leave room.
 
 from __future__ import annotations
 
-CHARACTERS_OF_A_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
 # What a text may take where the caller does not say.
 DEFAULT_BUDGET = 2000
 
 
 def estimate_tokens(text: str) -> int:
     """Estimate the tokens of a text."""
-    return -(-len(text) // CHARACTERS_OF_A_TOKEN)
+    return -(-len(text) // CHARACTERS_PER_TOKEN)

@@ -1,1 +1,1 @@
-"""TLS of ports, mutual TLS between services, and when certificates end."""
+"""TLS of ports, mutual TLS between services, and the expiry of certificates."""

@@ -1,4 +1,4 @@
-"""When the certificates end that this process shows or trusts, as a metric: every call ends with them, at once."""
+"""The expiry of the certificates of this process as a metric: every call fails when one expires."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ EXPIRY = Gauge(
     "Unix time at which a certificate expires: the gateway's (tls), the services' (mtls) or their authority's.",
     ["use"],
 )
-# The gateway's own for the world; what services show each other; what vouches for that.
+# Uses: the gateway's public certificate, the certificate of mutual TLS, and its authority.
 PUBLIC, MUTUAL, AUTHORITY = "tls", "mtls", "mtls_authority"
 
 
 def record_server_certificate(certificate: bytes) -> None:
-    """Show when a certificate (PEM) with those above it ends, as the gateway's."""
-    _show(PUBLIC, min(map(_end, _read(certificate)), default=None))
+    """Record the expiry of the gateway's certificate chain (PEM)."""
+    _record(PUBLIC, min(map(_end, _read(certificate)), default=None))
 
 
 def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None:
-    """Show when the certificate ends that services show each other, and the authority that vouches for it.
+    """Record the expiry of the certificate of mutual TLS, and of its authority.
 
-    While one authority takes another's place the file has both: the one that counts is the one in use.
+    While one authority replaces another the file has both: the one that issued the certificate counts.
     """
     own, known = _read(certificate), _read(authority)
     in_use = [one for one in known if any(_is_issued_by(one, each) for each in own)]
-    _show(MUTUAL, min(map(_end, own), default=None))
-    _show(AUTHORITY, max(map(_end, in_use or known), default=None))
+    _record(MUTUAL, min(map(_end, own), default=None))
+    _record(AUTHORITY, max(map(_end, in_use or known), default=None))
 
 
 def _read(pem: bytes) -> list[x509.Certificate]:
-    """Read certificates; none when there is one among them that TLS takes and this library does not."""
+    """Parse certificates; return none if the library cannot parse one that TLS accepts."""
     with suppress(ValueError):
         return x509.load_pem_x509_certificates(pem)
     return []
@@ -52,7 +52,7 @@ def _end(certificate: x509.Certificate) -> float:
     return certificate.not_valid_after_utc.timestamp()
 
 
-def _show(use: str, end: float | None) -> None:
+def _record(use: str, end: float | None) -> None:
     if end is not None:
         EXPIRY.labels(use).set(end)
     else:

@@ -1,6 +1,6 @@
-"""TLS between the cluster's own services: each proves with a certificate of one authority that it belongs here.
+"""Mutual TLS between the services of the cluster: each side has a certificate of one authority.
 
-The files are read again when they change: new connections are made and taken with the new ones, without a restart.
+Changed files are read again, and new connections use them, without a restart.
 """
 
 from __future__ import annotations
@@ -26,44 +26,44 @@ if TYPE_CHECKING:
 CERTIFICATE = "SKEIN_MTLS_CERTIFICATE"
 KEY = "SKEIN_MTLS_KEY"
 AUTHORITY = "SKEIN_MTLS_CA"
-# A change of the files is noticed at the first use so long after it.
-_LOOK_SECONDS = 1.0
+# Seconds between checks for changed files.
+_CHECK_SECONDS = 1.0
 
 log = logs.get("skein")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TlsMaterial:
-    """What the three files hold."""
+    """The contents of the three files, PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
     authority: bytes
 
     def server(self) -> grpc.ServerCertificateConfiguration:
-        """Return what a server of this material shows and asks for."""
+        """Return credentials of a server that accepts only clients with a certificate of the authority."""
         return grpc.ssl_server_certificate_configuration(
             [(self.key, self.certificate)], root_certificates=self.authority
         )
 
 
 class MutualTlsFiles:
-    """The files, and what was good in them last."""
+    """The three files, and their last valid contents."""
 
     def __init__(
         self, certificate: Path, key: Path, authority: Path, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Read the files. Raises SettingInvalid naming the setting that is wrong."""
+        """Read the files. Raises SettingInvalid with the name of the setting."""
         self._paths = certificate, key, authority
         self._clock = clock
-        self._seen = self._stamp()
+        self._fingerprint = self._file_fingerprint()
         self._material = self._read()
         certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
-        self._looked = clock()
+        self._checked_at = clock()
 
     @classmethod
-    def of(cls, settings: ProcessSettings) -> Self | None:
-        """Take the three settings, or none of them: None. Raises SettingInvalid."""
+    def from_settings(cls, settings: ProcessSettings) -> Self | None:
+        """Use the three settings; return None if none is set. Raises SettingInvalid."""
         named = {CERTIFICATE: settings.mtls_certificate, KEY: settings.mtls_key, AUTHORITY: settings.mtls_ca}
         missing = [name for name, path in named.items() if path is None]
         if len(missing) == len(named):
@@ -75,15 +75,15 @@ class MutualTlsFiles:
 
     @property
     def material(self) -> TlsMaterial:
-        """Return what the files hold: the same object until they change to something good."""
+        """The contents of the files: the same object until the files change and are valid."""
         now = self._clock()
-        if now - self._looked >= _LOOK_SECONDS:
-            self._looked = now
-            self._look()
+        if now - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            self._reload_if_changed()
         return self._material
 
     def server_credentials(self) -> grpc.ServerCredentials:
-        """Return what a server speaks TLS with: only to clients whose certificate is the authority's."""
+        """Return credentials of a server, which follow changes of the files."""
         shown = self._material
 
         def changed() -> grpc.ServerCertificateConfiguration | None:
@@ -100,12 +100,12 @@ class MutualTlsFiles:
             require_client_authentication=True,
         )
 
-    def _look(self) -> None:
-        seen = self._stamp()
-        if seen == self._seen:
+    def _reload_if_changed(self) -> None:
+        seen = self._file_fingerprint()
+        if seen == self._fingerprint:
             return
-        # A pair that does not fit may be half of a change: the next look sees the other half.
-        self._seen = seen
+        # A pair that does not match may be half of a change: the next check sees the other half.
+        self._fingerprint = seen
         try:
             self._material = self._read()
         except SettingInvalid as invalid:
@@ -114,8 +114,8 @@ class MutualTlsFiles:
             certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
-    def _stamp(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return what tells one state of the files from another; a link that leads elsewhere now is another."""
+    def _file_fingerprint(self) -> tuple[tuple[int, int, int] | None, ...]:
+        """Return a fingerprint of the files, which also changes when a link gets another target."""
         found: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:

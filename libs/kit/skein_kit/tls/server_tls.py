@@ -1,4 +1,4 @@
-"""TLS for the doors that the world uses: one certificate and its key, TLS 1.2 or newer."""
+"""TLS of public ports: one certificate and its key, TLS 1.2 or newer."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ KEY = "SKEIN_TLS_KEY"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerTls:
-    """A certificate with what stands between it and its root, and its key, both PEM."""
+    """A certificate with its intermediate certificates, and its key, both PEM."""
 
     certificate: Path
     key: Path = field(repr=False)
 
     @classmethod
-    def of(cls, certificate: Path | None, key: Path | None) -> Self | None:
-        """Read both files, or neither: None is no TLS. Raises SettingInvalid naming the setting that is wrong."""
+    def read(cls, certificate: Path | None, key: Path | None) -> Self | None:
+        """Read both files; return None if neither is set. Raises SettingInvalid with the name of the setting."""
         if certificate is None and key is None:
             return None
         if certificate is None:
@@ -39,24 +39,24 @@ class ServerTls:
         return found
 
     def context(self) -> ssl.SSLContext:
-        """Return what HTTP is served with. Raises SettingInvalid."""
+        """Return the TLS context of HTTP servers. Raises SettingInvalid."""
         return load_server_context(self.certificate, self.key, settings=(CERTIFICATE, KEY))
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return what gRPC is served with, as the file is now; it takes TLS 1.2 and 1.3 by itself."""
+        """Return the credentials of gRPC servers from the files as they are now; gRPC allows TLS 1.2 and 1.3."""
         certificate = self.certificate.read_bytes()
         certificates.record_server_certificate(certificate)
         return grpc.ssl_server_credentials([(self.key.read_bytes(), certificate)])
 
 
 def load_server_context(certificate: Path, key: Path, *, settings: tuple[str, str]) -> ssl.SSLContext:
-    """Return what a server with this pair serves with. Raises SettingInvalid naming the setting that is wrong."""
+    """Return the TLS context of a certificate and its key. Raises SettingInvalid with the name of the setting."""
     certificates, keys = settings
     _pem(certificates, certificate, "CERTIFICATE")
     _pem(keys, key, "PRIVATE KEY")
 
     def no_password() -> NoReturn:
-        # Without this, OpenSSL would ask on the terminal.
+        # Without this, OpenSSL would ask for a password on the terminal.
         raise SettingInvalid(f"{keys} is encrypted with a password; a service has nobody to ask for it.")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

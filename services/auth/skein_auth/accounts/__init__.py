@@ -1,1 +1,1 @@
-"""People's accounts: creation, passwords, one-time tokens, known devices, what an account does itself."""
+"""Accounts of people: creation, self-service, passwords, one-time tokens and known devices."""

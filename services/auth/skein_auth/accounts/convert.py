@@ -1,57 +1,108 @@
-"""Conversion of accounts to protobuf messages; secrets and hashes stay out."""
+"""Accounts as protobuf messages, and drafts and changes of requests. Secrets and hashes stay out."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2
-from skein.auth.v1 import auth_pb2 as pb
+from skein.auth.v1 import accounts_pb2, auth_pb2
+from skein_auth.accounts.model import AccountChange, AccountDraft, valid_email
+from skein_auth.accounts.passwords import is_known
+from skein_auth.errors import PasswordHashUnknown
+from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
+from skein_kit.rpc.row_times import read_past_time
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    import asyncpg
+    from datetime import datetime
+    from uuid import UUID
 
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    from skein_auth.accounts.model import Account
     from skein_kit.identity.identity_token import Caller
 
 _STATUSES = {
     "active": accounts_pb2.ACCOUNT_STATUS_ACTIVE,
     "deactivated": accounts_pb2.ACCOUNT_STATUS_DEACTIVATED,
 }
+_STATUS_NAMES = {number: name for name, number in _STATUSES.items()}
+_OWN_FIELDS = ("display_name", "email")
+_OPERATOR_FIELDS = ("status", "display_name", "email")
 
 
-def standing(account: accounts_pb2.Account) -> pb.GetAccountStandingResponse:
-    return pb.GetAccountStandingResponse(
-        account_id=account.account_id,
-        email=account.email,
-        email_verified=account.HasField("email_verify_time"),
-        display_name=account.display_name,
-        active=account.status == accounts_pb2.ACCOUNT_STATUS_ACTIVE,
+def account(value: Account) -> accounts_pb2.Account:
+    return accounts_pb2.Account(
+        account_id=str(value.account_id),
+        email=value.email or "",
+        email_verify_time=to_timestamp(value.email_verify_time),
+        display_name=value.display_name,
+        status=_STATUSES[value.status],
+        has_password=value.has_password,
+        has_totp=value.has_totp,
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
     )
 
 
-def me(caller: Caller, account: accounts_pb2.Account | None) -> pb.GetMeResponse:
-    """Say who calls; with the account of a sign-in of its own."""
-    return pb.GetMeResponse(
+def account_state(value: Account) -> auth_pb2.GetAccountStandingResponse:
+    return auth_pb2.GetAccountStandingResponse(
+        account_id=str(value.account_id),
+        email=value.email or "",
+        email_verified=value.email_verify_time is not None,
+        display_name=value.display_name,
+        active=value.status == "active",
+    )
+
+
+def get_me_response(caller: Caller, own_account: Account | None) -> auth_pb2.GetMeResponse:
+    """`own_account` is the account of a caller with an auth session of its own, None for other callers."""
+    return auth_pb2.GetMeResponse(
         principal=caller.principal,
         tenant_id="" if caller.tenant_id is None else str(caller.tenant_id),
         permissions=sorted(caller.permissions),
         agent_id=caller.agent_id,
         client_id=caller.client_id,
         role=caller.role,
-        account=account,
+        account=None if own_account is None else account(own_account),
     )
 
 
-def account(row: asyncpg.Record) -> accounts_pb2.Account:
-    return accounts_pb2.Account(
-        account_id=str(row["account_id"]),
-        email=row["email"] or "",
-        email_verify_time=well_known_types.to_timestamp(row["email_verify_time"]),
-        display_name=row["display_name"],
-        status=_STATUSES[row["status"]],
-        has_password=row["has_password"],
-        has_totp=row["has_totp"],
-        revision=row["revision"],
-        create_time=well_known_types.to_timestamp(row["create_time"]),
-        update_time=well_known_types.to_timestamp(row["update_time"]),
+def draft(request: accounts_pb2.CreateAccountRequest, *, at: datetime) -> AccountDraft:
+    """Read the operator's request at the time `at`. Raises PasswordHashUnknown and FieldInvalid."""
+    if request.password_hash and not is_known(request.password_hash):
+        raise PasswordHashUnknown
+    return AccountDraft(
+        email=valid_email(request.email),
+        display_name=request.display_name,
+        password_hash=request.password_hash or None,
+        email_verified=request.email_verified,
+        create_time=read_past_time(request, "create_time", at),
+        update_time=read_past_time(request, "update_time", at),
     )
+
+
+def own_change(account_id: UUID, message: accounts_pb2.Account, mask: FieldMask) -> AccountChange:
+    """Read a person's change of their own account; without a mask, the display name alone. Raises FieldInvalid."""
+    fields = well_known_types.updated_fields(mask, _OWN_FIELDS) if mask.paths else frozenset({"display_name"})
+    return AccountChange(account_id=account_id, revision=message.revision, values=_values(message, fields))
+
+
+def operator_change(account_id: UUID, message: accounts_pb2.Account, mask: FieldMask) -> AccountChange:
+    """Read the operator's change; without a mask, of all fields that can change. Raises FieldInvalid."""
+    fields = well_known_types.updated_fields(mask, _OPERATOR_FIELDS)
+    return AccountChange(account_id=account_id, revision=message.revision, values=_values(message, fields))
+
+
+def _values(message: accounts_pb2.Account, fields: frozenset[str]) -> dict[str, str]:
+    values: dict[str, str] = {}
+    if "display_name" in fields:
+        values["display_name"] = message.display_name
+    if "email" in fields:
+        values["email"] = valid_email(message.email, "account.email")
+    if "status" in fields:
+        if message.status not in _STATUS_NAMES:
+            raise FieldInvalid(violations=[("account.status", "should be active or deactivated")])
+        values["status"] = _STATUS_NAMES[message.status]
+    return values

@@ -1,7 +1,7 @@
-"""Known devices: what a device shows that an account signed in from before. No SQL.
+"""Tokens of known devices, which are browsers that an account logged in from before.
 
-A device token is signed, not stored: account, device, generation and time of the sign-in, then HMAC-SHA256 under a key
-derived from the system key. It proves nothing of the account; it keeps the failures of strangers away from its device.
+A device token is signed, not stored: account, device, generation and time of the login, then HMAC-SHA256 under a key
+derived from the system key. It proves no identity; it gives the device a limit of attempts of its own.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from skein_auth.settings import SystemKeys
 
 PREFIX = "skein_device_"
-# A device that nobody signs in from is forgotten.
+# A device without a login in this time is unknown.
 LIFETIME = timedelta(days=180)
 _PURPOSE = b"skein auth known devices v1"
-# Account, device, generation, seconds since 1970 of the last sign-in.
+# Account, device, generation, Unix seconds of the last login.
 _FACTS = struct.Struct(">16s16sQQ")
 _MAC_BYTES = 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class KnownDevice:
-    """A device that an account signed in from."""
+    """A device that an account logged in from."""
 
     account_id: UUID
     device_id: UUID
-    # Of the account's devices when it signed in.
+    # Of the account's devices at the login.
     generation: int
     sign_in_time: datetime
 
@@ -46,7 +46,7 @@ class KnownDevices:
     """Signs and reads the tokens of known devices."""
 
     def __init__(self, keys: tuple[bytes, ...]) -> None:
-        """Sign with the first key, and read what any of them signed."""
+        """Sign with the first key; verify with any of them."""
         self._keys = keys
 
     @classmethod
@@ -54,7 +54,7 @@ class KnownDevices:
         return cls(tuple(derive_keys(system_keys, _PURPOSE)))
 
     def token(self, device: KnownDevice) -> str:
-        """Return what the device shows when it signs in again."""
+        """Return the token that the device presents at its next login."""
         facts = _FACTS.pack(
             device.account_id.bytes, device.device_id.bytes, device.generation, int(device.sign_in_time.timestamp())
         )
@@ -62,7 +62,7 @@ class KnownDevices:
         return PREFIX + base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
 
     def read(self, token: str, at: datetime) -> KnownDevice | None:
-        """Return the device that a token of the last 180 days names; None for anything else."""
+        """Return the device of a valid token; None for any other text."""
         raw = _decoded(token)
         if len(raw) != _FACTS.size + _MAC_BYTES:
             return None
@@ -81,7 +81,7 @@ class KnownDevices:
         )
 
     def known(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
-        """Return the device if the account knows it now."""
+        """Return the device if the account knows it now; else None."""
         device = self.read(token, at) if token else None
         if device is None or account is None:
             return None

@@ -1,19 +1,17 @@
-"""One-time tokens in the database, and what is done for who brings one."""
+"""One-time tokens in the database. Methods that take `tx` work in the caller's transaction."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.accounts.model import Account
 from skein_auth.accounts.one_time_token_model import PREFIX, Purpose
-from skein_auth.accounts.store import EMAIL_TAKEN, lock_account, set_password, write_account
+from skein_auth.accounts.store import EMAIL_CONSTRAINT, lock_account, set_password, write_account
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import NO_TENANT, translate_constraint_errors
-from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
-from skein_kit.rpc import well_known_types
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -21,105 +19,85 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
 
 
 class OneTimeTokenStore:
-    """Tokens that are good for one thing, once."""
+    """Tokens of accounts, each good for one use."""
 
     def __init__(self, database: Database, audit: AuditRecorder) -> None:
         self._database = database
         self._audit = audit
-        self._requests = IdempotencyStore(database, "auth")
 
     async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> BearerToken:
-        """Make a token for an account with this address."""
-        async with self._database.shared() as tx:
+        """Create a token that counts while the account has this address."""
+        async with self._database.global_transaction() as tx:
             token, _ = await _create(tx, account_id, purpose, email, lifetime)
         return token
 
     async def create_for_operator(
-        self, account_id: UUID, purpose: Purpose, lifetime: timedelta, once: IdempotencyKey
-    ) -> pb.CreateOneTimeTokenResponse:
-        """Make a token once for each request. The stored answer does not hold it, so a repeated request gets none."""
-        async with self._database.transaction(NO_TENANT) as tx:
-            if (first := (await self._requests.claim(tx, NO_TENANT, once)).saved_response) is not None:
-                return pb.CreateOneTimeTokenResponse.FromString(first)
-            account = await lock_account(tx, account_id)
-            email = account["email"] or ""
-            if purpose is Purpose.EMAIL_VERIFICATION:
-                email = account["new_email"] or email
-            token, ends = await _create(tx, account_id, purpose, email, lifetime)
-            await self._audit.within(
-                tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}"
-            )
-            response = pb.CreateOneTimeTokenResponse(expire_time=well_known_types.to_timestamp(ends))
-            await self._requests.save(tx, NO_TENANT, once, response.SerializeToString())
-        response.token = token.text()
-        return response
+        self, tx: Transaction, account_id: UUID, purpose: Purpose, lifetime: timedelta
+    ) -> tuple[BearerToken, datetime]:
+        """Create a token for the account's address, or for the one to verify; return it and its expiry."""
+        account = await lock_account(tx, account_id)
+        email = account["email"] or ""
+        if purpose is Purpose.EMAIL_VERIFICATION:
+            email = account["new_email"] or email
+        token, expire_time = await _create(tx, account_id, purpose, email, lifetime)
+        await self._audit.record_in(tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}")
+        return token, expire_time
 
-    async def request_verification(self, account_id: UUID, once: IdempotencyKey) -> bool:
-        """Keep that the account asked for another mail; say whether it is the first time for this request."""
-        async with self._database.transaction(NO_TENANT) as tx:
-            answer = pb.RequestEmailVerificationResponse()
-            write = await self._requests.claim(tx, NO_TENANT, once, response=answer.SerializeToString())
-            if write.saved_response is not None:
-                return False
-            await self._audit.within(tx, "email_verification_requested", account_id=account_id)
-        return True
-
-    async def account_to_reset(self, token: BearerToken) -> UUID:
-        """Return the account whose password a token sets, or refuse it; it is not spent yet."""
-        async with self._database.shared() as tx:
-            found: UUID | None = await tx.value(
+    async def find_account_to_reset(self, token: BearerToken) -> UUID:
+        """Return the account whose password the token resets, without spending it. Raises OneTimeTokenInvalid."""
+        async with self._database.global_transaction() as tx:
+            account_id: UUID | None = await tx.value(
                 QUERIES["find_one_time_token"],
                 token_id=token.token_id,
                 secret_hash=token.secret_hash(),
                 purpose=Purpose.PASSWORD_RESET.value,
                 at=now(),
             )
-        if found is None:
+        if account_id is None:
             raise OneTimeTokenInvalid
-        return found
+        return account_id
 
-    async def verify_email(self, token: BearerToken) -> pb.Account:
-        """Spend a token: the address that it was made for is the account's."""
-        with translate_constraint_errors(dict.fromkeys(EMAIL_TAKEN, OneTimeTokenInvalid)):
-            async with self._database.transaction(NO_TENANT) as tx:
-                at = now()
-                account_id, email = await _spend(tx, token, Purpose.EMAIL_VERIFICATION)
-                current = await lock_account(tx, account_id)
-                if email and email == current["new_email"]:
-                    account = await write_account(tx, current, at, email=email, new_email=None, email_verify_time=at)
-                elif email and email == current["email"]:
-                    verified = current["email_verify_time"] or at
-                    account = await write_account(tx, current, at, email_verify_time=verified)
-                else:
-                    raise OneTimeTokenInvalid
-                await self._audit.within(tx, "email_verified", account_id=account_id, principal=f"account:{account_id}")
+    async def verify_email(self, token: BearerToken) -> Account:
+        """Spend a token and record that its address is the account's. Raises OneTimeTokenInvalid."""
+        async with self._database.transaction(NO_TENANT) as tx:
+            at = now()
+            account_id, email = await _spend(tx, token, Purpose.EMAIL_VERIFICATION)
+            current = await lock_account(tx, account_id)
+            if email and email == current["new_email"]:
+                changes: dict[str, object] = {"email": email, "new_email": None, "email_verify_time": at}
+            elif email and email == current["email"]:
+                changes = {"email_verify_time": current["email_verify_time"] or at}
+            else:
+                raise OneTimeTokenInvalid
+            with translate_constraint_errors({EMAIL_CONSTRAINT: OneTimeTokenInvalid}):
+                account = await write_account(tx, current, at, **changes)
+            await self._audit.record_in(tx, "email_verified", account_id=account_id, principal=f"account:{account_id}")
         return account
 
     async def reset_password(self, account_id: UUID, token: BearerToken, password_hash: str) -> None:
-        """Spend a token and set a password; every sign-in of the account ends."""
-        async with self._database.account(account_id) as tx:
-            spent, email = await _spend(tx, token, Purpose.PASSWORD_RESET)
-            current = await lock_account(tx, spent)
-            if spent != account_id or email != (current["email"] or "") or current["status"] != "active":
+        """Spend a token, set the password and revoke the account's auth sessions. Raises OneTimeTokenInvalid."""
+        async with self._database.account_transaction(account_id) as tx:
+            token_account_id, email = await _spend(tx, token, Purpose.PASSWORD_RESET)
+            current = await lock_account(tx, token_account_id)
+            if token_account_id != account_id or email != (current["email"] or "") or current["status"] != "active":
                 raise OneTimeTokenInvalid
             if current["email_verify_time"] is None:
-                # Whoever made the account need not be who has the address, and left no way in behind.
-                for name in ("delete_identities", "remove_totp", "delete_recovery_codes"):
+                # The creator of the account need not own the address, and must keep no login method.
+                for name in ("delete_identities", "delete_totp_secret", "delete_recovery_codes"):
                     await tx.execute(QUERIES[name], account_id=account_id)
             await set_password(tx, current, password_hash, now(), "password_reset")
-            await self._audit.within(tx, "password_reset", account_id=account_id, principal=f"account:{account_id}")
+            await self._audit.record_in(tx, "password_reset", account_id=account_id, principal=f"account:{account_id}")
 
 
 async def _create(
     tx: Transaction, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta
 ) -> tuple[BearerToken, datetime]:
-    """Return a new token and its end."""
+    """Return a new token and its expiry."""
     at = now()
-    token = BearerToken.made(PREFIX, NO_TENANT, new_id(at))
+    token = BearerToken.generate(PREFIX, NO_TENANT, new_id(at))
     await tx.execute(
         QUERIES["create_one_time_token"],
         token_id=token.token_id,
@@ -134,7 +112,7 @@ async def _create(
 
 
 async def _spend(tx: Transaction, token: BearerToken, purpose: Purpose) -> tuple[UUID, str]:
-    """Spend a token and return its account and address. Whoever refuses it after all leaves it as it was."""
+    """Spend a token; return its account and address. A rollback leaves the token unspent."""
     row = await tx.row(
         QUERIES["spend_one_time_token"],
         token_id=token.token_id,

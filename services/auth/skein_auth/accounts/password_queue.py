@@ -1,10 +1,9 @@
-"""Turns at work that costs much for each call: bounded in all and for each source, and fair among sources."""
+"""A queue for expensive work: bounded in all and for each source, and fair among sources."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,72 +12,63 @@ from skein_kit.admission.fair_queue import CallState, FairQueue, QueuedCall
 from skein_kit.errors import Overloaded
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import Callable
 
 
-# In a queue that does not get shorter a call waits so long, in a burst three times as long.
+# Longest wait in a queue that does not get shorter; in a burst, three times as long.
 _WAIT_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class QueueKey:
-    """Where a call stands in the queue: calls with one key share a line."""
+    """The key of a call in the queue: calls with one key share a line."""
 
     key: str
 
     @classmethod
     def of_source(cls, source: str) -> QueueKey:
-        """Return the place of callers that have proved nothing, by source."""
+        """Return the key of unauthenticated callers, by source."""
         return cls(f"source {source}")
 
     @classmethod
     def of_account(cls, account_id: object) -> QueueKey:
-        """Return the place of calls that show a live credential of an account."""
+        """Return the key of calls with a live credential of an account."""
         return cls(f"account {account_id}")
 
     @classmethod
     def of_devices(cls, account_id: object) -> QueueKey:
-        """Return the place of known devices, apart from all strangers; those of one account share a line."""
+        """Return the key of an account's known devices, apart from strangers."""
         return cls(f"devices of {account_id}")
 
 
 class PasswordQueue:
-    """Lets calls work in turns.
+    """Admits calls by start-time fair queueing.
 
-    One key has three quarters of the places at work at most. Start-time fair queueing orders the keys, and when no more
-    can wait, the newest call of the longest line is refused.
+    One key has at most three quarters of the slots. When the queue is full, the newest call of the longest line is
+    refused.
     """
 
     def __init__(self, *, working: int, waiting: int) -> None:
-        """Let `working` calls work at a time and `waiting` calls wait."""
-        self._turns = FairQueue(
-            AdaptiveLimit(least=working, most=working, target_seconds=_RETRY_SECONDS),
-            most_waiting=waiting,
+        """Admit `working` calls at a time and let `waiting` calls wait."""
+        self._queue = FairQueue(
+            AdaptiveLimit(minimum=working, maximum=working, target_seconds=_RETRY_SECONDS),
+            max_waiting=waiting,
             wait_seconds=_WAIT_SECONDS,
         )
 
-    async def take(self, place: QueueKey) -> Callable[[], None]:
-        """Wait for a turn and return what ends it. Raises Overloaded when it does not come."""
+    async def take(self, queue_key: QueueKey) -> Callable[[], None]:
+        """Wait for a slot and return the function that releases it. Raises Overloaded."""
         at = time.monotonic()
-        turn = self._turns.arrive(place.key, at=at)
-        if turn.state is CallState.WAITING:
-            await self._waited(turn)
-        if turn.state is not CallState.RUNNING:
-            raise Overloaded(after=_RETRY_SECONDS)
-        return lambda: self._turns.leave(turn, time.monotonic())
+        call = self._queue.enqueue(queue_key.key, at=at)
+        if call.state is CallState.WAITING:
+            await self._wait(call)
+        if call.state is not CallState.RUNNING:
+            raise Overloaded(retry_after=_RETRY_SECONDS)
+        return lambda: self._queue.finish(call, time.monotonic())
 
-    @asynccontextmanager
-    async def turn(self, place: QueueKey) -> AsyncIterator[None]:
-        """Work in turn while the block runs. Raises Overloaded when the turn does not come."""
-        leave = await self.take(place)
-        try:
-            yield
-        finally:
-            leave()
-
-    async def _waited(self, turn: QueuedCall) -> None:
-        """Wait until a call works or is refused."""
+    async def _wait(self, call: QueuedCall) -> None:
+        """Wait until a call is admitted or refused."""
         loop = asyncio.get_running_loop()
         changed = loop.create_future()
 
@@ -86,12 +76,12 @@ class PasswordQueue:
             if not changed.done():
                 changed.set_result(None)
 
-        turn.told = wake
-        timer = loop.call_later(turn.until - turn.arrived, lambda: self._turns.late(turn, time.monotonic()))
+        call.on_change = wake
+        timer = loop.call_later(call.wait_until - call.arrived, lambda: self._queue.time_out(call, time.monotonic()))
         try:
             await changed
         except asyncio.CancelledError:
-            self._turns.leave(turn, time.monotonic())
+            self._queue.finish(call, time.monotonic())
             raise
         finally:
             timer.cancel()

@@ -1,4 +1,4 @@
-"""Passwords and what is kept of them: hashed in a few threads, in fair turns of bounded number. Knows no account."""
+"""Password hashes, computed in a few threads behind a fair queue. Knows no account."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LEAST_CHARACTERS = 10
 MOST_CHARACTERS = 1024
 _SALT_BYTES = 16
 _HASH_BYTES = 32
-# What a hash from elsewhere may cost to verify: whoever made it does not decide how busy we are.
+# Limits of the cost of an imported hash, which another system chose.
 _MOST_PBKDF2_ITERATIONS = 10_000_000
 _MOST_MEMORY_KIB = 262_144
 _MOST_PASSES = 16
@@ -57,16 +57,16 @@ HASHING = Histogram(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PasswordCheck:
-    """What became of a password that was shown."""
+    """The result of a password's verification."""
 
     ok: bool
-    # It was right, and what is kept of it was made otherwise than is done now.
+    # The password is right, and its hash has outdated parameters.
     rehash: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pbkdf2:
-    """What MemoryVault keeps of a password."""
+    """A password hash of MemoryVault."""
 
     iterations: int
     salt: bytes
@@ -79,38 +79,38 @@ class Pbkdf2:
         if len(parts) != 4 or parts[0] != _PBKDF2 or not (parts[1].isascii() and parts[1].isdigit()):  # noqa: PLR2004 - its four parts.
             return None
         try:
-            found = cls(
+            parsed = cls(
                 int(parts[1]), base64.b64decode(parts[2], validate=True), base64.b64decode(parts[3], validate=True)
             )
         except (binascii.Error, ValueError):
             return None
-        is_bounded = 0 < found.iterations <= _MOST_PBKDF2_ITERATIONS and len(found.digest) in _PBKDF2_BYTES
-        return found if is_bounded and found.salt else None
+        is_bounded = 0 < parsed.iterations <= _MOST_PBKDF2_ITERATIONS and len(parsed.digest) in _PBKDF2_BYTES
+        return parsed if is_bounded and parsed.salt else None
 
     def proves(self, text: str) -> bool:
-        """Say whether it was made of this text, as it was typed."""
-        given = hashlib.pbkdf2_hmac("sha256", text.encode(), self.salt, self.iterations, len(self.digest))
-        return hmac.compare_digest(given, self.digest)
+        """Return whether it is the hash of this text, without normalization."""
+        digest = hashlib.pbkdf2_hmac("sha256", text.encode(), self.salt, self.iterations, len(self.digest))
+        return hmac.compare_digest(digest, self.digest)
 
 
 def is_known(stored: str) -> bool:
-    """Say whether what another system kept of a password can be verified here, at a price that we pay."""
+    """Return whether an imported hash has a known form and an acceptable cost."""
     if Pbkdf2.read(stored) is not None:
         return True
     try:
-        found = extract_parameters(stored)
+        parsed = extract_parameters(stored)
     except (InvalidHashError, ValueError):
         return False
     return (
-        found.type is Type.ID
-        and found.memory_cost <= _MOST_MEMORY_KIB
-        and found.time_cost <= _MOST_PASSES
-        and found.parallelism <= _MOST_LANES
+        parsed.type is Type.ID
+        and parsed.memory_cost <= _MOST_MEMORY_KIB
+        and parsed.time_cost <= _MOST_PASSES
+        and parsed.parallelism <= _MOST_LANES
     )
 
 
 def accepted(text: str) -> str:
-    """Return a new password in the one form that is hashed; refuse one that is too short."""
+    """Return a new password in its normal form. Raises PasswordTooShort and PasswordTooLong."""
     normal = _normal(text)
     if len(normal) < LEAST_CHARACTERS:
         raise PasswordTooShort(least=LEAST_CHARACTERS)
@@ -120,7 +120,7 @@ def accepted(text: str) -> str:
 
 
 def check_password_settings(settings: AuthSettings) -> None:
-    """Raise SettingInvalid for settings that no password can be hashed with."""
+    """Raises SettingInvalid for settings that no password can be hashed with."""
     lanes = settings.password_hash_parallelism
     if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
         raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
@@ -129,19 +129,19 @@ def check_password_settings(settings: AuthSettings) -> None:
 
 
 class Passwords:
-    """Hashes passwords in a few threads; callers take turns, as work_queue says."""
+    """Hashes passwords in a few threads; calls wait in a PasswordQueue."""
 
     def __init__(self, hasher: PasswordHasher, threads: ThreadPoolExecutor, queue: PasswordQueue) -> None:
-        """Let `queue` admit as many calls at a time as there are threads."""
+        """`queue` must admit as many calls at a time as there are threads."""
         self._hasher = hasher
         self._threads = threads
         self._queue = queue
-        self._nobodys = _nobodys(hasher)
+        self._unknown_hash = _unknown_hash(hasher)
 
     @classmethod
     @asynccontextmanager
     async def open(cls, settings: AuthSettings) -> AsyncIterator[Self]:
-        """Keep the threads until the block ends. Raises SettingInvalid."""
+        """Run the threads until the block ends. Raises SettingInvalid."""
         check_password_settings(settings)
         hasher = PasswordHasher(
             time_cost=settings.password_hash_iterations,
@@ -157,25 +157,22 @@ class Passwords:
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 
-    async def hash(self, text: str, place: QueueKey) -> str:
-        """Return what to keep of a new password. Raises PasswordTooShort, and Overloaded when no turn comes."""
+    async def hash(self, text: str, queue_key: QueueKey) -> str:
+        """Hash a new password. Raises PasswordTooShort, PasswordTooLong, and Overloaded when the queue is full."""
         password = accepted(text)
-        return await self._in_thread("argon2", place, lambda: self._hasher.hash(password))
+        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(password))
 
-    async def rehash(self, text: str, place: QueueKey) -> str:
-        """Return what to keep of a password that was right, however short it is by today's rules."""
-        return await self._in_thread("argon2", place, lambda: self._hasher.hash(_normal(text)))
+    async def rehash(self, text: str, queue_key: QueueKey) -> str:
+        """Hash a verified password, which may be shorter than a new one. Raises Overloaded."""
+        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(_normal(text)))
 
-    async def verify(self, stored: str | None, text: str, place: QueueKey) -> PasswordCheck:
-        """Say whether the text is the password; without anything stored it never is, which takes as long to find out.
-
-        Raises Overloaded when no turn comes.
-        """
-        if stored is not None and (foreign := Pbkdf2.read(stored)) is not None:
-            ok = await self._in_thread("pbkdf2", place, lambda: foreign.proves(text))
+    async def verify(self, stored: str | None, text: str, queue_key: QueueKey) -> PasswordCheck:
+        """Verify a password. Without a stored hash it is wrong, after the same time. Raises Overloaded."""
+        if stored is not None and (imported := Pbkdf2.read(stored)) is not None:
+            ok = await self._in_thread("pbkdf2", queue_key, lambda: imported.proves(text))
             return PasswordCheck(ok=ok, rehash=ok)
-        against = self._nobodys if stored is None else stored
-        ok = await self._in_thread("argon2", place, lambda: self._proves(against, text)) and stored is not None
+        against = self._unknown_hash if stored is None else stored
+        ok = await self._in_thread("argon2", queue_key, lambda: self._proves(against, text)) and stored is not None
         return PasswordCheck(ok=ok, rehash=ok and self._hasher.check_needs_rehash(against))
 
     def _proves(self, stored: str, text: str) -> bool:
@@ -184,27 +181,27 @@ class Passwords:
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, how: str, place: QueueKey, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, how: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
         with HASHING.time():
             try:
-                leave = await self._queue.take(place)
+                release = await self._queue.take(queue_key)
             except Overloaded:
                 REFUSED.inc()
                 raise
             HASHED.labels(how).inc()
-            done = asyncio.get_running_loop().run_in_executor(self._threads, work)
-            # A caller that goes away leaves its thread at work, so the turn ends with the work.
-            done.add_done_callback(lambda _: leave())
-            return await asyncio.shield(done)
+            future = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            # A cancelled call leaves its thread at work, so the slot ends with the work.
+            future.add_done_callback(lambda _: release())
+            return await asyncio.shield(future)
 
 
 def _normal(text: str) -> str:
-    """Return the one spelling of a text that can be typed in several."""
+    """Return the Unicode normal form NFC of a text."""
     return unicodedata.normalize("NFC", text)
 
 
-def _nobodys(hasher: PasswordHasher) -> str:
-    """Return what no password is the password of, as dear to verify as what is made now."""
+def _unknown_hash(hasher: PasswordHasher) -> str:
+    """Return a hash that no password has, with the cost of a current one."""
     salt, digest = (
         base64.b64encode(secrets.token_bytes(size)).decode("ascii").rstrip("=") for size in (_SALT_BYTES, _HASH_BYTES)
     )

@@ -1,5 +1,5 @@
 -- create_account --
--- Make an account; no row comes back when another one has the address.
+-- Insert an account; no row comes back when another one has the address.
 INSERT INTO auth.accounts
     (account_id, email, email_verify_time, password_hash, display_name, status, create_time, update_time)
 VALUES
@@ -23,7 +23,7 @@ FROM auth.accounts
 WHERE email = :email;
 
 -- list_accounts --
--- Read a page of all accounts, newest first; `before` is the last one of the page before.
+-- Read a page of all accounts, newest first; `before` is the last id of the page before.
 SELECT account_id, email, email_verify_time, display_name, status, password_hash IS NOT NULL AS has_password,
     totp_confirm_time IS NOT NULL AS has_totp, revision, create_time, update_time
 FROM auth.accounts
@@ -32,21 +32,21 @@ ORDER BY account_id DESC
 LIMIT :size;
 
 -- find_credentials --
--- Read what decides whether somebody signs into the account that has an address.
+-- Read what a login with an address is checked against.
 SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
     totp_confirm_time IS NOT NULL AS has_totp
 FROM auth.accounts
 WHERE email = :email;
 
 -- get_credentials --
--- Read what decides whether somebody signs into an account.
+-- Read what a login to an account is checked against.
 SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
     totp_confirm_time IS NOT NULL AS has_totp
 FROM auth.accounts
 WHERE account_id = :account_id;
 
 -- lock_account --
--- Read an account and keep others from changing it until the transaction ends.
+-- Lock an account until the transaction ends.
 SELECT account_id, email, new_email, email_verify_time, password_hash, display_name, status, revision
 FROM auth.accounts
 WHERE account_id = :account_id
@@ -62,18 +62,43 @@ RETURNING account_id, email, email_verify_time, display_name, status, password_h
     totp_confirm_time IS NOT NULL AS has_totp, revision, create_time, update_time;
 
 -- replace_password_hash --
--- Keep the same password in another form, unless another password was set meanwhile; nothing that anybody sees changes.
+-- Replace the hash of the same password, unless the password changed since. The revision stays: nothing visible changes.
 UPDATE auth.accounts
 SET password_hash = :password_hash
 WHERE account_id = :account_id AND password_hash = :old_hash;
 
--- end_known_devices --
--- Make every device that an account signed in from unknown.
+-- revoke_known_devices --
+-- Make every known device of an account unknown.
 UPDATE auth.accounts
 SET device_generation = device_generation + 1
 WHERE account_id = :account_id;
 
 -- delete_account --
--- Remove an account with its sign-ins, identities, second factor and one-time tokens.
+-- Delete an account with its sessions, identities, second factor and one-time tokens.
 DELETE FROM auth.accounts
 WHERE account_id = :account_id;
+
+-- create_one_time_token --
+-- Insert a one-time token.
+INSERT INTO auth.one_time_tokens (token_id, account_id, purpose, secret_hash, email, create_time, expire_time)
+VALUES (:token_id, :account_id, :purpose, :secret_hash, :email, :create_time, :expire_time);
+
+-- find_one_time_token --
+-- Read the account of a valid token.
+SELECT t.account_id
+FROM auth.one_time_tokens t JOIN auth.accounts a ON a.account_id = t.account_id
+WHERE t.token_id = :token_id AND t.secret_hash = :secret_hash AND t.purpose = :purpose AND t.use_time IS NULL
+    AND t.expire_time > :at AND t.email = coalesce(a.email, '') AND a.status = 'active';
+
+-- spend_one_time_token --
+-- Spend a token: of several transactions at once, one gets the row.
+UPDATE auth.one_time_tokens
+SET use_time = :at
+WHERE token_id = :token_id AND secret_hash = :secret_hash AND purpose = :purpose AND use_time IS NULL AND expire_time > :at
+RETURNING account_id, email;
+
+-- spend_one_time_tokens --
+-- Spend every other token of an account with this purpose.
+UPDATE auth.one_time_tokens
+SET use_time = :at
+WHERE account_id = :account_id AND purpose = :purpose AND use_time IS NULL;

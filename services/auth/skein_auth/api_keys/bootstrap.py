@@ -1,4 +1,4 @@
-"""The operator's first key, made beside the service: whoever may connect to the database may become its operator."""
+"""The operator's first key, which needs no service: access to the database is enough."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class OperatorKeyRefused(Exception):
 
 
 async def ensure_operator_key(database_url: str, *, display_name: str, secret: str | None = None) -> str:
-    """Make sure that the operator has this key, or a new one when `secret` is None; return the key.
+    """Ensure that the operator has this key, or a new one when `secret` is None; return the key.
 
     The database must be migrated. Repeating the call with the key that it returned changes nothing. A key of before
     check digits, or of another database, comes back with the check digits of this one. Raises OperatorKeyRefused for a
@@ -33,7 +33,7 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
     """
     key = ApiKeyToken.new(NO_TENANT, new_id(now())) if secret is None else ApiKeyToken.parse(secret)
     if key is None or not key.is_operators:
-        raise OperatorKeyRefused("This is not an operator key; leave it out and a new one is made.")
+        raise OperatorKeyRefused("This is not an operator key; leave it out to get a new one.")
     connection = await asyncpg.connect(
         **connect_arguments(database_url, database_role("auth")), timeout=_CONNECT_SECONDS
     )
@@ -52,13 +52,13 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
         check_keys = [one["secret"] for one in await connection.fetch(query.text, *query.bind({}))]
     finally:
         await connection.close()
-    if row is None or not key.proves(row["secret_hash"]):
-        raise OperatorKeyRefused("Another operator key has this id; leave it out and a new one is made.")
+    if row is None or not key.matches_hash(row["secret_hash"]):
+        raise OperatorKeyRefused("Another operator key has this id; leave it out to get a new one.")
     if row["revoke_time"] is not None or (row["expire_time"] is not None and row["expire_time"] <= now()):
-        raise OperatorKeyRefused("This operator key was revoked or has expired; leave it out and a new one is made.")
-    if check_keys and not key.has_check_digits_of(check_keys):
-        key = key.with_check_digits(check_keys[0])
-    return key.text()
+        raise OperatorKeyRefused("This operator key was revoked or has expired; leave it out to get a new one.")
+    if check_keys and not key.has_valid_mac(check_keys):
+        key = key.with_mac(check_keys[0])
+    return key.encode()
 
 
 async def _execute(connection: asyncpg.Connection[asyncpg.Record], query: Query, **values: Any) -> None:

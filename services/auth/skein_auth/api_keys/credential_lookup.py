@@ -1,4 +1,4 @@
-"""How stored credentials are read: invented ones are refused before the database, those without check digits wait."""
+"""Lookup of stored credentials: wrong check digits are refused before the database, none at all wait for a slot."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookupLimiter
-    from skein_auth.api_keys.legacy_token_store import LegacyStore
     from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
-    from skein_auth.api_keys.operator_key_store import OperatorKeyStore
-    from skein_auth.api_keys.store import ApiKeyStore
+    from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 
 
 class CredentialLookup:
@@ -27,43 +25,42 @@ class CredentialLookup:
         *,
         api_keys: ApiKeyStore,
         operator_keys: OperatorKeyStore,
-        legacy: LegacyStore,
+        legacy_tokens: LegacyTokenStore,
         check_keys: CheckKeys,
         unchecked: UncheckedLookupLimiter,
     ) -> None:
         self._api_keys = api_keys
         self._operator_keys = operator_keys
-        self._legacy = legacy
+        self._legacy_tokens = legacy_tokens
         self._check_keys = check_keys
         self._unchecked = unchecked
 
     async def stored(self, key: ApiKeyToken) -> StoredApiKey:
-        """Return what is stored of a key, NOBODY when there is none with its id; whether it proves itself is not said.
+        """Return the stored key with this id, UNKNOWN_API_KEY for none; its secret is not checked.
 
-        Raises CredentialInvalid for check digits that the cluster did not make, and Overloaded when too many keys
-        without check digits wait.
+        Raises CredentialInvalid for wrong check digits, and Overloaded when too many keys without check digits wait.
         """
-        async with self.turn(key):
+        async with self.slot(key):
             return await self.find(key)
 
     @asynccontextmanager
-    async def turn(self, key: ApiKeyToken) -> AsyncIterator[None]:
-        """Run the block, which may find the key, when it is the key's turn. Raises what `stored` does."""
-        if not key.check_digits:
-            async with self._unchecked.turn():
+    async def slot(self, key: ApiKeyToken) -> AsyncIterator[None]:
+        """Run the block, which may call `find`, in a slot if the key needs one. Raises what `stored` raises."""
+        if not key.mac:
+            async with self._unchecked.slot():
                 yield
             return
-        if not key.has_check_digits_of(await self._check_keys.known()):
+        if not key.has_valid_mac(await self._check_keys.all()):
             raise CredentialInvalid
         yield
 
     async def legacy_tenant(self, token: str) -> UUID | None:
-        """Return the tenant of a legacy token, None for no such token. Raises Overloaded when too many wait."""
-        async with self._unchecked.turn():
-            return await self._legacy.find_legacy_token(hashlib.sha256(token.encode()).digest())
+        """Return the tenant of a legacy token; None for an unknown one. Raises Overloaded when too many wait."""
+        async with self._unchecked.slot():
+            return await self._legacy_tokens.find_legacy_token(hashlib.sha256(token.encode()).digest())
 
     async def find(self, key: ApiKeyToken) -> StoredApiKey:
-        """Return what is stored of a key whose turn it is, NOBODY when there is none with its id."""
+        """Return the stored key with this id, UNKNOWN_API_KEY for none. Call it within `slot`."""
         if key.is_operators:
             return await self._operator_keys.find_operator_key(key.key_id)
         return await self._api_keys.find_api_key(key.tenant_id, key.key_id)

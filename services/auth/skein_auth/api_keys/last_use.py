@@ -1,4 +1,4 @@
-"""When API keys were last used: gathered in memory, written in the background, to the minute."""
+"""The last use of API keys, to the minute: collected in memory, written in the background."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
 
     from skein_auth.api_keys.store import ApiKeyStore
 
-# What is noted between two writings at most; what does not fit is written with a later use.
-_MAX_NOTED = 100_000
+# Most uses between two writes; a use beyond them is recorded with a later one.
+_MAX_PENDING = 100_000
 
 log = logs.get("auth")
 
 
 class LastUseRecorder:
-    """The uses of keys that the database does not know of yet."""
+    """Uses of keys that are not written yet."""
 
     def __init__(self, store: ApiKeyStore) -> None:
         self._store = store
-        self._noted: dict[UUID, dict[UUID, datetime]] = {}
+        self._pending: dict[UUID, dict[UUID, datetime]] = {}
         self._count = 0
 
-    def note(self, tenant_id: UUID, key_id: UUID, at: datetime, known: datetime | None) -> None:
-        """Remember that a key was used; `known` is what the database has."""
+    def record(self, tenant_id: UUID, key_id: UUID, at: datetime, stored: datetime | None) -> None:
+        """Record a use of a key, unless it is of the same minute as the `stored` last one."""
         minute = at.replace(second=0, microsecond=0)
-        if known is not None and known >= minute:
+        if stored is not None and stored >= minute:
             return
-        keys = self._noted.setdefault(tenant_id, {})
+        keys = self._pending.setdefault(tenant_id, {})
         if key_id not in keys:
-            if self._count >= _MAX_NOTED:
+            if self._count >= _MAX_PENDING:
                 return
             self._count += 1
         keys[key_id] = minute
 
-    async def write(self) -> None:
-        """Write what was noted: a transaction for each tenant. What fails is lost."""
-        noted, self._noted, self._count = self._noted, {}, 0
-        for tenant_id, keys in noted.items():
+    async def flush(self) -> None:
+        """Write all uses, with a transaction for each tenant. A failed write is lost."""
+        pending, self._pending, self._count = self._pending, {}, 0
+        for tenant_id, keys in pending.items():
             await self._store.record_uses(tenant_id, keys)
 
-    async def keep_writing(self, seconds: float) -> None:
-        """Write every so many seconds until cancelled."""
+    async def flush_periodically(self, seconds: float) -> None:
+        """Write every `seconds` until cancelled."""
         while True:
             await asyncio.sleep(seconds)
             try:
-                await self.write()
+                await self.flush()
             except (RpcError, asyncpg.PostgresError) as error:
                 log.warning("api_key_uses_lost", error=type(error).__name__)

@@ -1,4 +1,4 @@
-"""API keys: what a new one shall be, and the form that its holder has. No SQL, no clock."""
+"""API keys: their values, the form of their tokens, and the checks of a presented one."""
 
 from __future__ import annotations
 
@@ -11,78 +11,95 @@ from skein_kit.errors import CredentialExpired, CredentialInvalid, FieldInvalid,
 from skein_kit.identity.bearer_token import API_KEY_PREFIX, BearerToken, is_jwt
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     from skein_kit.identity.identity_token import Caller
 
 PREFIX = API_KEY_PREFIX
-# How long a rotated key goes on working unless somebody says otherwise.
+# How long a rotated key works on by default.
 OVERLAP = timedelta(days=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ApiKey:
+    """A key of a tenant, without its secret."""
+
+    api_key_id: UUID
+    display_name: str
+    permissions: Sequence[str]
+    agent_id: str | None
+    create_time: datetime
+    expire_time: datetime | None
+    revoke_time: datetime | None
+    created_by: str
+    service_account_id: UUID | None
+    use_time: datetime | None
+    replaced_by: UUID | None
+    grant_ids: Sequence[UUID]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceAccountLimits:
-    """The service account that a key belongs to: the most that the key can do."""
+    """What a service account allows its keys."""
 
     permissions: frozenset[str]
-    # Empty: the key may act as any agent, or none.
+    # Empty: any agent, or none.
     agent_id: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Draft:
-    """A tenant's key on its way in."""
+class ApiKeyDraft:
+    """A key to be created."""
 
     display_name: str
     permissions: list[str]
-    # The permissions were asked for one by one; else they are all that its creator has.
-    named: bool = True
-    # The agent that its calls act as; empty for none.
+    # False: the request named none, so the key gets all of its creator's.
+    has_explicit_permissions: bool = True
+    # The agent of its calls; empty for none.
     agent_id: str
     # None: never.
     expire_time: datetime | None
-    # The principal that makes it.
+    # The principal of its creator.
     created_by: str
-    # The key or the sign-in that the principal calls with, which this one must not outlive; None when it is neither.
+    # The key or auth session of its creator, which it must not outlive; None for neither.
     creator_id: UUID | None = None
-    # None: it belongs to none.
     service_account_id: UUID | None = None
-    # The applications' grants that make it.
+    # The applications' grants that create it.
     grant_ids: tuple[UUID, ...] = ()
 
-    def ends(self, at: datetime, creator_ends: datetime | None) -> datetime | None:
-        """Return when the key expires, which is no later than its creator does. Raises FieldInvalid for the past."""
+    def resolve_expire_time(self, at: datetime, creator_expire_time: datetime | None) -> datetime | None:
+        """Return when the key expires: no later than its creator. Raises FieldInvalid for a time in the past."""
         if self.expire_time is not None and self.expire_time <= at:
             raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
-        return min((end for end in (self.expire_time, creator_ends) if end is not None), default=None)
+        return min((time for time in (self.expire_time, creator_expire_time) if time is not None), default=None)
 
-    def bound(self, bounds: ServiceAccountLimits) -> Draft:
-        """Return it as a key of a service account. Raises PermissionEscalation for what that cannot do."""
-        beyond = sorted(set(self.permissions) - bounds.permissions)
-        if self.named and beyond:
+    def restricted_to(self, limits: ServiceAccountLimits) -> ApiKeyDraft:
+        """Return the draft of a service account's key. Raises PermissionEscalation for more than the limits."""
+        beyond = sorted(set(self.permissions) - limits.permissions)
+        if self.has_explicit_permissions and beyond:
             raise PermissionEscalation(permission=" ".join(beyond))
-        if bounds.agent_id and self.agent_id not in ("", bounds.agent_id):
-            raise PermissionEscalation(agent_id=bounds.agent_id)
+        if limits.agent_id and self.agent_id not in ("", limits.agent_id):
+            raise PermissionEscalation(agent_id=limits.agent_id)
         return replace(
             self,
-            permissions=sorted(bounds.permissions.intersection(self.permissions)),
-            agent_id=self.agent_id or bounds.agent_id,
+            permissions=sorted(limits.permissions.intersection(self.permissions)),
+            agent_id=self.agent_id or limits.agent_id,
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Rotation:
-    """The wish for a successor of a key."""
+    """A request to replace a key by a successor."""
 
     api_key_id: UUID
-    # How long the old key goes on working.
+    # How long the old key works on.
     overlap: timedelta
     by: Caller
 
-    def successor(self, old: Mapping[str, Any]) -> Draft:
-        """Return the key that takes the place of a stored one, and ends with the grants that made either."""
-        return Draft(
+    def successor(self, old: Mapping[str, Any]) -> ApiKeyDraft:
+        """Return the successor of a stored key. It ends with the grants that created either of them."""
+        return ApiKeyDraft(
             display_name=old["display_name"],
             permissions=list(old["permissions"]),
             agent_id=old["agent_id"] or "",
@@ -92,50 +109,50 @@ class Rotation:
             grant_ids=tuple(sorted({*old["grant_ids"], *self.by.grant_ids})),
         )
 
-    def old_ends(self, at: datetime, ends: datetime | None) -> datetime:
-        """Return when the old key ends."""
-        return min(at + self.overlap, ends or datetime.max.replace(tzinfo=UTC))
+    def old_expire_time(self, at: datetime, expire_time: datetime | None) -> datetime:
+        """Return when the old key, which has this expire time, expires now."""
+        return min(at + self.overlap, expire_time or datetime.max.replace(tzinfo=UTC))
 
 
 class ApiKeyToken(BearerToken):
-    """One API key as its holder has it; of the nil tenant it is a key of the operator."""
+    """The token of an API key. A key of the nil tenant belongs to the operator."""
 
     __slots__ = ()
 
     @classmethod
     def new(cls, tenant_id: UUID, key_id: UUID, check_key: bytes = b"") -> Self:
-        """Make a key with a fresh secret, and with check digits unless there is no key for them."""
-        key = cls.made(PREFIX, tenant_id, key_id)
-        return key.with_check_digits(check_key) if check_key else key
+        """Make a token with a fresh secret, and with check digits unless `check_key` is empty."""
+        key = cls.generate(PREFIX, tenant_id, key_id)
+        return key.with_mac(check_key) if check_key else key
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Read a key; None for a text that is not exactly one."""
-        return cls.read(PREFIX, text)
+        """Read a token; None for any other text."""
+        return cls.decode(PREFIX, text)
 
     @property
     def key_id(self) -> UUID:
-        """Return the id of the key's row."""
+        """The id of the key's row."""
         return self.token_id
 
     @property
     def is_operators(self) -> bool:
-        """Say whether the key belongs to the operator rather than to a tenant."""
+        """Whether the key belongs to the operator rather than to a tenant."""
         return self.tenant_id == NO_TENANT
 
 
 def is_skein_credential(credential: str) -> bool:
-    """Say whether a credential could be taken for one that this service makes."""
+    """Return whether a credential has a form that this service makes."""
     return credential.startswith(PREFIX) or is_jwt(credential)
 
 
-# What a key that is not there is compared with, so that a wrong secret takes the same path.
+# Compared with the secret of an unknown key, so that it takes the same path as a wrong secret.
 _NO_SECRET_HASH = bytes(32)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoredApiKey:
-    """What the database keeps about one API key, bounded by the service account that it belongs to."""
+    """What a presented key is checked against, within the limits of its service account."""
 
     secret_hash: bytes = field(repr=False)
     permissions: frozenset[str]
@@ -143,23 +160,23 @@ class StoredApiKey:
     expire_time: datetime | None
     revoke_time: datetime | None
     service_account_id: UUID | None = None
-    # Its service account is disabled, its agent is deleted, or a grant that made the key has ended.
+    # Its service account is disabled, its agent is deleted, or a grant that created the key has ended.
     disabled: bool = False
-    # The applications' grants that made the key or its service account.
+    # The applications' grants that created the key or its service account.
     grant_ids: tuple[UUID, ...] = ()
     use_time: datetime | None = None
 
-    def judge(self, key: ApiKeyToken, at: datetime) -> None:
-        """Refuse a key that does not prove itself, or is over.
+    def verify(self, token: ApiKeyToken, at: datetime) -> None:
+        """Raises CredentialInvalid for a wrong secret, else what `check_active` raises.
 
-        Only who holds the right secret learns more than that the credential is not valid.
+        So only the holder of the right secret learns that a key has expired.
         """
-        if not key.proves(self.secret_hash):
+        if not token.matches_hash(self.secret_hash):
             raise CredentialInvalid
-        self.check(at)
+        self.check_active(at)
 
-    def check(self, at: datetime) -> None:
-        """Refuse a key that was revoked, is disabled or has expired, in this order."""
+    def check_active(self, at: datetime) -> None:
+        """Raises CredentialInvalid for a revoked or disabled key, then CredentialExpired for an expired one."""
         if self.revoke_time is not None or self.disabled:
             raise CredentialInvalid
         if self.expire_time is not None and at >= self.expire_time:

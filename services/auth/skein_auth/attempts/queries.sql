@@ -1,10 +1,10 @@
--- hold_attempts --
--- Count an attempt of each subject, in the order given, beginning a new window where the old one is over; say what each
--- has come to. `held` is 1 while it is not known how the attempt ends, and 0 for what counts in any case.
+-- reserve_attempts --
+-- Count an attempt of each subject, in the order of the arrays, with a new window where the old one has ended; return the
+-- counts. `held` is 1 for a pending attempt, and 0 for one that counts whatever its outcome.
 INSERT INTO auth.attempts AS known (kind, subject_hash, expire_time, count, held)
-SELECT wanted.kind, wanted.subject_hash, wanted.expire_time, 1, :held
+SELECT request.kind, request.subject_hash, request.expire_time, 1, :held
 FROM unnest(:kinds::text[], :subject_hashes::bytea[], :expire_times::timestamptz[])
-    AS wanted (kind, subject_hash, expire_time)
+    AS request (kind, subject_hash, expire_time)
 ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE
     SET expire_time = CASE WHEN known.expire_time <= :at THEN excluded.expire_time ELSE known.expire_time END,
         count = CASE WHEN known.expire_time <= :at THEN 1 ELSE known.count + 1 END,
@@ -12,7 +12,7 @@ ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE
 RETURNING kind, subject_hash, expire_time, count, held;
 
 -- settle_attempts --
--- Say how held attempts ended: `given_back` is 1 when they do not count, else 0. Windows that are over stay as they are.
+-- Settle pending attempts: `given_back` is 1 when they do not count, else 0. Windows that have ended stay as they are.
 WITH ended AS MATERIALIZED (
     SELECT known.kind, known.subject_hash
     FROM unnest(:kinds::text[], :subject_hashes::bytea[], :expire_times::timestamptz[])
@@ -27,6 +27,6 @@ FROM ended
 WHERE known.kind = ended.kind AND known.subject_hash = ended.subject_hash;
 
 -- delete_expired_attempts --
--- Remove what was counted in windows that are over.
+-- Delete the counts of windows that have ended.
 DELETE FROM auth.attempts
 WHERE expire_time <= :at;

@@ -1,14 +1,15 @@
-"""Attempts in the database: counted before it is known how they end, so that no burst gets past a limit."""
+"""Attempts in the database. They count before their outcome is known, so that no burst passes a limit."""
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_auth.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database
@@ -16,24 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptRequest:
-    """An attempt that a subject wants to make."""
+    """An attempt of one subject to be counted."""
 
     kind: str
     # SHA-256 of kind and subject.
     subject_hash: bytes
-    # When a window that begins now ends.
+    # The end of a window that begins now.
     expire_time: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptCount:
-    """What a subject has come to with the attempt at hand."""
+    """The attempts of one subject in its window, the current one included."""
 
     kind: str
     subject_hash: bytes
     expire_time: datetime
     count: int
-    # Of the count, those of which it is not known yet how they end.
+    # Those of the count whose outcome is not known yet.
     held: int
 
 
@@ -43,40 +44,34 @@ class AttemptStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def hold(
-        self,
-        wanted: Sequence[AttemptRequest],
-        at: datetime,
-        *,
-        held: bool,
-        judge: Callable[[Sequence[AttemptCount]], None],
-    ) -> Sequence[AttemptCount]:
-        """Count an attempt of each subject, or of none: what `judge` raises takes all of them back.
+    @asynccontextmanager
+    async def reserve(
+        self, requests: Sequence[AttemptRequest], at: datetime, *, pending: bool
+    ) -> AsyncIterator[Sequence[AttemptCount]]:
+        """Count an attempt of each subject and yield the counts; an error in the block takes all of them back.
 
-        `held` attempts are settled later; others count in any case.
+        `pending` attempts are settled later; others count whatever their outcome.
         """
-        # Everybody takes the rows in the same order, so nobody waits for one who waits for them.
-        wanted = sorted(wanted, key=lambda one: (one.kind, one.subject_hash))
-        async with self._database.shared() as tx:
+        # In one order for all transactions, so that they cannot deadlock.
+        requests = sorted(requests, key=lambda one: (one.kind, one.subject_hash))
+        async with self._database.global_transaction() as tx:
             rows = await tx.rows(
-                QUERIES["hold_attempts"],
-                kinds=[one.kind for one in wanted],
-                subject_hashes=[one.subject_hash for one in wanted],
-                expire_times=[one.expire_time for one in wanted],
-                held=int(held),
+                QUERIES["reserve_attempts"],
+                kinds=[one.kind for one in requests],
+                subject_hashes=[one.subject_hash for one in requests],
+                expire_times=[one.expire_time for one in requests],
+                held=int(pending),
                 at=at,
             )
-            counted = [AttemptCount(**row) for row in rows]
-            judge(counted)
-        return counted
+            yield [AttemptCount(**row) for row in rows]
 
-    async def settle(self, held: Sequence[AttemptCount], *, failed: bool) -> None:
-        """Say how held attempts ended; those that did not fail are taken back."""
-        async with self._database.shared() as tx:
+    async def settle(self, counts: Sequence[AttemptCount], *, failed: bool) -> None:
+        """Record the outcome of pending attempts; those that did not fail are taken back."""
+        async with self._database.global_transaction() as tx:
             await tx.execute(
                 QUERIES["settle_attempts"],
-                kinds=[one.kind for one in held],
-                subject_hashes=[one.subject_hash for one in held],
-                expire_times=[one.expire_time for one in held],
+                kinds=[one.kind for one in counts],
+                subject_hashes=[one.subject_hash for one in counts],
+                expire_times=[one.expire_time for one in counts],
                 given_back=int(not failed),
             )

@@ -1,4 +1,4 @@
-"""One audit event and the fields that a caller knows of it. No SQL, no clock."""
+"""Audit events, and the fields of one that its recorder passes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Outcome = Literal["success", "refused"]
 
 
 class AuditFields(TypedDict, total=False):
-    """What is known of an event. Without principal, account or client, those of the call's caller are kept."""
+    """Fields of an event. Principal, account and client default to those of the current call's caller."""
 
     outcome: Outcome
     # The ErrorInfo reason of a refusal.
     reason: str
     # NO_TENANT when left out.
     tenant_id: UUID | None
-    # The account that it happened to, or that did it.
+    # The account that is its object or its actor.
     account_id: UUID | None
     principal: str
     # "account:<id>", "api_key:<id>" and so on.
@@ -30,7 +30,7 @@ class AuditFields(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditEvent:
-    """One event on its way into the database."""
+    """One recorded act."""
 
     tenant_id: UUID
     audit_event_id: UUID

@@ -1,5 +1,5 @@
 -- create_audit_event --
--- Keep an event.
+-- Insert an event.
 INSERT INTO auth.audit_events
     (tenant_id, audit_event_id, event, outcome, reason, principal, account_id, target, client_id, address, user_agent,
      request_id, create_time)
@@ -8,8 +8,9 @@ VALUES
      :user_agent, :request_id, :create_time);
 
 -- list_audit_events --
--- Read a page of a tenant's events, newest first, of one account or of all; `before` is the last one of the page before.
-SELECT audit_event_id, event, outcome, reason, principal, target, client_id, address, user_agent, request_id, create_time
+-- Read a page of a tenant's events, newest first, of one account or of all; `before` is the last id of the page before.
+SELECT tenant_id, audit_event_id, event, outcome, reason, principal, account_id, target, client_id, address, user_agent,
+    request_id, create_time
 FROM auth.audit_events
 WHERE tenant_id = :tenant_id
     AND (:account_id::uuid IS NULL OR account_id = :account_id)

@@ -1,4 +1,4 @@
-"""What happened to credentials: who, what, from where, how it ended. Never a secret, never content."""
+"""Records security-relevant acts: who, what, from where, with which outcome. Never a secret, never content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVENTS = frozenset(
         "account_deleted",
         # An account was changed.
         "account_updated",
-        # A person let an API key outlive the application that created it.
+        # A person let an API key outlive the grant that created it.
         "api_key_adopted",
         # An API key was created.
         "api_key_created",
@@ -52,13 +52,13 @@ EVENTS = frozenset(
         "authorization_denied",
         # An OAuth client was deleted.
         "client_deleted",
-        # An OAuth client did not prove itself.
+        # The credentials of an OAuth client were wrong.
         "client_refused",
         # An OAuth client was registered or imported.
         "client_registered",
         # An OAuth client was changed.
         "client_updated",
-        # An authorization code came a second time, and its tokens were revoked.
+        # An authorization code was presented again, and its session was revoked.
         "code_replayed",
         # An authorization code was exchanged for tokens.
         "code_used",
@@ -70,9 +70,9 @@ EVENTS = frozenset(
         "device_approved",
         # A person denied a device.
         "device_denied",
-        # A link that verifies an address was sent.
+        # A link that verifies an address was requested.
         "email_verification_requested",
-        # A link showed that the address is the account's.
+        # A link verified the address of an account.
         "email_verified",
         # An identity of a provider was linked to the account.
         "identity_linked",
@@ -80,17 +80,17 @@ EVENTS = frozenset(
         "identity_unlinked",
         # The operator set the legacy token.
         "legacy_token_set",
-        # The operator created the token of such a link.
+        # The operator created a one-time token.
         "one_time_token_created",
         # A person changed the password.
         "password_changed",
-        # A password was set through such a link.
+        # A password was reset by a link.
         "password_reset",
-        # A link that sets a password was sent.
+        # A link that resets a password was requested.
         "password_reset_requested",
-        # A refresh token that was replaced came back, and its sign-in ended.
+        # A replaced refresh token was presented again, and its session was revoked.
         "refresh_reused",
-        # A person let a service account outlive the application that created it.
+        # A person let a service account outlive the grant that created it.
         "service_account_adopted",
         # A service account was created.
         "service_account_created",
@@ -98,11 +98,11 @@ EVENTS = frozenset(
         "service_account_deleted",
         # A service account was changed.
         "service_account_updated",
-        # A person signed in, or was refused.
+        # A person logged in, or was refused.
         "sign_in",
-        # A sign-in, or the grant of an application, was ended from elsewhere.
+        # A person's session, or an application's grant, was revoked.
         "sign_in_revoked",
-        # A person signed out.
+        # A person logged out.
         "sign_out",
         # A person created an account.
         "sign_up",
@@ -118,12 +118,12 @@ EVENTS = frozenset(
         "totp_confirmed",
         # The second factor was removed.
         "totp_disabled",
-        # A person began to set up a second factor.
+        # A person started a second factor.
         "totp_started",
     }
 )
-# In this time one event is recorded for each source of unknown credentials, one for each credential that was good once,
-# and at most so many in all: a caller without a credential cannot fill the table.
+# Within this time, one event for each source of unknown credentials, one for each known credential, and at most
+# MAX_REFUSED in all are recorded: a caller without a credential cannot fill the table.
 DEDUPLICATION_SECONDS = 60.0
 MAX_REFUSED = 1_000
 _MAX_TEXT = 255
@@ -135,67 +135,67 @@ log = logs.get("auth")
 
 
 class AuditRecorder:
-    """Records events, with what the call at hand says about who does it and from where."""
+    """Records audit events with the caller and the origin of the current call."""
 
     def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         # Digests of credentials, and sources of unknown ones.
         self._refused: LogThrottle[bytes | str] = LogThrottle(DEDUPLICATION_SECONDS, most=MAX_REFUSED, clock=clock)
 
-    async def record(self, event: str, **facts: Unpack[AuditFields]) -> None:
-        """Keep an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
+    async def record(self, event: str, **fields: Unpack[AuditFields]) -> None:
+        """Record an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.
 
-        A refusal that cannot be recorded stays the same refusal, and a line in the log; a success fails.
+        When the database fails, a refusal becomes a log line; for a success the error is raised.
         """
-        entry = _entry(event, facts)
+        audit_event = _event(event, fields)
         try:
-            await self._store.record(entry)
+            await self._store.record(audit_event)
         except (RpcError, asyncpg.PostgresError) as error:
-            if entry.outcome == "success":
+            if audit_event.outcome == "success":
                 raise
-            log.warning("audit_event_lost", lost=event, reason=entry.reason, error=type(error).__name__)
+            log.warning("audit_event_lost", lost=event, reason=audit_event.reason, error=type(error).__name__)
 
-    async def within(self, tx: Transaction, event: str, **facts: Unpack[AuditFields]) -> None:
-        """Keep an event together with what it tells of, in a transaction that sees `tenant_id`, or NO_TENANT's rows."""
-        await self._store.add(tx, _entry(event, facts))
+    async def record_in(self, tx: Transaction, event: str, **fields: Unpack[AuditFields]) -> None:
+        """Record an event in the transaction of its change, which sees `tenant_id`, or NO_TENANT's rows."""
+        await self._store.add(tx, _event(event, fields))
 
-    async def refused(self, credential: str, refusal: RpcError, **facts: Unpack[AuditFields]) -> None:
-        """Record that a bearer credential was refused: each credential of which something is known once a minute.
+    async def record_rejected_credential(self, credential: str, error: RpcError, **fields: Unpack[AuditFields]) -> None:
+        """Record the refusal of a bearer credential: a known one, which has fields, once a minute.
 
-        Unknown credentials are one event a minute for each source, however many they are. `tenant_id` is the tenant
-        that surely has it; what a credential merely claims is not to be believed.
+        Unknown credentials are one event a minute for each source. `tenant_id` is the tenant that owns the credential;
+        one that it merely claims must not be passed.
         """
-        REFUSED.labels(refusal.reason).inc()
+        REFUSED.labels(error.reason).inc()
         call = current_call()
         source = source_network("" if call is None else call.client_address)
-        if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if facts else source):
-            facts["outcome"], facts["reason"] = "refused", refusal.reason
-            await self.record("credential_refused", **facts)
+        if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if fields else source):
+            fields["outcome"], fields["reason"] = "refused", error.reason
+            await self.record("credential_refused", **fields)
 
 
-def _entry(event: str, facts: AuditFields) -> AuditEvent:
+def _event(event: str, fields: AuditFields) -> AuditEvent:
     if event not in EVENTS:
         message = f"{event} is no audit event; add it to EVENTS"
         raise LookupError(message)
     call, at = current_call(), now()
     caller = None if call is None else call.caller
     return AuditEvent(
-        tenant_id=facts.get("tenant_id") or NO_TENANT,
+        tenant_id=fields.get("tenant_id") or NO_TENANT,
         audit_event_id=new_id(at),
         event=event,
-        outcome=facts.get("outcome", "success"),
-        reason=facts.get("reason", ""),
-        principal=facts.get("principal") or ("" if caller is None else caller.principal),
-        account_id=facts.get("account_id") or (None if caller is None else caller.account_id),
-        target=_storable(facts.get("target", "")),
-        client_id=_storable(facts.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
+        outcome=fields.get("outcome", "success"),
+        reason=fields.get("reason", ""),
+        principal=fields.get("principal") or ("" if caller is None else caller.principal),
+        account_id=fields.get("account_id") or (None if caller is None else caller.account_id),
+        target=_storable(fields.get("target", "")),
+        client_id=_storable(fields.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
         create_time=at,
-        **_whence(call),
+        **_origin(call),
     )
 
 
-def _whence(call: Call | None) -> dict[str, str]:
-    """Return where a call came from, as the gateway saw it."""
+def _origin(call: Call | None) -> dict[str, str]:
+    """Return the origin of a call, as the gateway saw it."""
     if call is None:
         return {"address": "", "user_agent": "", "request_id": ""}
     return {

@@ -1,54 +1,74 @@
-"""RPCs: the list of audit events."""
+"""The RPCs of audit events."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.pages import id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from skein_auth.audit.model import AuditEvent
     from skein_auth.audit.store import AuditStore
 
+_OUTCOMES = {
+    "success": pb.AUDIT_OUTCOME_SUCCESS,
+    "refused": pb.AUDIT_OUTCOME_REFUSED,
+}
 
-class AuditRpc:
-    """The list of audit events."""
+
+class AuditHandlers:
+    """Audit events of a tenant, and of the calling account."""
 
     def __init__(self, store: AuditStore) -> None:
         self._store = store
 
-    async def ListAuditEvents(
-        self, request: accounts_pb2.ListAuditEventsRequest, context: Context
-    ) -> accounts_pb2.ListAuditEventsResponse:
+    async def ListAuditEvents(self, request: pb.ListAuditEventsRequest, context: Context) -> pb.ListAuditEventsResponse:
         tenant_id = caller(context).tenant_id or NO_TENANT
         account_id = UUID(request.account_id) if request.account_id else None
-        found, token = await self._audit_events(tenant_id, account_id, tenant_id, request)
-        return accounts_pb2.ListAuditEventsResponse(audit_events=found, next_page_token=token)
+        events, next_page_token = await self._page(tenant_id, account_id, tenant_id, request)
+        return pb.ListAuditEventsResponse(audit_events=events, next_page_token=next_page_token)
 
     async def ListMyAuditEvents(
-        self, request: accounts_pb2.ListMyAuditEventsRequest, context: Context
-    ) -> accounts_pb2.ListMyAuditEventsResponse:
-        account_id = caller(context).account()
-        found, token = await self._audit_events(NO_TENANT, account_id, account_id, request)
-        return accounts_pb2.ListMyAuditEventsResponse(audit_events=found, next_page_token=token)
+        self, request: pb.ListMyAuditEventsRequest, context: Context
+    ) -> pb.ListMyAuditEventsResponse:
+        account_id = caller(context).require_account()
+        events, next_page_token = await self._page(NO_TENANT, account_id, account_id, request)
+        return pb.ListMyAuditEventsResponse(audit_events=events, next_page_token=next_page_token)
 
-    async def _audit_events(
+    async def _page(
         self,
         tenant_id: UUID,
         account_id: UUID | None,
-        whose: UUID,
-        request: accounts_pb2.ListAuditEventsRequest | accounts_pb2.ListMyAuditEventsRequest,
-    ) -> tuple[Sequence[accounts_pb2.AuditEvent], str]:
-        """Return a page and the token of the next one, good for `whose` list alone; empty on the last."""
+        owner_id: UUID,
+        request: pb.ListAuditEventsRequest | pb.ListMyAuditEventsRequest,
+    ) -> tuple[list[pb.AuditEvent], str]:
+        """Return a page and the token of the next one, which only this owner's list accepts; empty on the last."""
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, whose, request))
-        found = await self._store.list_audit_events(tenant_id, account_id=account_id, before=before, size=size + 1)
-        if len(found) <= size:
-            return found, ""
-        return found[:size], pagination.write_token([found[size - 1].audit_event_id], whose, request)
+        before = id_before(pagination.read_token(request.page_token, owner_id, request))
+        events = await self._store.list_audit_events(tenant_id, account_id=account_id, before=before, size=size + 1)
+        page = [_audit_event(event) for event in events[:size]]
+        if len(events) <= size:
+            return page, ""
+        return page, pagination.write_token([page[-1].audit_event_id], owner_id, request)
+
+
+def _audit_event(value: AuditEvent) -> pb.AuditEvent:
+    return pb.AuditEvent(
+        audit_event_id=str(value.audit_event_id),
+        event=value.event,
+        outcome=_OUTCOMES[value.outcome],
+        reason=value.reason,
+        principal=value.principal,
+        target=value.target,
+        client_id=value.client_id,
+        address=value.address,
+        user_agent=value.user_agent,
+        request_id=value.request_id,
+        create_time=to_timestamp(value.create_time),
+    )

@@ -1,7 +1,7 @@
 """The grants of OAuth 2.1 as a pure state machine. No SQL, no gRPC, no HTTP: clock and randomness are passed in.
 
-A step takes what is stored, what somebody presents and the time. It returns the changes that the store has to make, all
-or none of them, and what comes of it: a refusal may well come with a change, because reuse revokes.
+A step takes the stored state, the presented token and the time. It returns changes, of which the store makes all or
+none, and tokens or an error. An error may come with a change, because reuse revokes.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ from typing import TYPE_CHECKING, Protocol
 from skein_kit.identity.bearer_token import BearerToken
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"
-# RFC 7636: what a verifier and its challenge look like.
+# The forms of a verifier and its challenge (RFC 7636).
 _VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 _CHALLENGE = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class GrantError(Enum):
-    """Why a step was refused."""
+    """The error of a step."""
 
-    # Unknown, damaged, another client's, revoked: nobody is told which.
+    # Unknown, damaged, another client's, or revoked; the response does not tell which.
     INVALID = "invalid"
     EXPIRED = "expired"
-    # A second use, which revoked the sign-in.
+    # A second use, which revoked the session.
     REUSED = "reused"
     SCOPE = "scope"
     TARGET = "target"
@@ -43,7 +44,7 @@ class GrantError(Enum):
 
 
 class RandomSource(Protocol):
-    """Where randomness comes from."""
+    """A source of randomness."""
 
     def id(self, at: datetime) -> UUID:
         """Return a new UUIDv7."""
@@ -54,21 +55,21 @@ class RandomSource(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Lifetimes:
-    """How long things live."""
+    """How long codes, tokens and sessions live."""
 
     code: timedelta = timedelta(seconds=60)
     access: timedelta = timedelta(hours=1)
-    # Without use.
+    # Of an unused refresh token.
     refresh: timedelta = timedelta(days=30)
-    # However much it is used.
-    sign_in: timedelta = timedelta(days=90)
-    # In which the immediate predecessor gets the same successor again.
+    # Of an auth session, however much it is used.
+    session: timedelta = timedelta(days=90)
+    # In which a repeated refresh gets the same successor.
     grace: timedelta = timedelta(seconds=10)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthSession:
-    """A sign-in of an account or, with a client, the grant that it gave to an application."""
+    """An account's own session or, with a client, its grant to the client."""
 
     tenant_id: UUID
     sign_in_id: UUID
@@ -80,17 +81,17 @@ class AuthSession:
     nonce: str = ""
     auth_time: datetime
     create_time: datetime
-    # No token of it lives longer. Until it is redeemed, the end of what leads to it.
+    # No token of it lives longer. Before the first token: the expiry of its code.
     expire_time: datetime
     revoke_time: datetime | None = None
 
-    def lives(self, at: datetime) -> bool:
+    def is_live(self, at: datetime) -> bool:
         return self.revoke_time is None and at < self.expire_time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthSessionState:
-    """What an auth session is worth now."""
+    """The current state of an auth session and its account."""
 
     tenant_id: UUID
     sign_in_id: UUID
@@ -103,10 +104,28 @@ class AuthSessionState:
     # Neither revoked nor expired.
     live: bool
     account_active: bool
-    # Empty for an account without an address. Only a verified one says who a person is.
+    # Empty for an account without an address. Only a verified one identifies a person.
     email: str
     email_verified: bool
     display_name: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ListedAuthSession:
+    """A live auth session in its account's list."""
+
+    # NO_TENANT for a session without a tenant.
+    tenant_id: UUID
+    sign_in_id: UUID
+    # None: the account's own.
+    client_id: str | None
+    client_name: str | None
+    scopes: Sequence[str]
+    address: str
+    user_agent: str
+    create_time: datetime
+    use_time: datetime
+    expire_time: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -136,14 +155,14 @@ class RefreshToken:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GrantChanges:
-    """What the store has to do, in this order."""
+    """Changes of a session, in the order in which the store makes them."""
 
-    # The code is spent.
+    # When the code was used.
     code_used: datetime | None = None
-    # The refresh token with this id gave way to `refresh_token`.
+    # The id of the refresh token that `refresh_token` replaces.
     replaced: UUID | None = None
     refresh_token: RefreshToken | None = None
-    # The sign-in was used, and lives until `expire_time`.
+    # When the session was used; it lives until `expire_time`, unless that is None.
     used: datetime | None = None
     expire_time: datetime | None = None
     revoked: datetime | None = None
@@ -155,9 +174,9 @@ NO_CHANGES = GrantChanges()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IssuedTokens:
-    """What is given out."""
+    """Tokens to be issued."""
 
-    sign_in: AuthSession
+    session: AuthSession
     # Of the access token.
     scopes: frozenset[str]
     resources: tuple[str, ...]
@@ -166,69 +185,69 @@ class IssuedTokens:
     refresh_expire_time: datetime | None
     # An access token ends no later than this.
     expire_time: datetime
-    # The first tokens of a sign-in come with an ID token.
+    # The first tokens of a session come with an ID token.
     is_first: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GrantResult:
-    """What a step comes to: changes, and either something to give out or a fault."""
+    """The result of a step: changes, and either tokens or an error."""
 
     changes: GrantChanges = NO_CHANGES
     issue: IssuedTokens | None = None
-    fault: GrantError | None = None
+    error: GrantError | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefreshTokenDerivation:
-    """How a refresh token follows from the token before it: with that and our key the same one is found again.
+    """Derives a refresh token from the token before it, so that a repeated refresh gets the same one.
 
     The token before the first one of a device is its device code.
     """
 
-    # The current key first; the others were it before.
+    # The current key first, then earlier ones.
     keys: tuple[bytes, ...] = field(repr=False)
 
     def next(self, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
         return self._next(self.keys[0], before, tenant_id, token_id)
 
     def again(self, before: BearerToken, tenant_id: UUID, successor: RefreshToken) -> BearerToken | None:
-        """Return the successor that was given out; None when it follows from another token, or its key is gone."""
-        found = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
-        return next((token for token in found if token.proves(successor.secret_hash)), None)
+        """Return the successor that was issued; None when another token precedes it, or its key is gone."""
+        tokens = (self._next(key, before, tenant_id, successor.refresh_token_id) for key in self.keys)
+        return next((token for token in tokens if token.matches_hash(successor.secret_hash)), None)
 
     @staticmethod
     def _next(key: bytes, before: BearerToken, tenant_id: UUID, token_id: UUID) -> BearerToken:
         secret = hmac.digest(key, before.secret + token_id.bytes, "sha256")
-        return BearerToken.made(REFRESH_PREFIX, tenant_id, token_id, secret)
+        return BearerToken.generate(REFRESH_PREFIX, tenant_id, token_id, secret)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StepContext:
-    """The time, how long things live from it on, and the randomness of the moment."""
+    """The inputs of a step besides state and request."""
 
     at: datetime
-    terms: Lifetimes
-    chance: RandomSource
-    successors: RefreshTokenDerivation
+    lifetimes: Lifetimes
+    random: RandomSource
+    derivation: RefreshTokenDerivation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CodeRequest:
-    """What comes with a code, from a client that proved itself."""
+    """The parameters of a token request with a code, from an authenticated client."""
 
     client_id: str
     redirect_uri: str
     verifier: str = field(repr=False)
     # Empty: all that were granted.
     resources: tuple[str, ...] = ()
-    # The client takes refresh tokens.
+    # The client gets refresh tokens.
     refreshes: bool = True
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefreshRequest:
-    """What comes with a refresh token, from a client that proved itself; an account's own sign-in has none."""
+    """The parameters of a refresh, from an authenticated client; an account's own session has no client."""
 
     client_id: str = ""
     # Of the access token; empty: all that were granted.
@@ -238,15 +257,15 @@ class RefreshRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefreshTokenState:
-    """A refresh token as it is stored, with its sign-in and the token that took its place."""
+    """A stored refresh token with its session and its successor."""
 
-    sign_in: AuthSession
+    session: AuthSession
     token: RefreshToken
     successor: RefreshToken | None = None
 
 
 def is_challenge(text: str) -> bool:
-    """Say whether this can be an S256 challenge: 32 bytes in base64url."""
+    """Return whether a text has the form of an S256 challenge: 32 bytes in base64url."""
     return _CHALLENGE.fullmatch(text) is not None
 
 
@@ -257,153 +276,158 @@ def challenge_of(verifier: str) -> str:
 
 
 def verify_code_challenge(verifier: str, challenge: str) -> bool:
-    """Say whether the verifier is the one that the challenge was made of."""
+    """Return whether the challenge is that of the verifier."""
     if _VERIFIER.fullmatch(verifier) is None:
         return False
     return hmac.compare_digest(challenge_of(verifier).encode(), challenge.encode())
 
 
-def begin_session(sign_in: AuthSession, now: StepContext) -> GrantResult:
-    """Begin a sign-in of an account's own, which is new."""
-    return issue_first_tokens(sign_in, now, sign_in.resources, _random_refresh_token(sign_in, now))
+def begin_session(session: AuthSession, context: StepContext) -> GrantResult:
+    """Issue the first tokens of an account's own new session."""
+    return issue_first_tokens(session, context, session.resources, _random_refresh_token(session, context))
 
 
 def approve(
-    sign_in: AuthSession, redirect_uri: str, code_challenge: str, now: StepContext
+    session: AuthSession, redirect_uri: str, code_challenge: str, context: StepContext
 ) -> tuple[AuthSession, AuthorizationCode, BearerToken]:
-    """Make the sign-in that a person agreed to, and the code; until that is redeemed, the sign-in lives as long."""
-    token = BearerToken.made(CODE_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
-    ends = now.at + now.terms.code
+    """Make the session of an approved grant, and its code; the session lives as long as the code until it is used."""
+    token = BearerToken.generate(CODE_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret())
+    ends = context.at + context.lifetimes.code
     code = AuthorizationCode(
         code_id=token.token_id,
         secret_hash=token.secret_hash(),
         redirect_uri=redirect_uri,
         code_challenge=code_challenge,
-        create_time=now.at,
+        create_time=context.at,
         expire_time=ends,
     )
-    return with_expire_time(sign_in, ends), code, token
+    return with_expire_time(session, ends), code, token
 
 
 def redeem(
-    state: tuple[AuthSession, AuthorizationCode] | None, presented: BearerToken, with_: CodeRequest, now: StepContext
+    state: tuple[AuthSession, AuthorizationCode] | None,
+    presented: BearerToken,
+    request: CodeRequest,
+    context: StepContext,
 ) -> GrantResult:
-    """Redeem a code. A second time by whoever could the first time revokes what the first one gave."""
+    """Redeem a code. A second, otherwise valid use revokes the session."""
     if state is None:
-        return GrantResult(fault=GrantError.INVALID)
-    sign_in, code = state
-    if not (_is_clients(sign_in, presented, code.secret_hash, with_.client_id) and _fits(code, with_)):
-        return GrantResult(fault=GrantError.INVALID)
+        return GrantResult(error=GrantError.INVALID)
+    session, code = state
+    if not (_belongs_to_client(session, presented, code.secret_hash, request.client_id) and _fits(code, request)):
+        return GrantResult(error=GrantError.INVALID)
     if code.use_time is not None:
-        return revoke_for_reuse(sign_in, now.at, "code_reused")
-    if sign_in.revoke_time is not None or now.at >= code.expire_time:
-        return GrantResult(fault=GrantError.INVALID)
-    if not set(with_.resources) <= set(sign_in.resources):
-        return GrantResult(fault=GrantError.TARGET)
-    token = _random_refresh_token(sign_in, now) if with_.refreshes else None
-    step = issue_first_tokens(sign_in, now, with_.resources or sign_in.resources, token)
-    return replace(step, changes=replace(step.changes, code_used=now.at))
+        return revoke_for_reuse(session, context.at, "code_reused")
+    if session.revoke_time is not None or context.at >= code.expire_time:
+        return GrantResult(error=GrantError.INVALID)
+    if not set(request.resources) <= set(session.resources):
+        return GrantResult(error=GrantError.TARGET)
+    token = _random_refresh_token(session, context) if request.refreshes else None
+    step = issue_first_tokens(session, context, request.resources or session.resources, token)
+    return replace(step, changes=replace(step.changes, code_used=context.at))
 
 
 def refresh(
-    chain: RefreshTokenState | None, presented: BearerToken, with_: RefreshRequest, now: StepContext
+    state: RefreshTokenState | None, presented: BearerToken, request: RefreshRequest, context: StepContext
 ) -> GrantResult:
-    """Replace a refresh token; the access token may have less than was granted, never more.
+    """Replace a refresh token. The access token may have fewer scopes than were granted, never more.
 
-    The one just replaced gets the same successor again for a moment, unless that was used itself; any other use of an
-    old one revokes the sign-in, because somebody else has it.
+    Within the grace, a replaced token gets the same successor again, unless that was used. Any other use of a replaced
+    token revokes the session, because it was stolen.
     """
-    fault = _fault_of(chain, presented, with_.client_id, now.at)
-    if chain is None or fault is not None:
-        return GrantResult(fault=fault or GrantError.INVALID)
-    sign_in, token, successor = chain.sign_in, chain.token, chain.successor
-    given: BearerToken | None = None
+    error = _error_of(state, presented, request.client_id, context.at)
+    if state is None or error is not None:
+        return GrantResult(error=error or GrantError.INVALID)
+    session, token, successor = state.session, state.token, state.successor
+    new_token: BearerToken | None = None
     if token.replace_time is not None:
-        in_grace = now.at < token.replace_time + now.terms.grace
+        in_grace = context.at < token.replace_time + context.lifetimes.grace
         if not in_grace or successor is None or successor.replace_time is not None:
-            return revoke_for_reuse(sign_in, now.at, "refresh_token_reused")
-        given = now.successors.again(presented, sign_in.tenant_id, successor)
-        if given is None:
-            return GrantResult(fault=GrantError.INVALID)
-    if not with_.scopes <= sign_in.scopes:
-        return GrantResult(fault=GrantError.SCOPE)
-    if not set(with_.resources) <= set(sign_in.resources):
-        return GrantResult(fault=GrantError.TARGET)
+            return revoke_for_reuse(session, context.at, "refresh_token_reused")
+        new_token = context.derivation.again(presented, session.tenant_id, successor)
+        if new_token is None:
+            return GrantResult(error=GrantError.INVALID)
+    if not request.scopes <= session.scopes:
+        return GrantResult(error=GrantError.SCOPE)
+    if not set(request.resources) <= set(session.resources):
+        return GrantResult(error=GrantError.TARGET)
     changes = NO_CHANGES
-    if given is None or successor is None:
-        given = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at))
-        successor = _stored(given, now.at, min(now.at + now.terms.refresh, sign_in.expire_time))
-        changes = GrantChanges(replaced=token.refresh_token_id, refresh_token=successor, used=now.at)
+    if new_token is None or successor is None:
+        new_token = context.derivation.next(presented, session.tenant_id, context.random.id(context.at))
+        successor = _stored(new_token, context.at, min(context.at + context.lifetimes.refresh, session.expire_time))
+        changes = GrantChanges(replaced=token.refresh_token_id, refresh_token=successor, used=context.at)
     issue = IssuedTokens(
-        sign_in=sign_in,
-        scopes=with_.scopes or sign_in.scopes,
-        resources=with_.resources or sign_in.resources,
-        refresh=given,
+        session=session,
+        scopes=request.scopes or session.scopes,
+        resources=request.resources or session.resources,
+        refresh=new_token,
         refresh_expire_time=successor.expire_time,
-        expire_time=min(now.at + now.terms.access, sign_in.expire_time),
+        expire_time=min(context.at + context.lifetimes.access, session.expire_time),
     )
     return GrantResult(changes=changes, issue=issue)
 
 
-def revoke_for_reuse(sign_in: AuthSession, at: datetime, reason: str) -> GrantResult:
-    """Revoke a sign-in because something of it that works once was presented again."""
-    changes = NO_CHANGES if sign_in.revoke_time is not None else GrantChanges(revoked=at, revoke_reason=reason)
-    return GrantResult(changes=changes, fault=GrantError.REUSED)
+def revoke_for_reuse(session: AuthSession, at: datetime, reason: str) -> GrantResult:
+    """Revoke a session whose single-use code or token was presented again."""
+    changes = NO_CHANGES if session.revoke_time is not None else GrantChanges(revoked=at, revoke_reason=reason)
+    return GrantResult(changes=changes, error=GrantError.REUSED)
 
 
-def with_expire_time(sign_in: AuthSession, expire_time: datetime) -> AuthSession:
-    """Let a grant that nobody has redeemed yet live as long as what leads to it."""
-    return replace(sign_in, expire_time=expire_time)
+def with_expire_time(session: AuthSession, expire_time: datetime) -> AuthSession:
+    """Return the session with another expiry."""
+    return replace(session, expire_time=expire_time)
 
 
-def _is_clients(sign_in: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
-    return presented.proves(secret_hash) and sign_in.client_id == client_id
+def _belongs_to_client(session: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
+    return presented.matches_hash(secret_hash) and session.client_id == client_id
 
 
-def _fits(code: AuthorizationCode, with_: CodeRequest) -> bool:
+def _fits(code: AuthorizationCode, request: CodeRequest) -> bool:
     return (
-        bool(with_.client_id)
-        and code.redirect_uri == with_.redirect_uri
-        and verify_code_challenge(with_.verifier, code.code_challenge)
+        bool(request.client_id)
+        and code.redirect_uri == request.redirect_uri
+        and verify_code_challenge(request.verifier, code.code_challenge)
     )
 
 
-def _fault_of(
-    chain: RefreshTokenState | None, presented: BearerToken, client_id: str, at: datetime
+def _error_of(
+    state: RefreshTokenState | None, presented: BearerToken, client_id: str, at: datetime
 ) -> GrantError | None:
-    """Say why a refresh token is good for nothing, whether it was replaced or not."""
-    if chain is None or not _is_clients(chain.sign_in, presented, chain.token.secret_hash, client_id):
+    """Return the error of a refresh token, replaced or not; None for a valid one."""
+    if state is None or not _belongs_to_client(state.session, presented, state.token.secret_hash, client_id):
         return GrantError.INVALID
-    if chain.sign_in.revoke_time is not None:
+    if state.session.revoke_time is not None:
         return GrantError.INVALID
-    is_over = at >= chain.sign_in.expire_time or (chain.token.replace_time is None and at >= chain.token.expire_time)
-    return GrantError.EXPIRED if is_over else None
+    token_expired = state.token.replace_time is None and at >= state.token.expire_time
+    return GrantError.EXPIRED if token_expired or at >= state.session.expire_time else None
 
 
 def issue_first_tokens(
-    sign_in: AuthSession, now: StepContext, resources: tuple[str, ...], token: BearerToken | None
+    session: AuthSession, context: StepContext, resources: tuple[str, ...], token: BearerToken | None
 ) -> GrantResult:
-    """Give out the first tokens of a sign-in, which from now on lives as long as they can be renewed.
+    """Issue the first tokens of a session, which from now on lives as long as they can be refreshed.
 
-    `token` is its first refresh token; None for a client that takes none.
+    `token` is its first refresh token; None for a client without refresh tokens.
     """
-    at, terms = now.at, now.terms
-    ends = at + (terms.access if token is None else terms.sign_in)
-    stored = None if token is None else _stored(token, at, min(at + terms.refresh, ends))
+    at, lifetimes = context.at, context.lifetimes
+    ends = at + (lifetimes.access if token is None else lifetimes.session)
+    stored = None if token is None else _stored(token, at, min(at + lifetimes.refresh, ends))
     issue = IssuedTokens(
-        sign_in=with_expire_time(sign_in, ends),
-        scopes=sign_in.scopes,
+        session=with_expire_time(session, ends),
+        scopes=session.scopes,
         resources=resources,
         refresh=token,
         refresh_expire_time=None if stored is None else stored.expire_time,
-        expire_time=min(at + terms.access, ends),
+        expire_time=min(at + lifetimes.access, ends),
         is_first=True,
     )
     return GrantResult(changes=GrantChanges(refresh_token=stored, used=at, expire_time=ends), issue=issue)
 
 
-def _random_refresh_token(sign_in: AuthSession, now: StepContext) -> BearerToken:
-    return BearerToken.made(REFRESH_PREFIX, sign_in.tenant_id, now.chance.id(now.at), now.chance.secret())
+def _random_refresh_token(session: AuthSession, context: StepContext) -> BearerToken:
+    return BearerToken.generate(
+        REFRESH_PREFIX, session.tenant_id, context.random.id(context.at), context.random.secret()
+    )
 
 
 def _stored(token: BearerToken, at: datetime, expire_time: datetime) -> RefreshToken:

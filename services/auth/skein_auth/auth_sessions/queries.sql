@@ -1,5 +1,5 @@
--- create_sign_in --
--- Keep a new sign-in of an account, or its grant to an application, which is in use from now on.
+-- create_auth_session --
+-- Insert a session of an account, or its grant to a client, whose last grant expires no earlier from now on.
 WITH granted AS (
     UPDATE auth.clients
     SET grant_expire_time = :expire_time
@@ -12,8 +12,8 @@ VALUES
     (:tenant_id, :sign_in_id, :account_id, :client_id, :scopes, :resources, :nonce, :address, :user_agent, :auth_time,
      :create_time, :create_time, :expire_time);
 
--- lock_sign_in --
--- Take a sign-in until the transaction ends, so that one of several who present its tokens comes first; with it, whether
+-- lock_auth_session --
+-- Lock a session until the transaction ends, so that one of several transactions with its tokens is first; read whether
 -- its account is active.
 SELECT tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, auth_time, create_time, expire_time,
        coalesce(revoke_time, (SELECT c.revoke_time FROM auth.clients c
@@ -23,8 +23,8 @@ FROM auth.sign_ins s
 WHERE s.tenant_id = :tenant_id AND s.sign_in_id = :sign_in_id
 FOR UPDATE OF s;
 
--- lock_sign_in_of_code --
--- The same, of the sign-in that a code leads to.
+-- lock_auth_session_of_code --
+-- The same, for the session of an authorization code.
 SELECT tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, auth_time, create_time, expire_time,
        coalesce(revoke_time, (SELECT c.revoke_time FROM auth.clients c
                               WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
@@ -34,8 +34,8 @@ WHERE s.tenant_id = :tenant_id
   AND s.sign_in_id = (SELECT c.sign_in_id FROM auth.codes c WHERE c.tenant_id = :tenant_id AND c.code_id = :token_id)
 FOR UPDATE OF s;
 
--- lock_sign_in_of_refresh_token --
--- The same, of the sign-in that a refresh token belongs to.
+-- lock_auth_session_of_refresh_token --
+-- The same, for the session of a refresh token.
 SELECT tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, auth_time, create_time, expire_time,
        coalesce(revoke_time, (SELECT c.revoke_time FROM auth.clients c
                               WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
@@ -47,7 +47,7 @@ WHERE s.tenant_id = :tenant_id
 FOR UPDATE OF s;
 
 -- get_auth_session_of_refresh_token --
--- Read the auth session that a refresh token belongs to, without a lock: for callers that only look.
+-- Read the session of a refresh token without a lock.
 SELECT tenant_id, sign_in_id, account_id, client_id, scopes, resources, nonce, auth_time, create_time, expire_time,
        coalesce(revoke_time, (SELECT c.revoke_time FROM auth.clients c
                               WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
@@ -57,8 +57,9 @@ WHERE s.tenant_id = :tenant_id
   AND s.sign_in_id = (SELECT t.sign_in_id FROM auth.refresh_tokens t
                       WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :token_id);
 
--- use_sign_in --
--- Record that tokens were given out; a time of :expire_time is from now on its end, and to the day its client's.
+-- use_auth_session --
+-- Record that tokens were issued; :expire_time, unless NULL, becomes the expiry of the session, and to the day that of its
+-- client's last grant.
 WITH granted AS (
     UPDATE auth.clients
     SET grant_expire_time = :expire_time
@@ -71,37 +72,35 @@ UPDATE auth.sign_ins
 SET use_time = :use_time, expire_time = coalesce(:expire_time, expire_time)
 WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id;
 
--- revoke_sign_in --
--- End a sign-in with everything that it gave; one that ended before keeps its time.
+-- revoke_auth_session --
+-- Revoke a session with its tokens; a revoked one keeps its time.
 UPDATE auth.sign_ins
 SET revoke_time = :at, revoke_reason = :reason
 WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id AND revoke_time IS NULL;
 
--- revoke_sign_in_of_account --
--- End one sign-in of an account, in whichever tenant it is; no row is touched for one that is not live.
+-- revoke_auth_session_of_account --
+-- Revoke one live session of an account, in any tenant.
 UPDATE auth.sign_ins
 SET revoke_time = :at, revoke_reason = :reason
 WHERE account_id = :account_id AND sign_in_id = :sign_in_id AND revoke_time IS NULL AND expire_time > :at
 RETURNING tenant_id;
 
--- revoke_sign_ins_of_account --
--- End the live sign-ins of an account in every tenant, but one; with :own_only, its own, not those of applications.
+-- revoke_auth_sessions_of_account --
+-- Revoke the live sessions of an account in every tenant, except one.
 UPDATE auth.sign_ins
 SET revoke_time = :at, revoke_reason = :reason
 WHERE account_id = :account_id AND revoke_time IS NULL AND expire_time > :at
-  AND (:but::uuid IS NULL OR sign_in_id <> :but)
-  AND (NOT :own_only::boolean
-       OR (client_id IS NULL AND tenant_id = '00000000-0000-0000-0000-000000000000'));
+  AND (:except_session::uuid IS NULL OR sign_in_id <> :except_session);
 
--- revoke_sign_ins_of_tenant --
--- End what applications were given in a tenant.
+-- revoke_auth_sessions_of_tenant --
+-- Revoke the grants of a tenant.
 UPDATE auth.sign_ins
 SET revoke_time = :at, revoke_reason = :reason
 WHERE tenant_id = :tenant_id AND revoke_time IS NULL AND expire_time > :at;
 
--- list_sign_ins_of_account --
--- Read a page of an account's live sign-ins in every tenant, newest first, without those that nobody redeemed yet;
--- `before` is the last one of the page before.
+-- list_auth_sessions_of_account --
+-- Read a page of an account's live sessions in every tenant, newest first, without grants that are not used yet; `before`
+-- is the last id of the page before.
 SELECT s.tenant_id, s.sign_in_id, s.client_id, c.client_name, s.scopes, s.address, s.user_agent, s.create_time,
        s.use_time, s.expire_time
 FROM auth.sign_ins s LEFT JOIN auth.clients c ON c.client_id = s.client_id
@@ -112,8 +111,8 @@ WHERE s.account_id = :account_id AND s.revoke_time IS NULL AND s.expire_time > :
 ORDER BY s.sign_in_id DESC
 LIMIT :size;
 
--- get_standing_of_sign_in --
--- Read what an access token's sign-in is worth now, and its account.
+-- get_auth_session_state --
+-- Read the state of an access token's session, and of its account.
 SELECT s.account_id, s.client_id, s.scopes, s.resources, s.expire_time, s.auth_time,
        coalesce(s.revoke_time, (SELECT c.revoke_time FROM auth.clients c
                                 WHERE c.client_id = s.client_id AND c.revoke_time >= s.create_time)) AS revoke_time,
@@ -122,16 +121,61 @@ SELECT s.account_id, s.client_id, s.scopes, s.resources, s.expire_time, s.auth_t
 FROM auth.sign_ins s JOIN auth.accounts a ON a.account_id = s.account_id
 WHERE s.tenant_id = :tenant_id AND s.sign_in_id = :sign_in_id;
 
--- delete_expired_sign_ins --
--- Remove some of what ended by time, or was revoked a while ago, with its codes and refresh tokens.
+-- delete_expired_auth_sessions --
+-- Delete some expired or long revoked sessions with their codes and refresh tokens.
 DELETE FROM auth.sign_ins
 WHERE tenant_id = :tenant_id
   AND sign_in_id IN (SELECT s.sign_in_id FROM auth.sign_ins s
                      WHERE s.tenant_id = :tenant_id AND (s.expire_time <= :at OR s.revoke_time <= :revoked_before)
                      LIMIT :size);
 
--- purge_sign_ins --
--- Remove some of what applications were given in a tenant that is being deleted.
+-- purge_auth_sessions --
+-- Purge some sessions of a deleted tenant.
 DELETE FROM auth.sign_ins
 WHERE tenant_id = :tenant_id
   AND sign_in_id IN (SELECT s.sign_in_id FROM auth.sign_ins s WHERE s.tenant_id = :tenant_id LIMIT :size);
+
+-- create_code --
+-- Insert the authorization code of a session.
+INSERT INTO auth.codes
+    (tenant_id, code_id, sign_in_id, secret_hash, redirect_uri, code_challenge, create_time, expire_time)
+VALUES
+    (:tenant_id, :code_id, :sign_in_id, :secret_hash, :redirect_uri, :code_challenge, :create_time, :expire_time);
+
+-- get_code --
+-- Read what a presented code is checked against.
+SELECT code_id, secret_hash, redirect_uri, code_challenge, create_time, expire_time, use_time
+FROM auth.codes
+WHERE tenant_id = :tenant_id AND code_id = :code_id;
+
+-- use_code --
+-- Mark a session's authorization code as used.
+UPDATE auth.codes
+SET use_time = :use_time
+WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id AND use_time IS NULL;
+
+-- create_refresh_token --
+-- Insert the live refresh token of a session; the database refuses a second one.
+INSERT INTO auth.refresh_tokens (tenant_id, refresh_token_id, sign_in_id, secret_hash, create_time, expire_time)
+VALUES (:tenant_id, :refresh_token_id, :sign_in_id, :secret_hash, :create_time, :expire_time);
+
+-- get_refresh_token --
+-- Read what a presented refresh token is checked against, and its successor.
+SELECT t.refresh_token_id, t.secret_hash, t.create_time, t.expire_time, t.replace_time, t.replaced_by,
+       n.refresh_token_id AS next_id, n.secret_hash AS next_secret_hash, n.create_time AS next_create_time,
+       n.expire_time AS next_expire_time, n.replace_time AS next_replace_time, n.replaced_by AS next_replaced_by
+FROM auth.refresh_tokens t
+LEFT JOIN auth.refresh_tokens n ON n.tenant_id = t.tenant_id AND n.refresh_token_id = t.replaced_by
+WHERE t.tenant_id = :tenant_id AND t.refresh_token_id = :refresh_token_id;
+
+-- get_live_refresh_token --
+-- Read the refresh token of a session that has no successor.
+SELECT refresh_token_id, secret_hash, create_time, expire_time
+FROM auth.refresh_tokens
+WHERE tenant_id = :tenant_id AND sign_in_id = :sign_in_id AND replace_time IS NULL;
+
+-- replace_refresh_token --
+-- Replace a live refresh token by its successor.
+UPDATE auth.refresh_tokens
+SET replace_time = :replace_time, replaced_by = :replaced_by
+WHERE tenant_id = :tenant_id AND refresh_token_id = :refresh_token_id AND replace_time IS NULL;

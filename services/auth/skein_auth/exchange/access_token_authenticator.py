@@ -1,4 +1,4 @@
-"""What people, and applications that act for them, may do: from an access token to an identity."""
+"""Authentication of access tokens: of people, OAuth clients and service accounts."""
 
 from __future__ import annotations
 
@@ -25,115 +25,117 @@ if TYPE_CHECKING:
 
 
 class AccessTokenAuthenticator:
-    """Turns access tokens into identities. A token says who; what they may do is looked up each time."""
+    """Turns access tokens into identities. The permissions are looked up each time."""
 
     def __init__(
         self,
         *,
         tokens: AccessTokens,
-        sign_ins: AuthSessions,
+        auth_sessions: AuthSessions,
         keys: ApiKeyStore,
         tenants: TenantDirectory,
         create_tenants: bool,
     ) -> None:
-        """With `create_tenants` everybody who signs in may make tenants of their own."""
+        """With `create_tenants`, every person may create tenants."""
         self._tokens = tokens
-        self._sign_ins = sign_ins
+        self._auth_sessions = auth_sessions
         self._keys = keys
         self._tenants = tenants
-        self._own = frozenset({ACCOUNT, CREATE_TENANT} if create_tenants else {ACCOUNT})
+        self._own_permissions = frozenset({ACCOUNT, CREATE_TENANT} if create_tenants else {ACCOUNT})
 
-    async def of_access_token(
+    async def authenticate(
         self, text: str, tenant_id: UUID | None, at: datetime, audience: str
     ) -> AuthenticatedIdentity:
-        """Return whose access token this is: a person in the tenant they choose, an application in its own.
+        """Return the identity of an access token: a person's in `tenant_id`, a client's in its own tenant.
 
-        Raises TenantNotFound when a person chooses a tenant that they are no member of.
+        Raises AuthenticationFailed, and TenantNotFound for a person without a membership of the tenant.
         """
         try:
             claims = await self._tokens.verify(text, audience, at)
-        except RpcError as refusal:
-            raise AuthenticationFailed(refusal) from None
-        return await self._of(claims, tenant_id, at)
+        except RpcError as error:
+            raise AuthenticationFailed(error) from None
+        return await self._authenticate(claims, tenant_id, at)
 
     async def introspect(self, text: str, tenant_id: UUID, at: datetime) -> AuthenticatedIdentity | None:
-        """Return whose access token this is, whatever resource it was made for, if it is one of the tenant."""
+        """Return the identity of an access token of the tenant, for any resource; None for another tenant's."""
         try:
             claims = await self._tokens.verify(text, None, at)
-        except RpcError as refusal:
-            raise AuthenticationFailed(refusal) from None
-        return None if claims.tenant_id != tenant_id else await self._of(claims, tenant_id, at)
+        except RpcError as error:
+            raise AuthenticationFailed(error) from None
+        return None if claims.tenant_id != tenant_id else await self._authenticate(claims, tenant_id, at)
 
-    async def _of(self, claims: AccessClaims, tenant_id: UUID | None, at: datetime) -> AuthenticatedIdentity:
+    async def _authenticate(self, claims: AccessClaims, tenant_id: UUID | None, at: datetime) -> AuthenticatedIdentity:
         if claims.tenant_id != NO_TENANT and tenant_id not in (None, claims.tenant_id):
             raise AuthenticationFailed(CredentialInvalid())
         if claims.api_key_id is not None:
-            return await self._of_service_account(claims, claims.api_key_id, at)
+            return await self._authenticate_service_account(claims, claims.api_key_id, at)
         if claims.sign_in_id is None:
             raise AuthenticationFailed(CredentialInvalid())
-        standing = await self._sign_ins.standing(claims.tenant_id, claims.sign_in_id)
-        if standing is None or (str(standing.account_id), standing.client_id) != (claims.subject, claims.client_id):
+        state = await self._auth_sessions.get_state(claims.tenant_id, claims.sign_in_id)
+        if state is None or (str(state.account_id), state.client_id) != (claims.subject, claims.client_id):
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
-        if not (standing.live and standing.account_active):
-            # An account may be activated again; a sign-in that is over stays so.
-            raise AuthenticationFailed(CredentialInvalid(), is_final=not standing.live, **_facts(standing))
-        if standing.client_id:
-            return await self._of_application(claims, standing)
-        return await self._of_person(claims, standing, tenant_id)
+        if not (state.live and state.account_active):
+            # An account may be activated again; a dead session stays dead.
+            raise AuthenticationFailed(CredentialInvalid(), is_final=not state.live, **_audit_fields(state))
+        if state.client_id:
+            return await self._authenticate_client(claims, state)
+        return await self._authenticate_person(claims, state, tenant_id)
 
-    async def _of_person(
-        self, claims: AccessClaims, standing: AuthSessionState, tenant_id: UUID | None
+    async def _authenticate_person(
+        self, claims: AccessClaims, state: AuthSessionState, tenant_id: UUID | None
     ) -> AuthenticatedIdentity:
         role = ""
         if tenant_id is not None:
-            there = await self._tenants.standing(tenant_id, standing.account_id)
-            role = there.role if there.open else ""
+            membership = await self._tenants.get_membership(tenant_id, state.account_id)
+            role = membership.role if membership.tenant_is_open else ""
             if not role:
                 raise TenantNotFound
         permissions = ROLE_PERMISSIONS[role] if role else frozenset({"tenant.read"})
         return AuthenticatedIdentity(
             caller=Caller(
-                principal=f"account:{standing.account_id}",
+                principal=f"account:{state.account_id}",
                 tenant_id=tenant_id,
-                permissions=self._own | permissions,
-                account_id=standing.account_id,
-                sign_in_id=standing.sign_in_id,
+                permissions=self._own_permissions | permissions,
+                account_id=state.account_id,
+                auth_session_id=state.sign_in_id,
                 role=role,
-                email=standing.email if standing.email_verified else "",
+                email=state.email if state.email_verified else "",
             ),
             expire_time=claims.expire_time,
         )
 
-    async def _of_application(self, claims: AccessClaims, standing: AuthSessionState) -> AuthenticatedIdentity:
-        """Let an application do what it was granted, as far as the person may do it now."""
-        there = await self._tenants.standing(standing.tenant_id, standing.account_id)
-        if not (there.open and there.role):
-            raise AuthenticationFailed(CredentialInvalid(), **_facts(standing))
+    async def _authenticate_client(self, claims: AccessClaims, state: AuthSessionState) -> AuthenticatedIdentity:
+        """A client has the permissions of its token and its grant that the person's role still has."""
+        membership = await self._tenants.get_membership(state.tenant_id, state.account_id)
+        if not (membership.tenant_is_open and membership.role):
+            raise AuthenticationFailed(CredentialInvalid(), **_audit_fields(state))
         return AuthenticatedIdentity(
             caller=Caller(
-                principal=f"account:{standing.account_id}",
-                tenant_id=standing.tenant_id,
-                permissions=claims.scopes & standing.scopes & ROLE_PERMISSIONS[there.role],
-                account_id=standing.account_id,
-                sign_in_id=standing.sign_in_id,
-                client_id=standing.client_id,
-                role=there.role,
-                grant_ids=(standing.sign_in_id,),
+                principal=f"account:{state.account_id}",
+                tenant_id=state.tenant_id,
+                permissions=claims.scopes & state.scopes & ROLE_PERMISSIONS[membership.role],
+                account_id=state.account_id,
+                auth_session_id=state.sign_in_id,
+                client_id=state.client_id,
+                role=membership.role,
+                grant_ids=(state.sign_in_id,),
             ),
             expire_time=claims.expire_time,
         )
 
-    async def _of_service_account(self, claims: AccessClaims, api_key_id: UUID, at: datetime) -> AuthenticatedIdentity:
-        """Let a service account do what its token says, as far as the key that got the token may do it now."""
+    async def _authenticate_service_account(
+        self, claims: AccessClaims, api_key_id: UUID, at: datetime
+    ) -> AuthenticatedIdentity:
+        """A service account has the permissions of its token that the token's key still has."""
         stored = await self._keys.find_api_key(claims.tenant_id, api_key_id)
         if str(stored.service_account_id) != claims.subject:
             raise AuthenticationFailed(CredentialInvalid())
         target = f"service_account:{claims.subject}"
         try:
-            stored.check(at)
+            stored.check_active(at)
         except RpcError:
             raise AuthenticationFailed(CredentialInvalid(), tenant_id=claims.tenant_id, target=target) from None
-        if not (await self._tenants.standing(claims.tenant_id)).open:
+        if not (await self._tenants.get_membership(claims.tenant_id)).tenant_is_open:
             raise AuthenticationFailed(CredentialInvalid(), target=target)
         caller = key_caller(claims.tenant_id, api_key_id, stored)
         return AuthenticatedIdentity(
@@ -142,11 +144,11 @@ class AccessTokenAuthenticator:
         )
 
 
-def _facts(standing: AuthSessionState) -> AuditFields:
-    """Return what a token that once was good tells the audit."""
+def _audit_fields(state: AuthSessionState) -> AuditFields:
+    """Return the audit fields of a known session."""
     return {
-        "tenant_id": standing.tenant_id,
-        "account_id": standing.account_id,
-        "target": f"account:{standing.account_id}",
-        "client_id": standing.client_id,
+        "tenant_id": state.tenant_id,
+        "account_id": state.account_id,
+        "target": f"account:{state.account_id}",
+        "client_id": state.client_id,
     }

@@ -1,4 +1,4 @@
-"""From a credential to the identity that it stands for: the rules of exchange and introspection."""
+"""Authentication of credentials: the rules of exchange and introspection."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skein_auth.settings import SystemKeys
     from skein_auth.tenancy.tenants import TenantDirectory
 
-# The services that exchange the system key for their identity; auth signs its own, others have none.
+# Services that exchange the system key for their identity; auth signs its own, others need none.
 EXCHANGING_SERVICES = frozenset({"worker"})
 
 
@@ -38,100 +38,108 @@ class Authenticator:
         self,
         *,
         lookup: CredentialLookup,
-        people: AccessTokenAuthenticator,
+        access_tokens: AccessTokenAuthenticator,
         tenants: TenantDirectory,
         system_keys: SystemKeys,
         audit: AuditRecorder,
-        uses: LastUseRecorder,
+        last_uses: LastUseRecorder,
     ) -> None:
         self._lookup = lookup
-        self._refusals = RejectedCredentialCache()
-        self._people = people
+        self._rejected = RejectedCredentialCache()
+        self._access_tokens = access_tokens
         self._tenants = tenants
         self._system_keys = tuple(key.encode() for key in system_keys.keys)
         self._audit = audit
-        self._uses = uses
+        self._last_uses = last_uses
 
-    async def of_bearer(
+    async def authenticate_bearer(
         self, credential: str, tenant_id: UUID | None, at: datetime, *, audience: str = ""
     ) -> AuthenticatedIdentity:
-        """Return whose credential this is, acting in `tenant_id`: the operator in any, a person in one of their own.
+        """Return the identity of a credential in `tenant_id`: the operator's in any, a person's in one of their own.
 
-        What belongs to one tenant may name that one or none. Whatever is wrong with it, a deleted tenant included, is
-        refused in the same words, and recorded.
+        The credential of a tenant may name that one or none. Every refusal, also for a deleted tenant, gives the same
+        error and is recorded.
         """
         try:
-            self._must_not_be_refused(credential)
-            return await self._of(credential, tenant_id, at, audience)
-        except AuthenticationFailed as refused:
-            if refused.is_final:
-                self._refusals.put(credential, refused.refusal, refused.facts)
-            await self._audit.refused(credential, refused.refusal, **refused.facts)
-            raise refused.refusal from None
+            self._check_rejected(credential)
+            return await self._authenticate(credential, tenant_id, at, audience)
+        except AuthenticationFailed as failure:
+            if failure.is_final:
+                self._rejected.put(credential, failure.error, failure.fields)
+            await self._audit.record_rejected_credential(credential, failure.error, **failure.fields)
+            raise failure.error from None
 
-    def _must_not_be_refused(self, credential: str) -> None:
-        """Refuse again what was refused for good a moment ago."""
-        if (known := self._refusals.find(credential)) is not None:
-            refusal, facts = known
-            raise AuthenticationFailed(refusal, **facts)
+    def _check_rejected(self, credential: str) -> None:
+        """Raises AuthenticationFailed for a credential that was rejected for good a moment ago."""
+        if (rejected := self._rejected.find(credential)) is not None:
+            error, fields = rejected
+            raise AuthenticationFailed(error, **fields)
 
-    async def of_system(self, system_key: str, service: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
+    async def authenticate_system(self, system_key: str, service: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
         """Return the identity of one of the cluster's own services, which also acts in deleted tenants.
 
-        Only services that have no other way to their identity get one: with the key alone none speaks for another.
+        Only EXCHANGING_SERVICES get one: with the key alone, no service acts as another.
         """
-        given = system_key.encode()
+        presented = system_key.encode()
         # Every key is compared, so that the time taken does not tell which one came close.
-        is_right = any([hmac.compare_digest(given, key) for key in self._system_keys])  # noqa: C419 - as said above.
+        is_right = any([hmac.compare_digest(presented, key) for key in self._system_keys])  # noqa: C419 - see above.
         if not is_right or service not in EXCHANGING_SERVICES:
-            refusal = CredentialInvalid()
-            await self._audit.refused(system_key, refusal, target="system")
-            raise refusal
+            error = CredentialInvalid()
+            await self._audit.record_rejected_credential(system_key, error, target="system")
+            raise error
         closed = False
         if tenant_id is not None:
-            standing = await self._tenants.standing(tenant_id)
-            closed = standing.closed
-            if not (standing.open or closed):
+            membership = await self._tenants.get_membership(tenant_id)
+            closed = membership.tenant_is_deleted
+            if not (membership.tenant_is_open or closed):
                 raise TenantNotFound
-        # The canary's tenants have no admin but the cluster, which makes the keys that they are probed with.
-        permissions = SYSTEM_PERMISSIONS | (ROLE_PERMISSIONS["admin"] if tenant_id in canary.TENANTS else frozenset())
+        # The canary's tenants have no other admin than the cluster, which creates the keys of its probes.
+        permissions = SYSTEM_PERMISSIONS | (
+            ROLE_PERMISSIONS["admin"] if tenant_id in canary.CANARY_TENANT_IDS else frozenset()
+        )
         return AuthenticatedIdentity(
-            caller=Caller(principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, closed=closed)
+            caller=Caller(
+                principal=f"system:{service}", tenant_id=tenant_id, permissions=permissions, is_tenant_deleted=closed
+            )
         )
 
     async def introspect(self, credential: str, tenant_id: UUID, at: datetime) -> AuthenticatedIdentity | None:
-        """Return whose valid credential this is, if it is one of the tenant; None for everything else."""
+        """Return the identity of a valid credential of the tenant; None for any other."""
         try:
             if (key := ApiKeyToken.parse(credential)) is not None:
-                identity = None if key.tenant_id != tenant_id else await self._of_key(key, at)
+                identity = None if key.tenant_id != tenant_id else await self._authenticate_api_key(key, at)
             elif is_jwt(credential):
-                identity = await self._people.introspect(credential, tenant_id, at)
+                identity = await self._access_tokens.introspect(credential, tenant_id, at)
             else:
-                identity = await self._of_legacy(credential, tenant_id)
+                identity = await self._authenticate_legacy_token(credential, tenant_id)
         except AuthenticationFailed:
             return None
         return identity
 
-    async def _of(self, credential: str, tenant_id: UUID | None, at: datetime, audience: str) -> AuthenticatedIdentity:
+    async def _authenticate(
+        self, credential: str, tenant_id: UUID | None, at: datetime, audience: str
+    ) -> AuthenticatedIdentity:
         key = ApiKeyToken.parse(credential)
         if key is None:
             if is_jwt(credential):
-                return await self._people.of_access_token(credential, tenant_id, at, audience)
-            return await self._of_legacy(credential, tenant_id)
+                return await self._access_tokens.authenticate(credential, tenant_id, at, audience)
+            return await self._authenticate_legacy_token(credential, tenant_id)
         if key.is_operators:
-            return await self._of_operator(key, tenant_id, at)
+            return await self._authenticate_operator_key(key, tenant_id, at)
         if tenant_id not in (None, key.tenant_id):
             raise AuthenticationFailed(CredentialInvalid())
-        return await self._of_key(key, at)
+        return await self._authenticate_api_key(key, at)
 
-    async def _of_operator(self, key: ApiKeyToken, tenant_id: UUID | None, at: datetime) -> AuthenticatedIdentity:
+    async def _authenticate_operator_key(
+        self, key: ApiKeyToken, tenant_id: UUID | None, at: datetime
+    ) -> AuthenticatedIdentity:
         stored = await self._stored(key)
         target = f"operator:{key.key_id}" if stored is not UNKNOWN_API_KEY else ""
         try:
-            stored.judge(key, at)
-        except RpcError as refusal:
-            raise AuthenticationFailed(refusal, is_final=stored is not UNKNOWN_API_KEY, target=target) from None
-        if tenant_id is not None and not (await self._tenants.standing(tenant_id)).open:
+            stored.verify(key, at)
+        except RpcError as error:
+            raise AuthenticationFailed(error, is_final=stored is not UNKNOWN_API_KEY, target=target) from None
+        if tenant_id is not None and not (await self._tenants.get_membership(tenant_id)).tenant_is_open:
             raise TenantNotFound
         return AuthenticatedIdentity(
             caller=Caller(
@@ -140,22 +148,22 @@ class Authenticator:
             expire_time=stored.expire_time,
         )
 
-    async def _of_key(self, key: ApiKeyToken, at: datetime) -> AuthenticatedIdentity:
+    async def _authenticate_api_key(self, key: ApiKeyToken, at: datetime) -> AuthenticatedIdentity:
         stored = await self._stored(key)
         if stored is UNKNOWN_API_KEY:
-            # The same work as for a key that is there.
-            key.proves(stored.secret_hash)
+            # The same work as for a known key.
+            key.matches_hash(stored.secret_hash)
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
         target = f"api_key:{key.key_id}"
         try:
-            stored.judge(key, at)
-        except RpcError as refusal:
-            # A service account that is disabled may be enabled again.
+            stored.verify(key, at)
+        except RpcError as error:
+            # A disabled service account may be enabled again.
             is_final = not stored.disabled
-            raise AuthenticationFailed(refusal, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
-        if not (await self._tenants.standing(key.tenant_id)).open:
+            raise AuthenticationFailed(error, is_final=is_final, tenant_id=key.tenant_id, target=target) from None
+        if not (await self._tenants.get_membership(key.tenant_id)).tenant_is_open:
             raise AuthenticationFailed(CredentialInvalid(), target=target)
-        self._uses.note(key.tenant_id, key.key_id, at, stored.use_time)
+        self._last_uses.record(key.tenant_id, key.key_id, at, stored.use_time)
         return AuthenticatedIdentity(
             caller=key_caller(key.tenant_id, key.key_id, stored), expire_time=stored.expire_time
         )
@@ -163,15 +171,21 @@ class Authenticator:
     async def _stored(self, key: ApiKeyToken) -> StoredApiKey:
         try:
             return await self._lookup.stored(key)
-        except CredentialInvalid as refusal:
-            raise AuthenticationFailed(refusal) from None
+        except CredentialInvalid as error:
+            raise AuthenticationFailed(error) from None
 
-    async def _of_legacy(self, credential: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
-        found = None
+    async def _authenticate_legacy_token(self, credential: str, tenant_id: UUID | None) -> AuthenticatedIdentity:
+        token_tenant_id = None
         if len(credential) >= MIN_LEGACY:
-            found = await self._lookup.legacy_tenant(credential)
-        if found is None or tenant_id not in (None, found) or not (await self._tenants.standing(found)).open:
-            raise AuthenticationFailed(CredentialInvalid(), target="legacy:bearer" if found is not None else "")
+            token_tenant_id = await self._lookup.legacy_tenant(credential)
+        if (
+            token_tenant_id is None
+            or tenant_id not in (None, token_tenant_id)
+            or not (await self._tenants.get_membership(token_tenant_id)).tenant_is_open
+        ):
+            raise AuthenticationFailed(
+                CredentialInvalid(), target="legacy:bearer" if token_tenant_id is not None else ""
+            )
         return AuthenticatedIdentity(
-            caller=Caller(principal="legacy:bearer", tenant_id=found, permissions=ROLE_PERMISSIONS["member"])
+            caller=Caller(principal="legacy:bearer", tenant_id=token_tenant_id, permissions=ROLE_PERMISSIONS["member"])
         )

@@ -1,4 +1,4 @@
-"""An authenticated identity, and why a credential is refused. No SQL, no clock."""
+"""An authenticated identity, and the refusal of a credential."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthenticatedIdentity:
-    """Who a credential stands for, and until when."""
+    """The caller of a credential, and its expiry."""
 
     caller: Caller
     # None: the credential never expires.
@@ -27,24 +27,24 @@ class AuthenticatedIdentity:
 
 
 class AuthenticationFailed(Exception):
-    """A credential is not good: the refusal, and what is surely known of the credential, for the audit."""
+    """A refused credential: the error, and the verified fields of its audit event."""
 
-    def __init__(self, refusal: RpcError, *, is_final: bool = False, **facts: Unpack[AuditFields]) -> None:
-        """`is_final`: nothing that happens later makes the same credential good."""
-        super().__init__(refusal.message)
-        self.refusal = refusal
+    def __init__(self, error: RpcError, *, is_final: bool = False, **fields: Unpack[AuditFields]) -> None:
+        """`is_final`: no later change makes the credential valid."""
+        super().__init__(error.message)
+        self.error = error
         self.is_final = is_final
-        self.facts = facts
+        self.fields = fields
 
 
 def key_caller(tenant_id: UUID, key_id: UUID, stored: StoredApiKey) -> Caller:
-    """Return who calls with a key: the key itself, or the service account that it belongs to."""
+    """Return the caller of a key: the key itself, or its service account."""
     account_id = stored.service_account_id
     return Caller(
         principal=f"api_key:{key_id}" if account_id is None else f"service_account:{account_id}",
         tenant_id=tenant_id,
         permissions=stored.permissions,
         agent_id=stored.agent_id,
-        sign_in_id=None if account_id is None else key_id,
+        auth_session_id=None if account_id is None else key_id,
         grant_ids=stored.grant_ids,
     )

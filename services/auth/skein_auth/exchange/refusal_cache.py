@@ -1,4 +1,4 @@
-"""Credentials that were refused for good, remembered for seconds: they cost the database one look in that time."""
+"""A cache of rejected credentials, each of which costs the database one lookup within its time."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from skein_kit.errors import RpcError
 
 TTL_SECONDS = 5.0
-MAX_REMEMBERED = 10_000
+MAX_CACHED = 10_000
 
 
 class RejectedCredentialCache:
-    """Refusals by the digest of their credential; only those that no later change takes back."""
+    """Final errors by the digest of their credential."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # The class of the refusal, what is surely known of the credential, and until when. No credential is kept.
-        self._known: OrderedDict[bytes, tuple[type[RpcError], AuditFields, float]] = OrderedDict()
+        # Class of the error, fields of the audit event, and expiry. The credential itself is not stored.
+        self._errors: OrderedDict[bytes, tuple[type[RpcError], AuditFields, float]] = OrderedDict()
 
     def find(self, credential: str) -> tuple[RpcError, AuditFields] | None:
-        """Return how the credential was refused a moment ago, and what is known of it; None when it was not."""
+        """Return the error and the audit fields of a credential that was rejected a moment ago; None for others."""
         digest = _digest(credential)
-        found = self._known.get(digest)
-        if found is None:
+        entry = self._errors.get(digest)
+        if entry is None:
             return None
-        refusal, facts, until = found
+        error, fields, until = entry
         if self._clock() < until:
-            return refusal(), facts
-        del self._known[digest]
+            return error(), fields
+        del self._errors[digest]
         return None
 
-    def put(self, credential: str, refusal: RpcError, facts: AuditFields) -> None:
-        """Remember a refusal that no later change takes back."""
-        self._known[_digest(credential)] = (type(refusal), facts, self._clock() + TTL_SECONDS)
-        if len(self._known) > MAX_REMEMBERED:
-            self._known.popitem(last=False)
+    def put(self, credential: str, error: RpcError, fields: AuditFields) -> None:
+        """Cache an error that no later change takes back."""
+        self._errors[_digest(credential)] = (type(error), fields, self._clock() + TTL_SECONDS)
+        if len(self._errors) > MAX_CACHED:
+            self._errors.popitem(last=False)
 
 
 def _digest(credential: str) -> bytes:

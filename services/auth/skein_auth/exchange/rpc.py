@@ -1,22 +1,24 @@
-"""RPCs: exchange and introspection of credentials."""
+"""The RPCs of credentials: exchange and introspection."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import auth_pb2
-from skein_auth.exchange import convert
+from skein.auth.v1 import auth_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from skein_auth.api_keys.check_keys import CheckKeys
     from skein_auth.exchange.authenticator import Authenticator
+    from skein_auth.exchange.model import AuthenticatedIdentity
     from skein_auth.signing.keyring import Keyring
 
 
-class ExchangeRpc:
+class ExchangeHandlers:
     """Exchange and introspection of credentials."""
 
     def __init__(
@@ -27,21 +29,41 @@ class ExchangeRpc:
         self._keyring = keyring
         self._check_keys = check_keys
 
-    async def Exchange(self, request: auth_pb2.ExchangeRequest, context: Context) -> auth_pb2.ExchangeResponse:
+    async def Exchange(self, request: pb.ExchangeRequest, context: Context) -> pb.ExchangeResponse:
         at = now()
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         if request.HasField("system"):
-            identity = await self._authenticator.of_system(request.system.key, request.system.service, tenant_id)
+            identity = await self._authenticator.authenticate_system(
+                request.system.key, request.system.service, tenant_id
+            )
         else:
-            identity = await self._authenticator.of_bearer(request.bearer, tenant_id, at, audience=request.audience)
+            identity = await self._authenticator.authenticate_bearer(
+                request.bearer, tenant_id, at, audience=request.audience
+            )
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
-        return convert.exchanged(*await self._keyring.signed(identity.caller, at=at.timestamp(), until=until))
+        return _exchange_response(*await self._keyring.sign_identity(identity.caller, at=at.timestamp(), until=until))
 
-    async def GetCheckKeys(
-        self, request: auth_pb2.GetCheckKeysRequest, context: Context
-    ) -> auth_pb2.GetCheckKeysResponse:
-        return auth_pb2.GetCheckKeysResponse(check_keys=await self._check_keys.known())
+    async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
+        return pb.GetCheckKeysResponse(check_keys=await self._check_keys.all())
 
-    async def Introspect(self, request: auth_pb2.IntrospectRequest, context: Context) -> auth_pb2.IntrospectResponse:
-        found = await self._introspector.introspect(request.credential, caller(context).tenant(), now())
-        return convert.introspection(found)
+    async def Introspect(self, request: pb.IntrospectRequest, context: Context) -> pb.IntrospectResponse:
+        identity = await self._introspector.introspect(request.credential, caller(context).require_tenant(), now())
+        return _introspection(identity)
+
+
+def _introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectResponse:
+    """None is a credential that is not active; the response contains nothing else."""
+    if identity is None:
+        return pb.IntrospectResponse(active=False)
+    return pb.IntrospectResponse(
+        active=True,
+        principal=identity.caller.principal,
+        tenant_id=str(identity.caller.tenant_id),
+        permissions=sorted(identity.caller.permissions),
+        expire_time=to_timestamp(identity.expire_time),
+    )
+
+
+def _exchange_response(token: str, expire_time: float) -> pb.ExchangeResponse:
+    """`expire_time` is in Unix seconds."""
+    return pb.ExchangeResponse(token=token, expire_time=to_timestamp(datetime.fromtimestamp(expire_time, UTC)))

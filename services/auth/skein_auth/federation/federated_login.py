@@ -1,152 +1,150 @@
-"""Signing in with what an identity provider says, and which identities sign into an account."""
+"""Login with an identity provider, and the proof of an identity that is to be linked."""
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein_auth.accounts.known_devices import KnownDevice
-from skein_auth.accounts.one_time_tokens import client_address
-from skein_auth.attempts.model import auth_session_subject
+from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooManyAttempts
 from skein_auth.login.password_login import record_failed_login
+from skein_kit.calls.call import client_address
 from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from uuid import UUID
+
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.model import LoginCredentials
+    from skein_auth.accounts.model import Account, LoginCredentials
     from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.federation.providers import ProviderIdentity, Providers
+    from skein_auth.federation.model import ProviderIdentity
+    from skein_auth.federation.providers import Providers
     from skein_auth.federation.store import IdentityStore
     from skein_auth.second_factor.totp import Totp
-    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoginResult:
-    """What came of a sign-in."""
+    """The outcome of a login."""
 
-    account: pb.Account
+    account: Account
     tokens: pb.SignInTokens
-    # The account was made on the way.
+    # The login created the account.
     created: bool
     device_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FederatedLogin:
-    """The identities of all accounts."""
+    """Logins with an identity provider."""
 
     store: IdentityStore
     providers: Providers
-    sign_ins: AuthSessions
+    auth_sessions: AuthSessions
     totp: Totp
     accounts: AccountStore
     devices: KnownDevices
     attempts: AttemptLimiter
     audit: AuditRecorder
-    # Whoever has an identity gets an account; else only those whose identity is linked sign in with it.
+    # Every identity gets an account; else only linked identities log in.
     sign_up_open: bool
 
-    async def sign_in(self, request: pb.SignInWithIdentityRequest) -> LoginResult:
-        """Begin a sign-in of the account that the identity signs into; where sign-up is open one is made if need be."""
+    async def login(self, request: pb.SignInWithIdentityRequest) -> LoginResult:
+        """Begin an auth session of the identity's account; where sign-up is open, create the account if needed."""
         source, account_id = source_network(client_address()), None
-        shown = await self._shown_device(request.device_token)
+        device = await self._known_device(request.device_token)
         try:
-            proof = await self._proof(request, source, shown)
-            account, created = await self._account(proof, source)
-            account_id = UUID(account.account_id)
-            credentials, device = await self._let_in(account_id, request.second_factor, shown)
-        except SignInRefused as refusal:
+            identity = await self._verify(request, source, device)
+            account, created = await self._find_or_create(identity, source)
+            account_id = account.account_id
+            credentials, own_device = await self._check_second_factor(account_id, request.second_factor, device)
+        except SignInRefused as error:
             target = f"identity:{request.provider}" if account_id is None else ""
-            await record_failed_login(self.attempts, self.audit, refusal, source, account_id, target)
+            await record_failed_login(self.attempts, self.audit, error, source, account_id, target)
             raise
         at = now()
-        tokens = await self.sign_ins.begin_own(account_id, at=at)
+        tokens = await self.auth_sessions.begin(account_id, at=at)
         await self.audit.record(
             "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{request.provider}"
         )
         known = KnownDevice(
             account_id=account_id,
-            device_id=new_id(at) if device is None else device.device_id,
+            device_id=new_id(at) if own_device is None else own_device.device_id,
             generation=credentials.device_generation,
             sign_in_time=at,
         )
         return LoginResult(account=account, tokens=tokens, created=created, device_token=self.devices.token(known))
 
-    async def link(
-        self, who: Caller, provider: str, token: str, nonce: str, once: IdempotencyKey
-    ) -> pb.LinkIdentityResponse:
-        """Let the identity sign into the account, once for each request: its proof may have expired since."""
-        if once.request_id and (first := await self.store.answered(once)) is not None:
-            return first
-        await self.sign_ins.must_be_recent(who)
-        account_id = who.account()
-        async with self.attempts.failing(("own_proof", auth_session_subject(who))):
-            proof = await self.providers.prove(provider, token, nonce)
-            return await self.store.link(account_id, proof, once)
+    @asynccontextmanager
+    async def verified_identity(
+        self, caller: Caller, request: pb.LinkIdentityRequest
+    ) -> AsyncIterator[ProviderIdentity]:
+        """Yield the identity that the request proves. Errors of proof and block count as attempts of the caller."""
+        async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
+            yield await self.providers.verify_token(request.provider, request.token, request.nonce)
 
-    async def _shown_device(self, device_token: str) -> KnownDevice | None:
-        """Return the device that its account knows, whatever account the identity signs into."""
-        shown = self.devices.read(device_token, now())
-        account = None if shown is None else await self.accounts.credentials(shown.account_id)
+    async def _known_device(self, device_token: str) -> KnownDevice | None:
+        """Return the device, if the account that its token names knows it."""
+        device = self.devices.read(device_token, now())
+        account = None if device is None else await self.accounts.credentials(device.account_id)
         return self.devices.known(device_token, account, now())
 
-    async def _let_in(
-        self, account_id: UUID, second_factor: str, shown: KnownDevice | None
+    async def _check_second_factor(
+        self, account_id: UUID, second_factor: str, device: KnownDevice | None
     ) -> tuple[LoginCredentials, KnownDevice | None]:
-        """Return what signs into the account, and the device if the account knows it."""
+        """Return the account's credentials, and the device if it is this account's. Raises SignInRefused."""
         credentials = await self.accounts.credentials(account_id)
         if credentials is None or not credentials.active:
             raise SignInRefused
-        device = shown if shown is not None and shown.account_id == account_id else None
+        own_device = device if device is not None and device.account_id == account_id else None
         if credentials.has_second_factor:
-            async with AsyncExitStack() as attempt:
-                if device is not None:
+            async with AsyncExitStack() as limits:
+                if own_device is not None:
                     with suppress(TooManyAttempts):
-                        await attempt.enter_async_context(self.attempts.failing(("device", str(device.device_id))))
+                        await limits.enter_async_context(self.attempts.failing(("device", str(own_device.device_id))))
                         await self.totp.check(account_id, second_factor)
-                        return credentials, device
-                await attempt.enter_async_context(self.attempts.failing(("second_factor", str(account_id))))
+                        return credentials, own_device
+                await limits.enter_async_context(self.attempts.failing(("second_factor", str(account_id))))
                 await self.totp.check(account_id, second_factor)
-        return credentials, device
+        return credentials, own_device
 
-    async def _proof(
-        self, request: pb.SignInWithIdentityRequest, source: str, shown: KnownDevice | None
+    async def _verify(
+        self, request: pb.SignInWithIdentityRequest, source: str, device: KnownDevice | None
     ) -> ProviderIdentity:
-        """Return whom the provider says the token is of. Raises SignInRefused, or TooManyAttempts.
+        """Return the identity that the token proves. Raises SignInRefused and TooManyAttempts.
 
-        A provider that is called for each token bounds our calls, so who sent too many wrong tokens waits: a device
-        that its account knows, or a source.
+        A provider that auth calls for each token limits those calls. So a known device, or else a source, that sent
+        too many wrong tokens is refused.
         """
-        async with AsyncExitStack() as attempt:
+        async with AsyncExitStack() as limits:
             if self.providers.is_called_for_each(request.provider):
-                counted = ("identity", source) if shown is None else ("device", str(shown.device_id))
-                await attempt.enter_async_context(self.attempts.failing(counted))
+                subject = ("identity", source) if device is None else ("device", str(device.device_id))
+                await limits.enter_async_context(self.attempts.failing(subject))
             try:
-                return await self.providers.prove(request.provider, request.token, request.nonce)
+                return await self.providers.verify_token(request.provider, request.token, request.nonce)
             except IdentityRefused:
                 raise SignInRefused from None
 
-    async def _account(self, proof: ProviderIdentity, address: str) -> tuple[pb.Account, bool]:
-        """Return the account, and whether it was made just now; of those who come first at once one makes it."""
-        found = await self.store.find(proof)
-        if found is not None:
-            return found, False
+    async def _find_or_create(self, identity: ProviderIdentity, address: str) -> tuple[Account, bool]:
+        """Return the account, and whether this call created it; of concurrent first calls, one creates it."""
+        account = await self.store.find_account(identity)
+        if account is not None:
+            return account, False
         if not self.sign_up_open:
             raise SignUpClosed
         await self.attempts.charge("sign_up", address)
-        created = await self.store.create_account(proof)
-        found = await self.store.find(proof)
-        if found is None:
-            # Made and deleted within a moment.
+        created = await self.store.create_account(identity)
+        account = await self.store.find_account(identity)
+        if account is None:
+            # Deleted right after its creation.
             raise SignInRefused
-        return found, created
+        return account, created

@@ -1,6 +1,6 @@
-"""Identity providers, GitHub and issuers of OpenID Connect: from what somebody shows to whom the provider says it is.
+"""Identity providers: verification of the tokens of GitHub and of OpenID Connect issuers.
 
-Knows no account. Nobody is recognised by an e-mail address: a provider's name for the account is its `subject`.
+Knows no account. An e-mail address identifies no person: the provider's name for an account is its `subject`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import ECKey, OKPKey, RSAKey
 
 from skein_auth.errors import IdentityRefused, ProviderNotFound, ProviderUnavailable
+from skein_auth.federation.model import ProviderIdentity
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient
 from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
@@ -30,25 +31,25 @@ if TYPE_CHECKING:
     from skein_kit.outbound.fetch import JsonResponse
 
     class Provider(Protocol):
-        """Somebody who says who people are."""
+        """An identity provider."""
 
-        async def prove(self, token: str, nonce: str) -> ProviderIdentity:
-            """Return whom the token is of, or raise IdentityRefused or ProviderUnavailable."""
+        async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
+            """Return the identity of a token. Raises IdentityRefused and ProviderUnavailable."""
 
 
 GITHUB = "github"
 GITHUB_URL = "https://api.github.com"
-# With a public key each: what is signed with a shared secret could have been signed by anybody who has it.
+# Algorithms with a public key: every holder of a shared secret could sign.
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA", "Ed25519")
 _KEYS: Mapping[str, type[RSAKey | ECKey | OKPKey]] = {"RSA": RSAKey, "EC": ECKey, "OKP": OKPKey}
 # Clocks of two machines may differ by this much.
 _LEEWAY_SECONDS = 30
-# How long an issuer's documents are kept: as long as it says, within reason.
-_KEPT_SECONDS = (300.0, 86_400.0)
-_USUALLY_KEPT_SECONDS = 3600.0
-# An unknown key makes us ask for the keys again, but no more often than this: strangers can name any key.
+# Bounds of the time that an issuer's documents are cached.
+_CACHE_SECONDS = (300.0, 86_400.0)
+_DEFAULT_CACHE_SECONDS = 3600.0
+# Least time between two fetches that unknown key ids cause: strangers can name any id.
 _REFRESH_SECONDS = 30.0
-# An issuer that did not answer is left alone for this long.
+# Pause after an issuer failed.
 _PAUSE_SECONDS = 5.0
 _KEYS_LIMIT_BYTES = 262_144
 _END_OF_TIME = 2**53
@@ -65,7 +66,7 @@ log = logs.get("auth")
 
 @dataclass(frozen=True, kw_only=True)
 class ProviderSettings(Settings):
-    """Which identity providers people may sign in with."""
+    """Settings of the identity providers."""
 
     # Issuers of OpenID Connect, separated by spaces or commas, each as name=issuer;client_id and, if there are more
     # clients, ;client_id of each. Callers say the name.
@@ -74,25 +75,11 @@ class ProviderSettings(Settings):
     github_client_id: str = ""
     # The secret of SKEIN_GITHUB_CLIENT_ID.
     github_client_secret: str = field(default="", repr=False)
-    # Accept a GitHub token whichever app it was made for, and so everybody whose token any app ever got hold of. For
-    # people who moved in with a system that did so.
+    # Accept GitHub tokens of every app. Then any app that has a person's token can log in as that person. For systems
+    # that moved in and did so.
     github_any_app: bool = False
     # GitHub's API; of GitHub Enterprise https://<host>/api/v3.
     github_url: str = GITHUB_URL
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ProviderIdentity:
-    """Whom a provider says somebody is."""
-
-    # "github", or the address of the issuer.
-    provider: str
-    subject: str
-    # What people call it there.
-    login: str
-    display_name: str = ""
-    # Lower-case, and only when the provider has verified it; else empty.
-    email: str = ""
 
 
 class Providers:
@@ -122,32 +109,32 @@ class Providers:
         return cls(providers)
 
     def is_called_for_each(self, provider: str) -> bool:
-        """Say whether a provider is called for each token that it shall vouch for."""
+        """Return whether auth calls the provider for each token."""
         return isinstance(self._providers.get(provider), GitHub)
 
-    async def prove(self, provider: str, token: str, nonce: str) -> ProviderIdentity:
-        """Return whom the token is of; raises ProviderNotFound, ProviderUnavailable or IdentityRefused."""
-        found = self._providers.get(provider)
-        if found is None:
+    async def verify_token(self, provider: str, token: str, nonce: str) -> ProviderIdentity:
+        """Return the identity of a token. Raises ProviderNotFound, ProviderUnavailable and IdentityRefused."""
+        implementation = self._providers.get(provider)
+        if implementation is None:
             raise ProviderNotFound
         if not _TOKEN.fullmatch(token):
             raise IdentityRefused
-        return await found.prove(token, nonce)
+        return await implementation.verify_token(token, nonce)
 
 
 class GitHub:
-    """GitHub's access tokens: only GitHub itself can say whose they are, and which app they were made for."""
+    """GitHub's access tokens, whose user and app only GitHub knows."""
 
     def __init__(self, settings: ProviderSettings, outbound: SafeHttpClient) -> None:
         self._outbound = outbound
         self._url = settings.github_url.rstrip("/")
-        # Two installations number their people alike.
+        # User numbers of two installations overlap.
         self._provider = GITHUB if self._url == GITHUB_URL else self._url
         self._client_id = settings.github_client_id
         self._secret = settings.github_client_secret
 
-    async def prove(self, token: str, nonce: str) -> ProviderIdentity:
-        """GitHub's tokens hold no nonce: one that is given is not looked at."""
+    async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
+        """GitHub's tokens contain no nonce: `nonce` is ignored."""
         user = await (self._user_of_our_app(token) if self._client_id else self._user_of_any_app(token))
         number, login = user.get("id"), user.get("login")
         if not isinstance(number, int) or isinstance(number, bool) or number <= 0 or not isinstance(login, str):
@@ -161,7 +148,7 @@ class GitHub:
         )
 
     async def _user_of_our_app(self, token: str) -> dict[str, Any]:
-        """Ask about the token in our app's name: one of another app is not found."""
+        """Ask GitHub as the configured app, for which a token of another app is unknown."""
         credentials = base64.b64encode(f"{self._client_id}:{self._secret}".encode()).decode("ascii")
         url = f"{self._url}/applications/{quote(self._client_id, safe='')}/token"
         try:
@@ -193,7 +180,7 @@ _GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Versio
 
 
 class Oidc:
-    """An issuer's ID tokens, verified here with the keys that it publishes."""
+    """An issuer's ID tokens, verified with its published keys."""
 
     def __init__(
         self,
@@ -212,15 +199,15 @@ class Oidc:
         self._tried = float("-inf")
         self._fetching = asyncio.Lock()
 
-    async def prove(self, token: str, nonce: str) -> ProviderIdentity:
+    async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
         header = _header(token)
         for key in await self._candidates(header.get("kid")):
-            claims = _verified(token, key)
+            claims = _verify(token, key)
             if claims is not None:
-                return self._proof(claims, nonce)
+                return self._identity(claims, nonce)
         raise IdentityRefused
 
-    def _proof(self, claims: dict[str, Any], nonce: str) -> ProviderIdentity:
+    def _identity(self, claims: dict[str, Any], nonce: str) -> ProviderIdentity:
         at = self._clock()
         subject = claims.get("sub")
         if (
@@ -242,7 +229,7 @@ class Oidc:
         )
 
     def _is_for_us(self, claims: Mapping[str, Any]) -> bool:
-        """Say whether the token was made for one of our clients, and asked for by one of them if it says by whom."""
+        """Return whether audience and authorized party, if there is one, are configured clients."""
         audience, party = claims.get("aud"), claims.get("azp")
         audiences = audience if isinstance(audience, list) else [audience]
         if not any(isinstance(each, str) and each in self._client_ids for each in audiences):
@@ -252,49 +239,49 @@ class Oidc:
         return isinstance(party, str) and party in self._client_ids
 
     async def _candidates(self, key_id: object) -> list[dict[str, Any]]:
-        """Return the keys that a token may be signed with; an unknown one makes us ask the issuer again."""
-        asked = self._clock()
-        is_stale = asked >= self._stale
+        """Return the keys with this id; an unknown id makes auth fetch the keys again. Raises ProviderUnavailable."""
+        requested = self._clock()
+        is_stale = requested >= self._stale
         pause = _PAUSE_SECONDS if is_stale else _REFRESH_SECONDS
-        if (is_stale or not self._named(key_id)) and asked >= self._tried + pause:
+        if (is_stale or not self._keys_with_id(key_id)) and requested >= self._tried + pause:
             async with self._fetching:
-                # Whoever waited here finds what the first one fetched.
-                if self._tried < asked:
+                # A call that waited here uses the keys that another one fetched.
+                if self._tried < requested:
                     await self._fetch()
         if self._clock() >= self._stale:
             raise ProviderUnavailable
-        return self._named(key_id)
+        return self._keys_with_id(key_id)
 
-    def _named(self, key_id: object) -> list[dict[str, Any]]:
+    def _keys_with_id(self, key_id: object) -> list[dict[str, Any]]:
         return [key for key in self._keys if key_id is None or key.get("kid") == key_id]
 
     async def _fetch(self) -> None:
-        """Read the issuer's keys. While it does not answer, keys that are not stale go on being believed."""
+        """Fetch the issuer's keys. When it fails, keys that are not stale stay valid."""
         try:
-            keys = await self._outbound.fetch_json(await self._place_of_keys(), limit_bytes=_KEYS_LIMIT_BYTES)
-            self._keys = _usable(keys.document)
-            self._stale = self._clock() + _kept_seconds(keys)
+            keys = await self._outbound.fetch_json(await self._jwks_uri(), limit_bytes=_KEYS_LIMIT_BYTES)
+            self._keys = _signing_keys(keys.document)
+            self._stale = self._clock() + _cache_seconds(keys)
         except OutboundError as error:
             _unavailable(self._issuer, str(error))
         finally:
             self._tried = self._clock()
 
-    async def _place_of_keys(self) -> str:
-        found = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
-        place = found.document.get("jwks_uri")
-        if found.document.get("issuer") != self._issuer or not isinstance(place, str):
+    async def _jwks_uri(self) -> str:
+        discovery = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
+        jwks_uri = discovery.document.get("jwks_uri")
+        if discovery.document.get("issuer") != self._issuer or not isinstance(jwks_uri, str):
             raise OutboundError("discovery")
-        return place
+        return jwks_uri
 
 
-def _kept_seconds(fetched: JsonResponse) -> float:
-    least, most = _KEPT_SECONDS
-    wanted = _USUALLY_KEPT_SECONDS if fetched.max_age is None else float(fetched.max_age)
-    return min(max(wanted, least), most)
+def _cache_seconds(fetched: JsonResponse) -> float:
+    least, most = _CACHE_SECONDS
+    seconds = _DEFAULT_CACHE_SECONDS if fetched.max_age is None else float(fetched.max_age)
+    return min(max(seconds, least), most)
 
 
-def _usable(document: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the public keys that sign."""
+def _signing_keys(document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the public keys for signatures."""
     keys = document.get("keys")
     return [
         key
@@ -304,25 +291,25 @@ def _usable(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _header(token: str) -> dict[str, Any]:
-    """Return what the token says of itself; of this only the key's id and the type are looked at."""
+    """Return the unverified header, of which only type and key id are used. Raises IdentityRefused."""
     try:
         header = jws.extract_compact(token.encode("ascii")).headers()
     except (JoseError, ValueError):
         raise IdentityRefused from None
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.upper() != "JWT" or not isinstance(header.get("kid", ""), str):
-        # Access tokens and log-out tokens of the same issuer say what they are (RFC 9068, OpenID Connect).
+        # Access tokens and logout tokens of the same issuer have types of their own (RFC 9068, OpenID Connect).
         raise IdentityRefused
     return header
 
 
-def _verified(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the claims if this key signed them, with an algorithm that is the key's own if it names one."""
+def _verify(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the claims if this key signed them, with the key's own algorithm if it names one; else None."""
     own = jwk.get("alg")
     algorithms = ALGORITHMS if own is None else tuple(name for name in ALGORITHMS if name == own)
     try:
         with warnings.catch_warnings():
-            # An issuer's choice of algorithm or length of key is not ours to comment on.
+            # The issuer chooses algorithm and key length; auth does not warn.
             warnings.simplefilter("ignore")
             key = _KEYS[jwk["kty"]].import_key(jwk)
             return jwt.decode(token, key, algorithms=algorithms).claims
@@ -333,7 +320,7 @@ def _verified(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
 def _time(claims: Mapping[str, Any], name: str) -> float:
     """Return a claim in Unix seconds."""
     value = claims.get(name)
-    # What Python reads as JSON may also be no number or a very long one.
+    # Python's JSON numbers may be NaN, infinite or very long.
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _END_OF_TIME:
         raise IdentityRefused
     return value
@@ -346,7 +333,7 @@ def _text(claims: Mapping[str, Any], name: str) -> str:
 
 def _email(claims: Mapping[str, Any]) -> str:
     email = claims.get("email")
-    # Lower case turns some letters of other scripts into ours: a mailbox must not become somebody else's.
+    # Lower case maps some letters of other scripts to ASCII: an address must not become another person's.
     if claims.get("email_verified") is not True or not isinstance(email, str) or not email.isascii():
         return ""
     email = email.lower() if email.isprintable() else ""

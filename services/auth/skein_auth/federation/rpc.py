@@ -1,57 +1,94 @@
-"""RPCs: login with an identity provider, and linked identities."""
+"""The RPCs of identities: login with a provider, and the identities of the calling account."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import accounts_pb2
-from skein_kit.calls.call import Context, caller
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_auth.accounts import convert
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
+from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
+    from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.federation.federated_login import FederatedLogin
+    from skein_auth.federation.model import LinkedIdentity
     from skein_auth.federation.store import IdentityStore
+    from skein_kit.idempotency.store import IdempotencyStore
 
 
-class FederationRpc:
+class FederationHandlers:
     """Login with an identity provider, and linked identities."""
 
-    def __init__(self, login: FederatedLogin, store: IdentityStore) -> None:
+    def __init__(
+        self,
+        login: FederatedLogin,
+        store: IdentityStore,
+        auth_sessions: AuthSessions,
+        idempotency: IdempotencyStore,
+    ) -> None:
         self._login = login
         self._store = store
+        self._auth_sessions = auth_sessions
+        self._idempotency = idempotency
 
     async def SignInWithIdentity(
-        self, request: accounts_pb2.SignInWithIdentityRequest, context: Context
-    ) -> accounts_pb2.SignInWithIdentityResponse:
-        signed_in = await self._login.sign_in(request)
-        return accounts_pb2.SignInWithIdentityResponse(
-            tokens=signed_in.tokens,
-            account=signed_in.account,
-            created=signed_in.created,
-            device_token=signed_in.device_token,
+        self, request: pb.SignInWithIdentityRequest, context: Context
+    ) -> pb.SignInWithIdentityResponse:
+        result = await self._login.login(request)
+        return pb.SignInWithIdentityResponse(
+            tokens=result.tokens,
+            account=convert.account(result.account),
+            created=result.created,
+            device_token=result.device_token,
         )
 
-    async def LinkIdentity(
-        self, request: accounts_pb2.LinkIdentityRequest, context: Context
-    ) -> accounts_pb2.LinkIdentityResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        return await self._login.link(who, request.provider, request.token, request.nonce, once)
+    async def LinkIdentity(self, request: pb.LinkIdentityRequest, context: Context) -> pb.LinkIdentityResponse:
+        caller = caller_of(context)
+        idempotency_key = IdempotencyKey.of(caller, request)
+        # Before the proof, which may have expired since the first request.
+        saved_response = await self._idempotency.saved_response(NO_TENANT, idempotency_key)
+        if saved_response is not None:
+            return pb.LinkIdentityResponse.FromString(saved_response)
+        await self._auth_sessions.require_recent_login(caller)
+        async with (
+            self._login.verified_identity(caller, request) as identity,
+            self._idempotency.begin(NO_TENANT, idempotency_key) as write,
+        ):
+            if write.saved_response is not None:
+                return pb.LinkIdentityResponse.FromString(write.saved_response)
+            linked = await self._store.link(write.tx, caller.require_account(), identity)
+            return await write.save(pb.LinkIdentityResponse(identity=_identity(linked)))
 
-    async def UnlinkIdentity(
-        self, request: accounts_pb2.UnlinkIdentityRequest, context: Context
-    ) -> accounts_pb2.UnlinkIdentityResponse:
-        who = caller(context)
-        await self._store.unlink(who.account(), UUID(request.identity_id), IdempotencyKey.of(who, request))
-        return accounts_pb2.UnlinkIdentityResponse()
+    async def UnlinkIdentity(self, request: pb.UnlinkIdentityRequest, context: Context) -> pb.UnlinkIdentityResponse:
+        caller = caller_of(context)
+        async with self._idempotency.begin(NO_TENANT, IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.unlink(write.tx, caller.require_account(), UUID(request.identity_id))
+        return pb.UnlinkIdentityResponse()
 
-    async def ListIdentities(
-        self, request: accounts_pb2.ListIdentitiesRequest, context: Context
-    ) -> accounts_pb2.ListIdentitiesResponse:
-        found = await self._store.list_identities(caller(context).account())
+    async def ListIdentities(self, request: pb.ListIdentitiesRequest, context: Context) -> pb.ListIdentitiesResponse:
+        identities = await self._store.list_identities(caller_of(context).require_account())
         page, token = paginate(
-            found, lambda identity: identity.identity_id, request, None, size=request.page_size or MAX_UNPAGED
+            [_identity(identity) for identity in identities],
+            lambda identity: identity.identity_id,
+            request,
+            None,
+            size=request.page_size or MAX_UNPAGED,
         )
-        return accounts_pb2.ListIdentitiesResponse(identities=page, next_page_token=token)
+        return pb.ListIdentitiesResponse(identities=page, next_page_token=token)
+
+
+def _identity(value: LinkedIdentity) -> pb.Identity:
+    return pb.Identity(
+        identity_id=str(value.identity_id),
+        provider=value.provider,
+        subject=value.subject,
+        login=value.login,
+        create_time=to_timestamp(value.create_time),
+    )

@@ -1,1 +1,1 @@
-"""Login with an e-mail address and a password, refresh and logout."""
+"""Login with an e-mail address and a password."""

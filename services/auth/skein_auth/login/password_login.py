@@ -1,7 +1,7 @@
-"""Signing in with an address and a password, and out again.
+"""Login with an e-mail address and a password.
 
-The wrong passwords of a stranger count for one account and one source. Two things pass that count: a known device,
-which has a count of its own, and the right second factor together with the right password.
+A stranger's wrong passwords count for one account and one source. Two things pass that limit: a known device, which
+has a limit of its own, and the right second factor together with the right password.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from uuid import UUID
 
 from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.one_time_tokens import client_address
 from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.attempts.model import is_failure
-from skein_auth.attempts.subjects import subject_at_network
+from skein_auth.attempts.limiter import is_failure, subject_at_network
 from skein_auth.errors import SignInRefused, TooManyAttempts
+from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Overloaded, RpcError, TransactionConflict
 from skein_kit.ids import new_id, now
@@ -26,179 +25,164 @@ from skein_kit.network.source_network import source_network
 if TYPE_CHECKING:
     from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.known_devices import KnownDevices
-    from skein_auth.accounts.model import LoginCredentials
+    from skein_auth.accounts.model import Account, LoginCredentials
     from skein_auth.accounts.passwords import PasswordCheck, Passwords
     from skein_auth.accounts.store import AccountStore
-    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.second_factor.totp import Totp
-    from skein_kit.identity.identity_token import Caller
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LoginAttempt:
-    """What a caller shows to sign in."""
+    """What a caller presents to log in."""
 
-    # The address of the account, as it is looked up.
+    # In the form of lookups.
     email: str
     password: str
     second_factor: str
-    # None: a device that the account does not know.
+    # None: unknown to the account.
     device: KnownDevice | None
     source: str
 
     @property
-    def place(self) -> QueueKey:
-        """Return where its passwords stand in the queue."""
+    def queue_key(self) -> QueueKey:
+        """Return the key of its passwords in the queue."""
         return QueueKey.of_source(self.source) if self.device is None else QueueKey.of_devices(self.device.account_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PasswordLogin:
-    """The way in with a password."""
+    """Logins with a password."""
 
     store: AccountStore
     passwords: Passwords
     totp: Totp
-    sign_ins: AuthSessions
+    auth_sessions: AuthSessions
     devices: KnownDevices
     attempts: AttemptLimiter
     audit: AuditRecorder
 
-    async def sign_in(self, request: pb.SignInRequest) -> tuple[pb.SignInTokens, pb.Account, str]:
-        """Begin a sign-in; return its tokens, the account and a device token.
+    async def login(self, request: pb.SignInRequest) -> tuple[pb.SignInTokens, Account, str]:
+        """Begin an auth session; return its tokens, the account and a device token.
 
-        Whatever is wrong is one answer; only the right password learns of a second factor.
+        Every wrong input gets the same error; only a caller with the right password learns of a second factor.
         """
         email, source = normal_email(request.email), source_network(client_address())
-        found = await self.store.credentials_of(email)
-        proof = LoginAttempt(
+        credentials = await self.store.credentials_of(email)
+        attempt = LoginAttempt(
             email=email,
             password=request.password,
             second_factor=request.second_factor,
-            device=self.devices.known(request.device_token, found, now()),
+            device=self.devices.known(request.device_token, credentials, now()),
             source=source,
         )
         try:
-            account = await self._proved(found, proof)
-        except RpcError as refusal:
-            account_id = None if found is None else found.account_id
-            await record_failed_login(self.attempts, self.audit, refusal, source, account_id)
+            account = await self._authenticate(credentials, attempt)
+        except RpcError as error:
+            account_id = None if credentials is None else credentials.account_id
+            await record_failed_login(self.attempts, self.audit, error, source, account_id)
             raise
         at = now()
-        tokens = await self.sign_ins.begin_own(account.account_id, at=at)
-        await self._still_as_proved(account, tokens)
+        tokens = await self.auth_sessions.begin(account.account_id, at=at)
+        await self._check_unchanged(account, tokens)
         await self.audit.record("sign_in", account_id=account.account_id, principal=f"account:{account.account_id}")
         device = KnownDevice(
             account_id=account.account_id,
-            device_id=new_id(at) if proof.device is None else proof.device.device_id,
+            device_id=new_id(at) if attempt.device is None else attempt.device.device_id,
             generation=account.device_generation,
             sign_in_time=at,
         )
         return tokens, await self.store.get_account(account.account_id), self.devices.token(device)
 
-    async def refresh(self, refresh_token: str) -> pb.SignInTokens:
-        """Replace a refresh token."""
-        return await self.sign_ins.refresh_own(refresh_token)
-
-    async def sign_out(self, who: Caller) -> None:
-        """End the sign-in that calls."""
-        if who.sign_in_id is not None and await self.sign_ins.revoke(NO_TENANT, who.sign_in_id, "sign_out"):
-            await self.audit.record("sign_out")
-
-    async def list_sessions(self, who: Caller, before: UUID | None, size: int) -> list[pb.AuthSession]:
-        """Read a page of the live sign-ins of who calls, newest first, and say which one calls."""
-        found = await self.sign_ins.list_of(who.account(), before, size)
-        for session in found:
-            session.current = session.auth_session_id == str(who.sign_in_id)
-        return found
-
-    async def _proved(self, found: LoginCredentials | None, proof: LoginAttempt) -> LoginCredentials:
-        """Return the account whose password and second factor these are, within the limits on attempts."""
-        async with AsyncExitStack() as attempt:
-            if proof.device is not None:
+    async def _authenticate(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
+        """Return the account whose password and second factor these are, within the limits of attempts."""
+        async with AsyncExitStack() as limits:
+            if attempt.device is not None:
                 with suppress(TooManyAttempts):
-                    await attempt.enter_async_context(self.attempts.failing(("device", str(proof.device.device_id))))
-                    account = await self._with_password(found, proof)
-                    await self.totp.check(account.account_id, proof.second_factor)
+                    await limits.enter_async_context(self.attempts.failing(("device", str(attempt.device.device_id))))
+                    account = await self._with_password(credentials, attempt)
+                    await self.totp.check(account.account_id, attempt.second_factor)
                     return account
                 # A device that failed too often counts as unknown.
-                proof = replace(proof, device=None)
+                attempt = replace(attempt, device=None)
             try:
-                await attempt.enter_async_context(
-                    self.attempts.failing(("sign_in", subject_at_network(proof.email, proof.source)))
+                await limits.enter_async_context(
+                    self.attempts.failing(("sign_in", subject_at_network(attempt.email, attempt.source)))
                 )
-            except TooManyAttempts as refusal:
-                return await self._with_both_factors(found, proof, refusal)
-            account = await self._with_password(found, proof)
+            except TooManyAttempts as error:
+                return await self._with_both_factors(credentials, attempt, error)
+            account = await self._with_password(credentials, attempt)
             if account.has_second_factor:
                 async with self.attempts.failing(("second_factor", str(account.account_id))):
-                    await self.totp.check(account.account_id, proof.second_factor)
+                    await self.totp.check(account.account_id, attempt.second_factor)
             return account
 
-    async def _with_password(self, found: LoginCredentials | None, proof: LoginAttempt) -> LoginCredentials:
-        stored = None if found is None else found.password_hash
-        verdict = await self.passwords.verify(stored, proof.password, proof.place)
-        if found is None or stored is None or not (verdict.ok and found.active):
+    async def _with_password(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
+        stored = None if credentials is None else credentials.password_hash
+        check = await self.passwords.verify(stored, attempt.password, attempt.queue_key)
+        if credentials is None or stored is None or not (check.ok and credentials.active):
             raise SignInRefused
-        if verdict.rehash:
-            # A password that gets no turn now is hashed anew at another sign-in.
+        if check.rehash:
+            # When the queue is full, a later login replaces the hash.
             with suppress(Overloaded):
-                rehashed = await self.passwords.rehash(proof.password, proof.place)
-                await self.store.replace_hash(found.account_id, stored, rehashed)
-        return found
+                rehashed = await self.passwords.rehash(attempt.password, attempt.queue_key)
+                await self.store.replace_hash(credentials.account_id, stored, rehashed)
+        return credentials
 
     async def _with_both_factors(
-        self, found: LoginCredentials | None, proof: LoginAttempt, too_many: TooManyAttempts
+        self, credentials: LoginCredentials | None, attempt: LoginAttempt, too_many: TooManyAttempts
     ) -> LoginCredentials:
         """Return the account whose two factors these are, or raise `too_many`.
 
-        The answer and the work are the same whichever factor is wrong, so neither can be guessed without the other.
-        Codes beside the right password are counted, as everywhere; codes beside a wrong one count for nothing.
+        Error and work are the same whichever factor is wrong, so neither can be guessed without the other.
+        Codes beside the right password count as attempts; codes beside a wrong one do not.
         """
-        if not proof.second_factor:
+        if not attempt.second_factor:
             raise too_many
-        account = found if found is not None and found.has_second_factor and found.active else None
+        account = (
+            credentials if credentials is not None and credentials.has_second_factor and credentials.active else None
+        )
         stored = None if account is None else account.password_hash
-        verdict = await self.passwords.verify(stored, proof.password, proof.place)
+        check = await self.passwords.verify(stored, attempt.password, attempt.queue_key)
         account_id = NO_TENANT if account is None else account.account_id
-        counted = str(account_id) if verdict.ok else f"no password of {proof.email}"
+        counted = str(account_id) if check.ok else f"no password of {attempt.email}"
         try:
             async with self.attempts.failing(("second_factor", counted)):
-                await self.totp.check(account_id, proof.second_factor)
-                return _account_of(account, verdict)
+                await self.totp.check(account_id, attempt.second_factor)
+                return _account_of(account, check)
         except (SignInRefused, TooManyAttempts):
             raise too_many from None
 
-    async def _still_as_proved(self, account: LoginCredentials, tokens: pb.SignInTokens) -> None:
-        """End a sign-in that began while the account was locked, or its password changed, behind its back."""
-        found = await self.store.credentials(account.account_id)
-        if found is None or not found.active or found.revision != account.revision:
-            await self.sign_ins.revoke_one(account.account_id, UUID(tokens.auth_session_id), "account_changed")
+    async def _check_unchanged(self, account: LoginCredentials, tokens: pb.SignInTokens) -> None:
+        """Revoke a session that began while the account was deactivated, or its password changed."""
+        credentials = await self.store.credentials(account.account_id)
+        if credentials is None or not credentials.active or credentials.revision != account.revision:
+            await self.auth_sessions.revoke_one(account.account_id, UUID(tokens.auth_session_id), "account_changed")
             raise TransactionConflict
 
 
-def _account_of(found: LoginCredentials | None, verdict: PasswordCheck) -> LoginCredentials:
-    if found is None or not verdict.ok:
+def _account_of(credentials: LoginCredentials | None, check: PasswordCheck) -> LoginCredentials:
+    if credentials is None or not check.ok:
         raise SignInRefused
-    return found
+    return credentials
 
 
 async def record_failed_login(
     attempts: AttemptLimiter,
     audit: AuditRecorder,
-    refusal: RpcError,
+    error: RpcError,
     source: str,
     account_id: UUID | None,
     target: str = "",
 ) -> None:
-    """Record a refused sign-in. Raises TooManyAttempts instead once a source was refused too often.
+    """Record a failed login. Raises TooManyAttempts instead after too many failures of a source.
 
-    A caller without a credential thereby fills no table, and what is right passes whatever the count says.
+    So a caller without a credential cannot fill the table; the limit does not stop a right password.
     """
-    if isinstance(refusal, TooManyAttempts | Overloaded):
+    if isinstance(error, TooManyAttempts | Overloaded):
         return
-    if is_failure(refusal):
+    if is_failure(error):
         await attempts.charge("refused_sign_in", source)
-    await audit.record("sign_in", outcome="refused", reason=refusal.reason, account_id=account_id, target=target)
+    await audit.record("sign_in", outcome="refused", reason=error.reason, account_id=account_id, target=target)

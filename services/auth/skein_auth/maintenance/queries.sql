@@ -1,10 +1,10 @@
 -- delete_expired_one_time_tokens --
--- Remove one-time tokens whose time is over.
+-- Delete expired one-time tokens.
 DELETE FROM auth.one_time_tokens
 WHERE expire_time <= :at;
 
 -- delete_expired_audit_events --
--- Remove some of a tenant's events that are older than they are kept.
+-- Delete some of a tenant's expired events.
 DELETE FROM auth.audit_events
 WHERE tenant_id = :tenant_id
   AND audit_event_id IN (SELECT e.audit_event_id FROM auth.audit_events e
@@ -13,56 +13,56 @@ WHERE tenant_id = :tenant_id
                          LIMIT :size);
 
 -- purge_refresh_tokens --
--- Remove some refresh tokens of a tenant that is being deleted.
+-- Purge some refresh tokens of a deleted tenant.
 DELETE FROM auth.refresh_tokens
 WHERE tenant_id = :tenant_id
   AND refresh_token_id IN (SELECT t.refresh_token_id FROM auth.refresh_tokens t WHERE t.tenant_id = :tenant_id
                            LIMIT :size);
 
 -- purge_codes --
--- Remove some authorization codes of a tenant that is being deleted.
+-- Purge some authorization codes of a deleted tenant.
 DELETE FROM auth.codes
 WHERE tenant_id = :tenant_id
   AND code_id IN (SELECT c.code_id FROM auth.codes c WHERE c.tenant_id = :tenant_id LIMIT :size);
 
 -- purge_api_keys --
--- Remove some keys of a tenant that is being deleted.
+-- Purge some keys of a deleted tenant.
 DELETE FROM auth.api_keys
 WHERE tenant_id = :tenant_id
   AND api_key_id IN (SELECT k.api_key_id FROM auth.api_keys k WHERE k.tenant_id = :tenant_id LIMIT :size);
 
 -- purge_service_accounts --
--- Remove some service accounts of a tenant that is being deleted.
+-- Purge some service accounts of a deleted tenant.
 DELETE FROM auth.service_accounts
 WHERE tenant_id = :tenant_id
   AND service_account_id IN (SELECT s.service_account_id FROM auth.service_accounts s WHERE s.tenant_id = :tenant_id
                              LIMIT :size);
 
 -- purge_legacy_tokens --
--- Remove the legacy token of a tenant that is being deleted; there is one at most.
+-- Purge the legacy token of a deleted tenant.
 DELETE FROM auth.legacy_tokens
 WHERE legacy_tenant_id = :tenant_id AND :size > 0;
 
 -- purge_audit_events --
--- Remove some events of a tenant that is being deleted.
+-- Purge some events of a deleted tenant.
 DELETE FROM auth.audit_events
 WHERE tenant_id = :tenant_id
   AND audit_event_id IN (SELECT e.audit_event_id FROM auth.audit_events e WHERE e.tenant_id = :tenant_id LIMIT :size);
 
 -- purge_usage --
--- Remove what is counted of a tenant that is being deleted: a few rows.
+-- Purge the usage counts of a deleted tenant: a few rows.
 DELETE FROM auth.usage
 WHERE tenant_id = :tenant_id AND :size > 0;
 
 -- purge_requests --
--- Remove some stored answers of a tenant that is being deleted.
+-- Purge some saved responses of a deleted tenant.
 DELETE FROM auth.requests
 WHERE tenant_id = :tenant_id
   AND (principal, method, request_id) IN (SELECT r.principal, r.method, r.request_id FROM auth.requests r
                                           WHERE r.tenant_id = :tenant_id LIMIT :size);
 
 -- revoke_client --
--- End what everybody granted an application so far; no row is touched when there is no such application.
+-- Revoke all present grants of a client.
 UPDATE auth.clients
 SET revoke_time = :at
 WHERE client_id = :client_id;

@@ -1,25 +1,23 @@
-"""RPCs: deletion of expired rows and of a tenant."""
+"""The RPCs of the worker: deletion of expired rows, and the purge of a tenant."""
 
 from __future__ import annotations
 
-from skein.auth.v1 import auth_pb2
+from skein.auth.v1 import auth_pb2 as pb
 from skein_auth.maintenance.store import DEFAULT_PURGE, MaintenanceStore
 from skein_kit.calls.call import Context, caller
 from skein_kit.ids import now
 
 
-class MaintenanceRpc:
-    """Deletion of expired rows and of a tenant."""
+class MaintenanceHandlers:
+    """Deletion of expired rows, and the purge of a tenant."""
 
     def __init__(self, store: MaintenanceStore) -> None:
         self._store = store
 
-    async def DeleteExpired(
-        self, request: auth_pb2.DeleteExpiredRequest, context: Context
-    ) -> auth_pb2.DeleteExpiredResponse:
-        deleted = await self._store.delete_expired(caller(context).tenant(), now())
-        return auth_pb2.DeleteExpiredResponse(deleted_count=deleted)
+    async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
+        deleted = await self._store.delete_expired(caller(context).require_tenant(), now())
+        return pb.DeleteExpiredResponse(deleted_count=deleted)
 
-    async def PurgeTenant(self, request: auth_pb2.PurgeTenantRequest, context: Context) -> auth_pb2.PurgeTenantResponse:
-        counts, more = await self._store.purge(caller(context).tenant(), request.limit or DEFAULT_PURGE)
-        return auth_pb2.PurgeTenantResponse(deleted_counts=counts, more=more)
+    async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
+        counts, more = await self._store.purge(caller(context).require_tenant(), request.limit or DEFAULT_PURGE)
+        return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

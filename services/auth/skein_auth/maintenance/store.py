@@ -1,17 +1,15 @@
-"""What is past its time, and what is left of a deleted tenant: removed from the database, a bounded part at a time."""
+"""Deletion of expired rows, and the purge of a deleted tenant, in bounded batches."""
 
 from __future__ import annotations
 
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.api_keys.grant_end import revoke_keys_of_ended_grants
-from skein_auth.api_keys.quota import count_api_keys
+from skein_auth.api_keys.store import count_api_keys, revoke_keys_of_ended_grants
 from skein_auth.queries import QUERIES
 from skein_kit import canary
 from skein_kit.database import tenant_purge
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.store import IdempotencyStore
 from skein_kit.ids import min_id_at
 from skein_kit.telemetry import logs
 
@@ -21,13 +19,14 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.idempotency.store import IdempotencyStore
 
 DEFAULT_PURGE = 1000
-# Rows of one table that one call removes at most; the next one goes on.
-_AT_ONCE = 5_000
-# How long a sign-in is kept after it was revoked.
+# Most rows of one table that one call deletes.
+_BATCH = 5_000
+# How long a revoked auth session is kept.
 _REVOKED_KEPT = timedelta(days=30)
-# A key for every hour, and what is recorded of it, is of use to nobody the day after.
+# The canary makes a key every hour; after a day, neither the key nor its audit events are of use.
 _CANARY_KEPT = timedelta(days=1)
 _EXPIRING = (
     "delete_expired_signing_keys",
@@ -35,11 +34,11 @@ _EXPIRING = (
     "delete_expired_one_time_tokens",
     "delete_expired_attempts",
 )
-# By table; what others refer to comes after them.
+# By table; a table comes after those that refer to it.
 _PURGES = {
     "auth.refresh_tokens": "purge_refresh_tokens",
     "auth.codes": "purge_codes",
-    "auth.sign_ins": "purge_sign_ins",
+    "auth.sign_ins": "purge_auth_sessions",
     "auth.api_keys": "purge_api_keys",
     "auth.service_accounts": "purge_service_accounts",
     "auth.legacy_tokens": "purge_legacy_tokens",
@@ -52,56 +51,57 @@ log = logs.get("auth")
 
 
 class MaintenanceStore:
-    """Removes what nobody needs any more."""
+    """Deletes expired rows and the rows of deleted tenants."""
 
     def __init__(
         self,
         database: Database,
         audit: AuditRecorder,
+        idempotency: IdempotencyStore,
         *,
         audit_days: int,
         client_unused_days: int,
-        sweep_seconds: float,
+        interval_seconds: float,
     ) -> None:
         self._database = database
         self._audit = audit
         self._audit_kept = timedelta(days=audit_days)
         self._clients_kept = timedelta(days=client_unused_days)
-        self._requests = IdempotencyStore(database, "auth")
-        self._sweep = timedelta(seconds=sweep_seconds)
-        # When this replica last looked after what belongs to no tenant.
-        self._swept: datetime | None = None
+        self._idempotency = idempotency
+        self._interval = timedelta(seconds=interval_seconds)
+        # When this replica last deleted expired rows without a tenant.
+        self._last_time: datetime | None = None
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove what is past its time, of the tenant and, now and then, of the cluster; return how many rows."""
+        """Delete expired rows of the tenant and, once an interval, those without a tenant; return how many."""
         deleted = 0
-        if self._swept is None or not at - self._sweep < self._swept <= at:
-            # Called for one tenant after the other, it would do the same work for each.
-            self._swept = at
+        if self._last_time is None or not at - self._interval < self._last_time <= at:
+            # The worker calls for one tenant after the other.
+            self._last_time = at
             async with self._database.transaction(NO_TENANT) as tx:
                 for name in _EXPIRING:
                     deleted += await tx.execute(QUERIES[name], at=at)
-                idle = await tx.execute(QUERIES["delete_idle_clients"], before=at - self._clients_kept, size=_AT_ONCE)
-                if idle:
-                    log.info("idle_clients_deleted", count=idle)
-                deleted += idle
+                unused = await tx.execute(QUERIES["delete_unused_clients"], before=at - self._clients_kept, size=_BATCH)
+                if unused:
+                    log.info("idle_clients_deleted", count=unused)
+                deleted += unused
                 deleted += await self._delete_expired_of(tx, NO_TENANT, at)
         async with self._database.transaction(tenant_id) as tx:
             deleted += await self._delete_expired_of(tx, tenant_id, at)
             for row in await tx.rows(QUERIES["revoke_api_keys_of_purged_agents"], tenant_id=tenant_id, revoke_time=at):
                 target = f"api_key:{row['api_key_id']}"
-                await self._audit.within(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
+                await self._audit.record_in(tx, "api_key_revoked", tenant_id=tenant_id, target=target)
             await tx.execute(QUERIES["disable_service_accounts_of_purged_agents"], tenant_id=tenant_id, at=at)
             await revoke_keys_of_ended_grants(tx, tenant_id, at, self._audit)
             await count_api_keys(tx, tenant_id, at)
-            if tenant_id in canary.TENANTS:
+            if tenant_id in canary.CANARY_TENANT_IDS:
                 deleted += await tx.execute(
-                    QUERIES["delete_over_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_AT_ONCE
+                    QUERIES["delete_ended_api_keys"], tenant_id=tenant_id, before=at - _CANARY_KEPT, size=_BATCH
                 )
         return deleted
 
     async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
-        """Remove at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
+        """Delete at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
         counts: dict[str, int] = {}
         left = limit
         async with self._database.transaction(tenant_id) as tx:
@@ -114,17 +114,17 @@ class MaintenanceStore:
         return counts, left == 0
 
     async def _delete_expired_of(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
-        sign_ins = await tx.execute(
-            QUERIES["delete_expired_sign_ins"],
+        sessions = await tx.execute(
+            QUERIES["delete_expired_auth_sessions"],
             tenant_id=tenant_id,
             at=at,
             revoked_before=at - _REVOKED_KEPT,
-            size=_AT_ONCE,
+            size=_BATCH,
         )
         events = await tx.execute(
             QUERIES["delete_expired_audit_events"],
             tenant_id=tenant_id,
-            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.TENANTS else self._audit_kept)),
-            size=_AT_ONCE,
+            before=min_id_at(at - (_CANARY_KEPT if tenant_id in canary.CANARY_TENANT_IDS else self._audit_kept)),
+            size=_BATCH,
         )
-        return sign_ins + events + await self._requests.delete_expired(tx, tenant_id, at)
+        return sessions + events + await self._idempotency.delete_expired(tx, tenant_id, at)

@@ -1,6 +1,6 @@
-"""What an application asks a person for at /authorize, and what comes of the answer. Knows no HTTP and no SQL.
+"""Authorization requests of OAuth clients (/authorize) and the person's answer. Knows no HTTP and no SQL.
 
-Nothing is stored until the person agrees: the request travels in a sealed handle, which only we can write and read.
+Nothing is stored until the person approves: the request travels in an encrypted handle.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from skein_auth.encryption import DecryptionError
 from skein_auth.errors import InvalidRequest, InvalidScope, InvalidTarget, TenantNotFound
 from skein_auth.oauth_clients import model as clients
 from skein_auth.oauth_clients.model import OIDC_SCOPES
-from skein_auth.oauth_clients.registry import address
-from skein_kit.calls.call import current_call
+from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import TenantMissing
 from skein_kit.identity.permissions import ROLE_PERMISSIONS, TENANT_PERMISSIONS
@@ -41,18 +40,21 @@ if TYPE_CHECKING:
     from skein_auth.tenancy.tenants import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
+# Slashes of "https://host/".
+_ORIGIN_SLASHES = 3
 HANDLE_LIFETIME = timedelta(minutes=10)
-_SEAL = "authorization request"
+_ENCRYPTION_NAME = "authorization request"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthorizationRequest:
-    """A request that was found good: what the person is asked, and what is needed to answer."""
+    """A valid request, as it travels in the handle."""
 
     client_id: str
-    # Where the browser goes, and what the request said of that: empty when there was but one place.
+    # Where the browser goes.
     redirect_uri: str
-    given_redirect_uri: str
+    # As in the request; empty when it named none.
+    requested_redirect_uri: str
     scopes: list[str]
     resources: list[str]
     state: str
@@ -64,16 +66,16 @@ class AuthorizationRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuthorizationPrompt:
-    """What to ask a person."""
+    """What the consent page shows."""
 
     handle: str
     client: Client
-    asked: AuthorizationRequest
+    request: AuthorizationRequest
     prompt: str
 
 
 class AuthorizationError(Exception):
-    """The request is at fault, and its redirect can be trusted; names one of OAuth's errors and says what is wrong."""
+    """An invalid request whose redirect URI is valid: an OAuth error code and its description."""
 
     def __init__(self, error: str, description: str) -> None:
         super().__init__(error)
@@ -82,128 +84,147 @@ class AuthorizationError(Exception):
 
 
 class Authorizations:
-    """Questions to people, and their answers."""
+    """Authorization requests and the answers of people."""
 
     def __init__(
         self,
         *,
-        applications: ClientRegistry,
+        registry: ClientRegistry,
         store: AuthSessionStore,
-        sign_ins: AuthSessions,
+        auth_sessions: AuthSessions,
         tokens: AccessTokens,
         tenants: TenantDirectory,
-        sealer: SecretCipher,
+        cipher: SecretCipher,
         audit: AuditRecorder,
     ) -> None:
-        self._applications = applications
+        self._registry = registry
         self._store = store
-        self._sign_ins = sign_ins
+        self._auth_sessions = auth_sessions
         self._tokens = tokens
         self._tenants = tenants
-        self._sealer = sealer
+        self._cipher = cipher
         self._audit = audit
 
-    async def ask(self, request: pb.CreateAuthorizationRequest) -> AuthorizationPrompt | str:
-        """Return what to ask the person, or where to send the browser with an error.
+    async def create(self, request: pb.CreateAuthorizationRequest) -> AuthorizationPrompt | str:
+        """Return the prompt for the person, or the redirect URL with an error.
 
-        Raises ClientUnknown and InvalidRequest when there is nowhere to send it.
+        Raises ClientUnknown and InvalidRequest when there is no valid redirect URI.
         """
-        client = await self._applications.current(request.client_id)
+        client = await self._registry.get_fresh(request.client_id)
         redirect_uri = client.redirect(request.redirect_uri)
         if redirect_uri is None:
             raise InvalidRequest(violations=[("redirect_uri", "is not one that the application registered")])
         try:
-            asked = self._asked(request, client, redirect_uri)
-        except AuthorizationError as fault:
-            facts = {"error": fault.error, "error_description": fault.description, "state": request.state}
-            return self._redirect(redirect_uri, facts)
-        handle = self._sealer.seal(json.dumps(asdict(asked)).encode(), name=_SEAL)
+            authorization = self._validate(request, client, redirect_uri)
+        except AuthorizationError as error:
+            parameters = {"error": error.error, "error_description": error.description, "state": request.state}
+            return self._redirect(redirect_uri, parameters)
+        handle = self._cipher.encrypt(json.dumps(asdict(authorization)).encode(), name=_ENCRYPTION_NAME)
         return AuthorizationPrompt(
-            handle=base64.urlsafe_b64encode(handle).decode(), client=client, asked=asked, prompt=request.prompt
+            handle=base64.urlsafe_b64encode(handle).decode(),
+            client=client,
+            request=authorization,
+            prompt=request.prompt,
         )
 
-    async def answer(self, caller: Caller, request: pb.ApproveAuthorizationRequest, tenant_id: UUID | None) -> str:
-        """Record a person's answer; return where to send the browser. Raises InvalidRequest and TenantNotFound."""
+    async def approve(self, caller: Caller, request: pb.ApproveAuthorizationRequest, tenant_id: UUID | None) -> str:
+        """Record a person's answer; return the redirect URL. Raises InvalidRequest and TenantNotFound."""
         at = now()
-        asked = self._opened(request.handle, at)
+        authorization = self._decrypt(request.handle, at)
         if not request.approved:
-            await self._audit.record("authorization_denied", client_id=asked.client_id, account_id=caller.account())
-            facts = {"error": "access_denied", "error_description": "The person said no.", "state": asked.state}
-            return self._redirect(asked.redirect_uri, facts)
-        sign_in = await self.granted(
+            await self._audit.record(
+                "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
+            )
+            parameters = {
+                "error": "access_denied",
+                "error_description": "The person denied the request.",
+                "state": authorization.state,
+            }
+            return self._redirect(authorization.redirect_uri, parameters)
+        session = await self.grant_session(
             caller,
-            client_id=asked.client_id,
-            asked=asked.scopes,
+            client_id=authorization.client_id,
+            requested=authorization.scopes,
             approved=request.scopes,
-            resources=asked.resources,
-            nonce=asked.nonce,
+            resources=authorization.resources,
+            nonce=authorization.nonce,
             tenant_id=tenant_id,
             at=at,
         )
-        if sign_in is None:
-            facts = {
+        if session is None:
+            parameters = {
                 "error": "access_denied",
-                "error_description": "Nothing that was asked for can be granted in this tenant.",
-                "state": asked.state,
+                "error_description": "None of the requested scopes can be granted in this tenant.",
+                "state": authorization.state,
             }
-            return self._redirect(asked.redirect_uri, facts)
-        kept, code, token = grants.approve(
-            sign_in, asked.given_redirect_uri, asked.code_challenge, self._sign_ins.now(at)
+            return self._redirect(authorization.redirect_uri, parameters)
+        session, code, token = grants.approve(
+            session,
+            authorization.requested_redirect_uri,
+            authorization.code_challenge,
+            self._auth_sessions.step_context(at),
         )
-        await self._store.approve(kept, code, address=address(), user_agent=user_agent())
+        await self._store.approve(session, code, address=client_address(), user_agent=user_agent())
         await self._audit.record(
             "authorization_approved",
-            client_id=asked.client_id,
-            account_id=caller.account(),
-            tenant_id=kept.tenant_id,
-            target=f"sign_in:{kept.sign_in_id}",
+            client_id=authorization.client_id,
+            account_id=caller.require_account(),
+            tenant_id=session.tenant_id,
+            target=f"sign_in:{session.sign_in_id}",
         )
-        return self._redirect(asked.redirect_uri, {"code": token.text(), "state": asked.state})
+        return self._redirect(authorization.redirect_uri, {"code": token.encode(), "state": authorization.state})
 
-    async def granted(
+    async def grant_session(
         self,
         caller: Caller,
         *,
         client_id: str,
-        asked: Collection[str],
+        requested: Collection[str],
         approved: Collection[str],
         resources: Sequence[str],
         tenant_id: UUID | None,
         at: datetime,
         nonce: str = "",
     ) -> AuthSession | None:
-        """Return the sign-in that an application gets: what it asked, what was granted and what the role allows.
+        """Return the new session of an application: the scopes requested, approved and allowed by the person's role.
 
-        Without a permission in it, it belongs to no tenant. None: nothing is left. Raises TenantNotFound.
+        A session without a permission belongs to no tenant. None: no scope is left. Raises TenantMissing and
+        TenantNotFound.
         """
-        wanted = frozenset(asked) & frozenset(approved) if approved else frozenset(asked)
-        scopes = wanted & OIDC_SCOPES
-        if permissions := wanted & TENANT_PERMISSIONS:
+        granted = frozenset(requested) & frozenset(approved) if approved else frozenset(requested)
+        scopes = granted & OIDC_SCOPES
+        if permissions := granted & TENANT_PERMISSIONS:
             if tenant_id is None:
                 raise TenantMissing
-            standing = await self._tenants.standing(tenant_id, caller.account())
-            if not standing.open or not standing.role:
+            membership = await self._tenants.get_membership(tenant_id, caller.require_account())
+            if not membership.tenant_is_open or not membership.role:
                 raise TenantNotFound
-            permissions &= ROLE_PERMISSIONS[standing.role]
+            permissions &= ROLE_PERMISSIONS[membership.role]
             scopes |= permissions
         if not scopes:
             return None
-        live = None if caller.sign_in_id is None else await self._sign_ins.standing(NO_TENANT, caller.sign_in_id)
+        own = (
+            None
+            if caller.auth_session_id is None
+            else await self._auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
+        )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
-            sign_in_id=self._sign_ins.chance.id(at),
-            account_id=caller.account(),
+            sign_in_id=self._auth_sessions.random.id(at),
+            account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,
             resources=tuple(resources),
             nonce=nonce,
-            auth_time=at if live is None else live.auth_time,
+            auth_time=at if own is None else own.auth_time,
             create_time=at,
             expire_time=at,
         )
 
-    def _asked(self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str) -> AuthorizationRequest:
-        """Raise AuthorizationError for a request that cannot be granted."""
+    def _validate(
+        self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str
+    ) -> AuthorizationRequest:
+        """Raises AuthorizationError for a request that cannot be granted."""
         if request.response_type != "code":
             raise AuthorizationError("unsupported_response_type", "The response_type must be code.")
         if clients.AUTHORIZATION_CODE not in client.grant_types:
@@ -212,11 +233,11 @@ class Authorizations:
             raise AuthorizationError("invalid_request", "The response_mode must be query.")
         if request.code_challenge_method != "S256" or not grants.is_challenge(request.code_challenge):
             raise AuthorizationError(
-                "invalid_request", "PKCE is needed: code_challenge with code_challenge_method=S256."
+                "invalid_request", "PKCE is required: code_challenge with code_challenge_method=S256."
             )
         prompts = frozenset(request.prompt.split())
         if "none" in prompts:
-            raise AuthorizationError("interaction_required", "The person is always asked.")
+            raise AuthorizationError("interaction_required", "The person must always approve.")
         if not prompts <= {"login", "consent", "select_account"}:
             raise AuthorizationError("invalid_request", "The prompt must be login, consent or select_account.")
         try:
@@ -229,7 +250,7 @@ class Authorizations:
         return AuthorizationRequest(
             client_id=client.client_id,
             redirect_uri=redirect_uri,
-            given_redirect_uri=request.redirect_uri,
+            requested_redirect_uri=request.redirect_uri,
             scopes=sorted(scopes),
             resources=list(resources),
             state=request.state,
@@ -238,35 +259,28 @@ class Authorizations:
             expire_time=int((now() + HANDLE_LIFETIME).timestamp()),
         )
 
-    def _opened(self, handle: str, at: datetime) -> AuthorizationRequest:
+    def _decrypt(self, handle: str, at: datetime) -> AuthorizationRequest:
         try:
-            sealed = base64.b64decode(handle, altchars=b"-_", validate=True)
-            asked = AuthorizationRequest(**json.loads(self._sealer.open(sealed, name=_SEAL)))
-        except (binascii.Error, ValueError, DecryptionError):
+            encrypted = base64.b64decode(handle, altchars=b"-_", validate=True)
+            authorization = AuthorizationRequest(**json.loads(self._cipher.decrypt(encrypted, name=_ENCRYPTION_NAME)))
+        except (binascii.Error, ValueError, TypeError, DecryptionError):
             raise InvalidRequest from None
-        if at >= datetime.fromtimestamp(asked.expire_time, UTC):
+        if at >= datetime.fromtimestamp(authorization.expire_time, UTC):
             raise InvalidRequest
-        return asked
+        return authorization
 
-    def _redirect(self, uri: str, facts: dict[str, str]) -> str:
-        named = {name: value for name, value in facts.items() if value}
-        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**named, 'iss': self._tokens.issuer()})}"
+    def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
+        filled = {name: value for name, value in parameters.items() if value}
+        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self._tokens.issuer()})}"
 
 
-def requested_resources(tokens: AccessTokens, asked: Sequence[str]) -> tuple[str, ...]:
-    """Return the resources asked for, each once, or the API; raise InvalidTarget for one that is not known."""
+def requested_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
+    """Return the requested resources, each once, or the API for none. Raises InvalidTarget for an unknown one."""
     known = tokens.resources()
-    # An origin may be written with a slash at its end.
-    wanted = tuple(dict.fromkeys(uri.removesuffix("/") if uri.count("/") == _ORIGIN_SLASHES else uri for uri in asked))
-    if not set(wanted) <= set(known):
+    # An origin may end with a slash.
+    requested = tuple(
+        dict.fromkeys(uri.removesuffix("/") if uri.count("/") == _ORIGIN_SLASHES else uri for uri in uris)
+    )
+    if not set(requested) <= set(known):
         raise InvalidTarget
-    return wanted or known[:1]
-
-
-_ORIGIN_SLASHES = 3
-
-
-def user_agent() -> str:
-    """Return what made the call at hand."""
-    call = current_call()
-    return "" if call is None else call.user_agent
+    return requested or known[:1]

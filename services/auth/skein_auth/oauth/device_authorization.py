@@ -1,4 +1,4 @@
-"""Devices without a browser (RFC 8628): the codes that they show, the person's answer, and how often they may ask."""
+"""The device grant (RFC 8628): its start, a person's answer, and the device's polls."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import GrantError
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
-from skein_auth.oauth import device_model
-from skein_auth.oauth.authorizations import requested_resources, user_agent
-from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState
+from skein_auth.oauth.authorizations import requested_resources
+from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
 from skein_auth.oauth_clients import model as clients
-from skein_auth.oauth_clients.registry import address
+from skein_kit.calls.call import client_address, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import now
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein.auth.v1 import oauth_pb2 as pb
-    from skein_auth.attempts.model import AttemptLimiter
+    from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.model import AuthSession, GrantResult
@@ -35,61 +34,63 @@ if TYPE_CHECKING:
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_kit.identity.identity_token import Caller
 
-# No vowels, so no words; nothing that looks like something else.
+# Without vowels, so no words; without letters that look like another.
 LETTERS = "BCDFGHJKLMNPQRSTVWXZ"
 _LENGTH = 8
 INTERVAL = timedelta(seconds=5)
-# 20 ** 8 codes: that two of those that wait are alike is not seen in practice.
+# There are 20 ** 8 codes, so a collision is rare.
 _TRIES = 5
 
 
 def user_code() -> str:
-    """Draw what a device shows."""
+    """Draw a user code."""
     return "".join(secrets.choice(LETTERS) for _ in range(_LENGTH))
 
 
 def normalize_user_code(text: str) -> str:
-    """Return the letters of a code as a person types it, in any case and with anything between them."""
+    """Return the letters of a code that a person typed, in any case and with any separators."""
     return "".join(letter for letter in text.upper() if letter.isalnum())
 
 
 class DeviceFlow:
-    """Devices that wait for a person."""
+    """Device authorizations."""
 
     def __init__(
         self,
         *,
         store: DeviceStore,
-        applications: ClientRegistry,
+        registry: ClientRegistry,
         authorizations: Authorizations,
-        sign_ins: AuthSessions,
+        auth_sessions: AuthSessions,
         tokens: AccessTokens,
         attempts: AttemptLimiter,
         audit: AuditRecorder,
         lifetime: timedelta,
     ) -> None:
         self._store = store
-        self._applications = applications
+        self._registry = registry
         self._authorizations = authorizations
-        self._sign_ins = sign_ins
+        self._auth_sessions = auth_sessions
         self._tokens = tokens
         self._attempts = attempts
         self._audit = audit
         self.lifetime = lifetime
 
     async def start(self, request: pb.StartDeviceAuthorizationRequest) -> tuple[BearerToken, str]:
-        """Give a device the code that it keeps and the one that it shows."""
+        """Start a device authorization; return its device code and its user code."""
         if clients.is_document(request.client.client_id):
-            await self._applications.current(request.client.client_id)
-        client = await self._applications.authenticated(request.client)
-        client.must_use(clients.DEVICE_CODE)
+            await self._registry.get_fresh(request.client.client_id)
+        client = await self._registry.authenticate(request.client)
+        client.require_grant_type(clients.DEVICE_CODE)
         scopes = client.scopes(request.scope)
         resources = requested_resources(self._tokens, request.resources)
-        # A client that proved itself does not wait for strangers of the same address.
+        # Strangers at the same address must not delay an authenticated client.
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
-        await self._attempts.charge("device_start", address() if is_public else f"client {client.client_id}")
+        await self._attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
         at = now()
-        token = BearerToken.made(DEVICE_PREFIX, NO_TENANT, self._sign_ins.chance.id(at), self._sign_ins.chance.secret())
+        token = BearerToken.generate(
+            DEVICE_PREFIX, NO_TENANT, self._auth_sessions.random.id(at), self._auth_sessions.random.secret()
+        )
         device = DeviceAuthorization(
             device_code_id=token.token_id,
             secret_hash=token.secret_hash(),
@@ -101,65 +102,61 @@ class DeviceFlow:
             expire_time=at + self.lifetime,
         )
         for _ in range(_TRIES):
-            shown = user_code()
-            if await self._store.start(device, shown, at):
-                return token, f"{shown[:4]}-{shown[4:]}"
-        message = "no letters are left for another device"
+            code = user_code()
+            if await self._store.start(device, code, at):
+                return token, f"{code[:4]}-{code[4:]}"
+        message = "no user code is free"
         raise LookupError(message)
 
     async def find(self, caller: Caller, code: str) -> PendingDevice:
-        """Return the device that waits with this code. Raises DeviceCodeNotFound; guessing is limited."""
-        async with self._attempts.failing(("user_code", str(caller.account()))):
-            shown = await self._store.shown(normalize_user_code(code))
-            if shown is None or not shown.device.waits(now()):
+        """Return the pending device with this user code. Raises DeviceCodeNotFound and TooManyAttempts."""
+        async with self._attempts.failing(("user_code", str(caller.require_account()))):
+            pending = await self._store.find_by_user_code(normalize_user_code(code))
+            if pending is None or not pending.device.is_pending(now()):
                 raise DeviceCodeNotFound
-        return shown
+        return pending
 
     async def answer(self, caller: Caller, request: pb.ApproveDeviceRequest, tenant_id: UUID | None) -> None:
-        """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and AccessDenied for nothing to grant."""
+        """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and, without a scope, AccessDenied."""
         device = (await self.find(caller, request.user_code)).device
         at = now()
         if not request.approved:
             if not await self._store.deny(device, at):
                 raise DeviceCodeNotFound
-            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.account())
+            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
             return
-        sign_in = await self._authorizations.granted(
+        session = await self._authorizations.grant_session(
             caller,
             client_id=device.client_id,
-            asked=device.scopes,
+            requested=device.scopes,
             approved=request.scopes,
             resources=device.resources,
             tenant_id=tenant_id,
             at=at,
         )
-        if sign_in is None:
+        if session is None:
             raise AccessDenied
-        waiting = grants.with_expire_time(sign_in, device.expire_time)
-        if not await self._store.approve(device, waiting, at, address=address(), user_agent=user_agent()):
+        pending = grants.with_expire_time(session, device.expire_time)
+        if not await self._store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
             raise DeviceCodeNotFound
         await self._audit.record(
             "device_approved",
             client_id=device.client_id,
-            account_id=caller.account(),
-            tenant_id=sign_in.tenant_id,
-            target=f"sign_in:{sign_in.sign_in_id}",
+            account_id=caller.require_account(),
+            tenant_id=session.tenant_id,
+            target=f"sign_in:{session.sign_in_id}",
         )
 
     async def redeem(
         self, client: Client, code: str, resources: Sequence[str], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
-        """Let a device ask for its answer."""
-        presented = BearerToken.read(DEVICE_PREFIX, code)
+        """Redeem a device code; return the result, and the session when the device is approved."""
+        presented = BearerToken.decode(DEVICE_PREFIX, code)
         if presented is None:
-            return grants.GrantResult(fault=GrantError.INVALID), None
-        refreshes = clients.REFRESH_TOKEN in client.grant_types
-        now_ = self._sign_ins.now(at)
-        return await self._store.poll(
-            presented,
-            lambda device: device_model.poll(device, presented, client.client_id, resources, at, now_.terms.grace),
-            lambda sign_in, live_token: device_model.issue_device_tokens(
-                sign_in, live_token, presented, resources, now_, refreshes=refreshes
-            ),
-            at,
+            return grants.GrantResult(error=GrantError.INVALID), None
+        request = DeviceTokenRequest(
+            client_id=client.client_id,
+            resources=tuple(resources),
+            refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
+        return await self._store.poll(presented, request, self._auth_sessions.step_context(at))

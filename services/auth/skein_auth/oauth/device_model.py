@@ -1,4 +1,4 @@
-"""The device grant (RFC 8628) as a pure state machine: how a device asks, and is let in."""
+"""The device grant (RFC 8628) as a pure state machine."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ from skein_auth.auth_sessions.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from uuid import UUID
 
     from skein_kit.identity.bearer_token import BearerToken
 
 DEVICE_PREFIX = "skein_dev_"
-# What a device that polls too fast has to wait longer.
+# Added to the interval of a device that polls too fast.
 SLOWER = timedelta(seconds=5)
 
 
 class DeviceState(Enum):
-    """How far a person is with their answer."""
+    """The state of a device authorization."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -51,84 +50,96 @@ class DeviceAuthorization:
     # Of a used device: when its approval was redeemed.
     poll_time: datetime | None = None
     expire_time: datetime
-    # The sign-in that the answer made.
+    # The auth session that the approval created.
     approved_tenant_id: UUID | None = None
     approved_sign_in_id: UUID | None = None
 
-    def waits(self, at: datetime) -> bool:
-        """Say whether a person can still answer."""
+    def is_pending(self, at: datetime) -> bool:
+        """Whether a person can still answer."""
         return self.state is DeviceState.PENDING and at < self.expire_time
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class DeviceTokenRequest:
+    """The parameters of a token request with a device code, from an authenticated client."""
+
+    client_id: str
+    # Empty: all that were granted.
+    resources: tuple[str, ...] = ()
+    # The client gets refresh tokens.
+    refreshes: bool = True
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class PollResult:
-    """What comes of a device's asking: the device as it is from now on, and a fault, or None when it is let in."""
+    """The changed device authorization, and an error, or None when the device gets its tokens."""
 
     device: DeviceAuthorization
-    fault: GrantError | None
+    error: GrantError | None
 
 
 def poll(  # noqa: PLR0911 - one for each answer of RFC 8628.
     device: DeviceAuthorization | None,
     presented: BearerToken,
-    client_id: str,
-    resources: Sequence[str],
-    at: datetime,
-    grace: timedelta,
+    request: DeviceTokenRequest,
+    context: StepContext,
 ) -> PollResult | GrantError:
-    """Let a device ask for its answer. Asking too fast makes it wait longer.
+    """Poll for a person's answer. Polling too fast makes the interval longer.
 
-    An approval is redeemed once. A device that did not read the answer may ask again within `grace` of that.
+    An approval is redeemed once. A device that lost the response may poll again within the grace.
     """
-    if device is None or not presented.proves(device.secret_hash) or device.client_id != client_id:
+    if device is None or not presented.matches_hash(device.secret_hash) or device.client_id != request.client_id:
         return GrantError.INVALID
-    if not set(resources) <= set(device.resources):
+    if not set(request.resources) <= set(device.resources):
         return GrantError.TARGET
-    asked = replace(device, poll_time=at)
+    at = context.at
+    polled = replace(device, poll_time=at)
     if device.state is DeviceState.USED:
-        in_grace = device.poll_time is not None and at < device.poll_time + grace
-        return PollResult(device=device, fault=None if in_grace else GrantError.REUSED)
+        in_grace = device.poll_time is not None and at < device.poll_time + context.lifetimes.grace
+        return PollResult(device=device, error=None if in_grace else GrantError.REUSED)
     if at >= device.expire_time:
-        return PollResult(device=device, fault=GrantError.EXPIRED)
+        return PollResult(device=device, error=GrantError.EXPIRED)
     if device.state is DeviceState.DENIED:
-        return PollResult(device=asked, fault=GrantError.DENIED)
+        return PollResult(device=polled, error=GrantError.DENIED)
     if device.poll_time is not None and at < device.poll_time + device.interval:
-        return PollResult(device=replace(asked, interval=device.interval + SLOWER), fault=GrantError.SLOW_DOWN)
+        return PollResult(device=replace(polled, interval=device.interval + SLOWER), error=GrantError.SLOW_DOWN)
     if device.state is DeviceState.PENDING:
-        return PollResult(device=asked, fault=GrantError.PENDING)
-    return PollResult(device=replace(asked, state=DeviceState.USED), fault=None)
+        return PollResult(device=polled, error=GrantError.PENDING)
+    return PollResult(device=replace(polled, state=DeviceState.USED), error=None)
 
 
 def issue_device_tokens(
-    sign_in: AuthSession,
+    session: AuthSession,
     live_token: RefreshToken | None,
     presented: BearerToken,
-    resources: Sequence[str],
-    now: StepContext,
-    *,
-    refreshes: bool,
+    request: DeviceTokenRequest,
+    context: StepContext,
 ) -> GrantResult:
-    """Give a device its first tokens once its approval is redeemed, and in the grace after that the same again.
+    """Issue a device's first tokens when its approval is redeemed, and the same ones again within the grace.
 
-    `live_token` is the sign-in's live refresh token. A device that renewed its first one has read the answer: it gets
-    no tokens for the code any more, and keeps the grant.
+    `live_token` is the session's live refresh token. A device that refreshed its first one has read the response: the
+    code issues no more tokens, and the grant stays.
     """
-    if not sign_in.lives(now.at):
-        return GrantResult(fault=GrantError.INVALID)
-    granted = tuple(resources) or sign_in.resources
+    if not session.is_live(context.at):
+        return GrantResult(error=GrantError.INVALID)
+    granted = request.resources or session.resources
     if live_token is None:
-        token = now.successors.next(presented, sign_in.tenant_id, now.chance.id(now.at)) if refreshes else None
-        return issue_first_tokens(sign_in, now, granted, token)
-    again = now.successors.again(presented, sign_in.tenant_id, live_token)
+        token = (
+            context.derivation.next(presented, session.tenant_id, context.random.id(context.at))
+            if request.refreshes
+            else None
+        )
+        return issue_first_tokens(session, context, granted, token)
+    again = context.derivation.again(presented, session.tenant_id, live_token)
     if again is None:
-        return GrantResult(fault=GrantError.INVALID)
+        return GrantResult(error=GrantError.INVALID)
     return GrantResult(
         issue=IssuedTokens(
-            sign_in=sign_in,
-            scopes=sign_in.scopes,
+            session=session,
+            scopes=session.scopes,
             resources=granted,
             refresh=again,
             refresh_expire_time=live_token.expire_time,
-            expire_time=min(now.at + now.terms.access, sign_in.expire_time),
+            expire_time=min(context.at + context.lifetimes.access, session.expire_time),
         )
     )

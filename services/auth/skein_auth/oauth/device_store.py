@@ -1,4 +1,4 @@
-"""Devices that wait for a person's answer, in the database."""
+"""Device authorizations in the database."""
 
 from __future__ import annotations
 
@@ -6,24 +6,26 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.auth_sessions.model import AuthSession, GrantError, GrantResult, RefreshToken, revoke_for_reuse
-from skein_auth.auth_sessions.store import apply_changes, create_sign_in, live_refresh_token, lock_session
-from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState, PollResult
+from skein_auth.auth_sessions.model import GrantError, GrantResult, revoke_for_reuse
+from skein_auth.auth_sessions.store import apply_changes, create_auth_session, get_live_refresh_token, lock_session
+from skein_auth.oauth import device_model
+from skein_auth.oauth.device_model import DeviceAuthorization, DeviceState
 from skein_auth.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     import asyncpg
 
+    from skein_auth.auth_sessions.model import AuthSession, StepContext
+    from skein_auth.oauth.device_model import DeviceTokenRequest
     from skein_kit.database.transactions import Database
     from skein_kit.identity.bearer_token import BearerToken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingDevice:
-    """A device, and what its client calls itself."""
+    """A device authorization, with the name and page of its client."""
 
     device: DeviceAuthorization
     client_name: str
@@ -31,14 +33,14 @@ class PendingDevice:
 
 
 class DeviceStore:
-    """The devices that wait."""
+    """Device authorizations."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def start(self, device: DeviceAuthorization, user_code: str, at: datetime) -> bool:
-        """Keep a new device; False when another one shows the same letters."""
-        async with self._database.shared() as tx:
+        """Create a device authorization; False when another one has the same user code."""
+        async with self._database.global_transaction() as tx:
             return bool(
                 await tx.execute(
                     QUERIES["create_device_code"],
@@ -54,9 +56,9 @@ class DeviceStore:
                 )
             )
 
-    async def shown(self, user_code: str) -> PendingDevice | None:
-        """Return the device that shows these letters, whatever became of it."""
-        async with self._database.shared() as tx:
+    async def find_by_user_code(self, user_code: str) -> PendingDevice | None:
+        """Return the device with this user code, in any state; None for no such device."""
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_device_code"], user_code=user_code)
         if row is None:
             return None
@@ -65,30 +67,30 @@ class DeviceStore:
     async def approve(
         self,
         device: DeviceAuthorization,
-        sign_in: AuthSession,
+        session: AuthSession,
         at: datetime,
         *,
         address: str = "",
         user_agent: str = "",
     ) -> bool:
-        """Record a yes and the grant that it makes; False when somebody answered before, or it is too late."""
-        async with self._database.transaction(sign_in.tenant_id) as tx:
+        """Record an approval and create its session; False when the device is answered or expired."""
+        async with self._database.transaction(session.tenant_id) as tx:
             answered = await tx.execute(
                 QUERIES["answer_device_code"],
                 device_code_id=device.device_code_id,
                 state=DeviceState.APPROVED.value,
-                approved_tenant_id=sign_in.tenant_id,
-                approved_sign_in_id=sign_in.sign_in_id,
+                approved_tenant_id=session.tenant_id,
+                approved_sign_in_id=session.sign_in_id,
                 at=at,
             )
             if not answered:
                 return False
-            await create_sign_in(tx, sign_in, address=address, user_agent=user_agent)
+            await create_auth_session(tx, session, address=address, user_agent=user_agent)
         return True
 
     async def deny(self, device: DeviceAuthorization, at: datetime) -> bool:
-        """Record a no; False when somebody answered before, or it is too late."""
-        async with self._database.shared() as tx:
+        """Record a denial; False when the device is answered or expired."""
+        async with self._database.global_transaction() as tx:
             return bool(
                 await tx.execute(
                     QUERIES["answer_device_code"],
@@ -101,22 +103,18 @@ class DeviceStore:
             )
 
     async def poll(
-        self,
-        presented: BearerToken,
-        ask: Callable[[DeviceAuthorization | None], PollResult | GrantError],
-        let_in: Callable[[AuthSession, RefreshToken | None], GrantResult],
-        at: datetime,
+        self, presented: BearerToken, request: DeviceTokenRequest, context: StepContext
     ) -> tuple[GrantResult, AuthSession | None]:
-        """Let a device ask; the first one to ask after a yes is let in. Return the sign-in that the answer made, too.
+        """Poll for a person's answer; the first poll after an approval gets the tokens. Return the session as well.
 
-        A caller that asks after the grace has the code from somewhere: what it gave is revoked.
+        A caller that polls after the grace stole the code: the session is revoked.
         """
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["lock_device_code"], device_code_id=presented.token_id)
-            asked = ask(None if row is None else _device(row))
-            if isinstance(asked, GrantError):
-                return GrantResult(fault=asked), None
-            device = asked.device
+            poll = device_model.poll(None if row is None else _device(row), presented, request, context)
+            if isinstance(poll, GrantError):
+                return GrantResult(error=poll), None
+            device = poll.device
             await tx.execute(
                 QUERIES["poll_device_code"],
                 device_code_id=device.device_code_id,
@@ -124,21 +122,22 @@ class DeviceStore:
                 interval_seconds=int(device.interval.total_seconds()),
                 state=device.state.value,
             )
-        if asked.fault not in {None, GrantError.REUSED}:
-            return GrantResult(fault=asked.fault), None
+        if poll.error not in {None, GrantError.REUSED}:
+            return GrantResult(error=poll.error), None
         if device.approved_tenant_id is None or device.approved_sign_in_id is None:
-            message = "an approved device has a sign-in"
+            message = "an approved device has an auth session"
             raise LookupError(message)
         async with self._database.transaction(device.approved_tenant_id) as tx:
-            sign_in = await lock_session(tx, device.approved_tenant_id, device.approved_sign_in_id)
-            if sign_in is None:
-                return GrantResult(fault=GrantError.INVALID), None
-            if asked.fault:
-                step = revoke_for_reuse(sign_in, at, "device_code_reused")
+            session = await lock_session(tx, device.approved_tenant_id, device.approved_sign_in_id)
+            if session is None:
+                return GrantResult(error=GrantError.INVALID), None
+            if poll.error:
+                result = revoke_for_reuse(session, context.at, "device_code_reused")
             else:
-                step = let_in(sign_in, await live_refresh_token(tx, sign_in))
-            await apply_changes(tx, sign_in, step.changes)
-        return step, sign_in
+                live_token = await get_live_refresh_token(tx, session)
+                result = device_model.issue_device_tokens(session, live_token, presented, request, context)
+            await apply_changes(tx, session, result.changes)
+        return result, session
 
 
 def _device(row: asyncpg.Record) -> DeviceAuthorization:

@@ -1,11 +1,11 @@
-"""RPCs: the authorization server."""
+"""The RPCs of the authorization server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import oauth_pb2
+from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.errors import InvalidClient
 from skein_auth.oauth import convert
 from skein_auth.oauth_clients.model import AUTH_METHOD_NONE, KNOWN_SCOPES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_auth.signing.access_tokens import AccessTokens
 
 
-class OAuthRpc:
+class OAuthHandlers:
     """The authorization server."""
 
     def __init__(
@@ -42,10 +42,10 @@ class OAuthRpc:
         self._introspector = introspector
 
     async def GetServerMetadata(
-        self, request: oauth_pb2.GetServerMetadataRequest, context: Context
-    ) -> oauth_pb2.GetServerMetadataResponse:
+        self, request: pb.GetServerMetadataRequest, context: Context
+    ) -> pb.GetServerMetadataResponse:
         tokens = self._tokens
-        return oauth_pb2.GetServerMetadataResponse(
+        return pb.GetServerMetadataResponse(
             issuer=tokens.issuer(),
             resources=tokens.resources(),
             scopes=sorted(KNOWN_SCOPES),
@@ -53,61 +53,53 @@ class OAuthRpc:
         )
 
     async def CreateAuthorization(
-        self, request: oauth_pb2.CreateAuthorizationRequest, context: Context
-    ) -> oauth_pb2.CreateAuthorizationResponse:
-        return convert.authorization(await self._authorizations.ask(request))
+        self, request: pb.CreateAuthorizationRequest, context: Context
+    ) -> pb.CreateAuthorizationResponse:
+        return convert.authorization(await self._authorizations.create(request))
 
     async def ApproveAuthorization(
-        self, request: oauth_pb2.ApproveAuthorizationRequest, context: Context
-    ) -> oauth_pb2.ApproveAuthorizationResponse:
+        self, request: pb.ApproveAuthorizationRequest, context: Context
+    ) -> pb.ApproveAuthorizationResponse:
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-        url = await self._authorizations.answer(caller(context), request, tenant_id)
-        return oauth_pb2.ApproveAuthorizationResponse(redirect_url=url)
+        url = await self._authorizations.approve(caller(context), request, tenant_id)
+        return pb.ApproveAuthorizationResponse(redirect_url=url)
 
-    async def ExchangeToken(
-        self, request: oauth_pb2.ExchangeTokenRequest, context: Context
-    ) -> oauth_pb2.ExchangeTokenResponse:
-        return convert.given(await self._endpoint.exchange(request))
+    async def ExchangeToken(self, request: pb.ExchangeTokenRequest, context: Context) -> pb.ExchangeTokenResponse:
+        return convert.token_response(await self._endpoint.exchange(request))
 
     async def StartDeviceAuthorization(
-        self, request: oauth_pb2.StartDeviceAuthorizationRequest, context: Context
-    ) -> oauth_pb2.StartDeviceAuthorizationResponse:
+        self, request: pb.StartDeviceAuthorizationRequest, context: Context
+    ) -> pb.StartDeviceAuthorizationResponse:
         devices = self._devices
         return convert.device_codes(*await devices.start(request), devices.lifetime)
 
     async def GetDeviceAuthorization(
-        self, request: oauth_pb2.GetDeviceAuthorizationRequest, context: Context
-    ) -> oauth_pb2.GetDeviceAuthorizationResponse:
+        self, request: pb.GetDeviceAuthorizationRequest, context: Context
+    ) -> pb.GetDeviceAuthorizationResponse:
         return convert.device(await self._devices.find(caller(context), request.user_code))
 
-    async def ApproveDevice(
-        self, request: oauth_pb2.ApproveDeviceRequest, context: Context
-    ) -> oauth_pb2.ApproveDeviceResponse:
+    async def ApproveDevice(self, request: pb.ApproveDeviceRequest, context: Context) -> pb.ApproveDeviceResponse:
         tenant_id = UUID(request.tenant_id) if request.tenant_id else None
         await self._devices.answer(caller(context), request, tenant_id)
-        return oauth_pb2.ApproveDeviceResponse()
+        return pb.ApproveDeviceResponse()
 
-    async def RevokeToken(
-        self, request: oauth_pb2.RevokeTokenRequest, context: Context
-    ) -> oauth_pb2.RevokeTokenResponse:
+    async def RevokeToken(self, request: pb.RevokeTokenRequest, context: Context) -> pb.RevokeTokenResponse:
         await self._endpoint.revoke(request.client, request.token)
-        return oauth_pb2.RevokeTokenResponse()
+        return pb.RevokeTokenResponse()
 
-    async def IntrospectToken(
-        self, request: oauth_pb2.IntrospectTokenRequest, context: Context
-    ) -> oauth_pb2.IntrospectTokenResponse:
-        client = who = None
+    async def IntrospectToken(self, request: pb.IntrospectTokenRequest, context: Context) -> pb.IntrospectTokenResponse:
+        client = requester = None
         if request.bearer:
-            identity = await self._introspector.of_bearer(request.bearer, None, now())
-            who = convert.may_introspect(identity.caller)
+            identity = await self._introspector.authenticate_bearer(request.bearer, None, now())
+            requester = identity.caller
+            if requester.tenant_id is None or "keys.read" not in requester.permissions:
+                raise InvalidClient
         else:
-            client = await self._clients.authenticated(request.client)
+            client = await self._clients.authenticate(request.client)
             if client.token_endpoint_auth_method == AUTH_METHOD_NONE:
                 raise InvalidClient
-        worth = await self._endpoint.introspect(client, who, request.token)
-        return convert.worth(worth, self._tokens.issuer())
+        introspection = await self._endpoint.introspect(client, requester, request.token)
+        return convert.introspection(introspection, self._tokens.issuer())
 
-    async def GetUserInfo(
-        self, request: oauth_pb2.GetUserInfoRequest, context: Context
-    ) -> oauth_pb2.GetUserInfoResponse:
-        return convert.user(*await self._endpoint.user(request.access_token))
+    async def GetUserInfo(self, request: pb.GetUserInfoRequest, context: Context) -> pb.GetUserInfoResponse:
+        return convert.user(*await self._endpoint.get_user(request.access_token))

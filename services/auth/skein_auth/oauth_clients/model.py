@@ -1,4 +1,4 @@
-"""OAuth clients: what they may say of themselves (RFC 7591), where redirects may lead, how they prove who they are."""
+"""OAuth clients: their metadata (RFC 7591), their redirect URIs and their authentication."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 SECRET_PREFIX = "skein_cs_"  # noqa: S105 - a form, not a secret.
 REGISTRATION_PREFIX = "skein_reg_"
-# Stands for a person's own sign-in where an application's id would stand.
+# The client id of people's own auth sessions.
 RESERVED = frozenset({"skein"})
 AUTHORIZATION_CODE = "authorization_code"
 REFRESH_TOKEN = "refresh_token"  # noqa: S105 - the name of a grant.
@@ -40,12 +40,12 @@ AUTH_METHOD_NONE = "none"
 METHODS = (AUTH_METHOD_NONE, "client_secret_basic", "client_secret_post")
 OIDC_SCOPES = frozenset({"openid", "profile", "email"})
 KNOWN_SCOPES = frozenset(PERMISSION_DESCRIPTIONS) | OIDC_SCOPES
-# Asked for by clients out of habit; here the grant types say whether there is a refresh token.
+# Many clients request it; here the grant types decide whether there is a refresh token.
 _IGNORED_SCOPES = frozenset({"offline_access"})
-# What an application gets that does not say what it needs.
+# The scopes of a client that names none.
 DEFAULT_SCOPES = ROLE_PERMISSIONS["member"]
 _MAX_URI = 2048
-# What a client says of itself has so many bytes at most: strangers register, and each of them is a row.
+# Most bytes of all metadata of a client: strangers register, and each client is a row.
 MAX_METADATA_BYTES = 8192
 _METADATA = (
     "client_id", "client_name", "redirect_uris", "scope", "client_uri", "logo_uri", "tos_uri", "policy_uri", "contacts",
@@ -57,26 +57,26 @@ _LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 _SCHEME = re.compile(r"[a-z][a-z0-9+.-]*")
 _HOST = re.compile(r"[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\]")
 _NEVER = frozenset({"javascript", "data", "vbscript", "file", "about", "blob", "ftp", "ws", "wss", "view-source"})
-# What an authorization response holds (RFC 6749, RFC 9207).
+# Parameters of an authorization response (RFC 6749, RFC 9207).
 _ANSWERS = frozenset({"code", "state", "iss", "error", "error_description", "error_uri"})
 _NO_SECRET = bytes(32)
-# What an earlier system may have called a client: nothing that OAuth or an address would have to escape.
+# Ids of imported clients: no character that OAuth or a URL escapes.
 _NAME = re.compile(r"[A-Za-z0-9._~-]{1,255}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Client:
-    """An application."""
+    """A registered, imported or documented application."""
 
     client_id: str
-    # "registered", or "document": its metadata is where its id says.
+    # "registered", or "document": its id is the URL of its metadata.
     source: str = "registered"
     client_name: str = ""
     redirect_uris: tuple[str, ...] = ()
     grant_types: tuple[str, ...] = (AUTHORIZATION_CODE,)
     response_types: tuple[str, ...] = ("code",)
     token_endpoint_auth_method: str = AUTH_METHOD_NONE
-    # Empty: whatever it asks for.
+    # Empty: no limit.
     scope: str = ""
     client_uri: str = ""
     logo_uri: str = ""
@@ -85,7 +85,7 @@ class Client:
     contacts: tuple[str, ...] = ()
     software_id: str = ""
     software_version: str = ""
-    # SHA-256 of what is secret in its token, or of the whole text for one that moved in with a secret of its own.
+    # SHA-256 of the secret part of its token, or of the whole text of an imported secret.
     secret_hash: bytes | None = field(default=None, repr=False)
     secret_expire_time: datetime | None = None
     registration_hash: bytes | None = field(default=None, repr=False)
@@ -95,40 +95,40 @@ class Client:
 
     @property
     def name(self) -> str:
-        """Return what to call it: what it says of itself is not to be trusted further than that."""
+        """Its display name, which is not verified."""
         return self.client_name or self.client_id
 
     @property
     def has_imported_secret(self) -> bool:
-        """Say whether another system chose the secret, which a person may have made up."""
+        """Whether another system chose the secret, which may be weak."""
         return self.secret_hash is not None and self.registration_hash is None
 
-    def redirect(self, asked: str) -> str | None:
-        """Return where to send the browser: exactly what is registered, but for the port of a loopback address.
+    def redirect(self, requested: str) -> str | None:
+        """Return the redirect URI if it is registered; the port of a loopback address is free. None for others.
 
-        A client with one address may leave it out. None: nowhere.
+        A request of a client with one URI may leave it out.
         """
-        if not asked:
+        if not requested:
             return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
-        return asked if any(matches(registered, asked) for registered in self.redirect_uris) else None
+        return requested if any(matches(registered, requested) for registered in self.redirect_uris) else None
 
-    def must_use(self, grant_type: str) -> None:
-        """Raise UnauthorizedClient for a grant that the client did not register for."""
+    def require_grant_type(self, grant_type: str) -> None:
+        """Raises UnauthorizedClient for a grant that the client did not register for."""
         if grant_type not in self.grant_types:
             raise UnauthorizedClient
 
-    def scopes(self, asked: str) -> frozenset[str]:
-        """Return the scopes that it asks for, or its own when it asks for none; raise InvalidScope for others."""
+    def scopes(self, scope: str) -> frozenset[str]:
+        """Return the requested scopes, or its own when none is requested. Raises InvalidScope for others."""
         own = frozenset(self.scope.split())
-        wanted = frozenset(asked.split()) - _IGNORED_SCOPES
-        if not wanted:
+        requested = frozenset(scope.split()) - _IGNORED_SCOPES
+        if not requested:
             return own or DEFAULT_SCOPES
-        if not wanted <= (own or KNOWN_SCOPES):
+        if not requested <= (own or KNOWN_SCOPES):
             raise InvalidScope
-        return wanted
+        return requested
 
     def authenticate(self, secret: str, method: str, at: datetime) -> None:
-        """Raise InvalidClient unless it proves itself in the way that it registered for."""
+        """Raises InvalidClient unless secret and method are those of the registration."""
         proven = _proven(self.client_id, secret, self.secret_hash)
         if method != self.token_endpoint_auth_method:
             raise InvalidClient
@@ -139,18 +139,28 @@ class Client:
         if not proven or (self.secret_expire_time is not None and at >= self.secret_expire_time):
             raise InvalidClient
 
-    def manages(self, registration_token: str) -> None:
-        """Raise InvalidToken unless this is the token that its registration returned."""
-        token = BearerToken.read(REGISTRATION_PREFIX, registration_token)
+    def with_metadata_of(self, new: Client) -> Client:
+        """Return a client with the metadata of `new` and the secrets and creation time of this one."""
+        return replace(
+            new,
+            secret_hash=self.secret_hash,
+            secret_expire_time=self.secret_expire_time,
+            registration_hash=self.registration_hash,
+            create_time=self.create_time,
+        )
+
+    def verify_registration_token(self, registration_token: str) -> None:
+        """Raises InvalidToken unless this is the token that its registration returned."""
+        token = BearerToken.decode(REGISTRATION_PREFIX, registration_token)
         if token is None or str(token.token_id) != self.client_id:
             raise InvalidToken
-        if not token.proves(self.registration_hash or _NO_SECRET):
+        if not token.matches_hash(self.registration_hash or _NO_SECRET):
             raise InvalidToken
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RegistrationQuota:
-    """Where a registration comes from, and how many clients without a grant there may be."""
+    """The source of a registration, and the most clients without a grant."""
 
     # SHA-256.
     address_hash: bytes
@@ -160,34 +170,34 @@ class RegistrationQuota:
 
 
 def refuse_unknown(secret: str) -> NoReturn:
-    """Refuse a client that is not there, in the time that one that is there takes."""
+    """Raises InvalidClient for an unknown client, in the time that a known one takes."""
     _proven("", secret, None)
     raise InvalidClient
 
 
 def _proven(client_id: str, secret: str, secret_hash: bytes | None) -> bool:
-    token = BearerToken.read(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
-    is_right = token.proves(secret_hash or _NO_SECRET)
+    token = BearerToken.decode(SECRET_PREFIX, secret) or BearerToken(SECRET_PREFIX, NO_TENANT, NO_TENANT, _NO_SECRET)
+    is_right = token.matches_hash(secret_hash or _NO_SECRET)
     is_ours = is_right and hmac.compare_digest(str(token.token_id).encode(), client_id.encode())
     whole = hashlib.sha256(secret.encode()).digest()
     return hmac.compare_digest(whole, secret_hash or _NO_SECRET) or is_ours
 
 
-def matches(registered: str, asked: str) -> bool:
-    """Say whether a redirect is the registered one: character by character, but for a loopback address's port."""
-    if registered == asked:
+def matches(registered: str, requested: str) -> bool:
+    """Return whether a redirect URI equals the registered one, apart from the port of a loopback address."""
+    if registered == requested:
         return True
-    theirs, ours = _LOOPBACK.fullmatch(asked), _LOOPBACK.fullmatch(registered)
+    theirs, ours = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
     return (
         theirs is not None
         and ours is not None
         and theirs.groups() == ours.groups()
-        and redirect_fault(asked, frozenset()) is None
+        and redirect_uri_error(requested, frozenset()) is None
     )
 
 
-def redirect_fault(uri: str, schemes: Collection[str]) -> str | None:  # noqa: PLR0911 - one for each thing to say.
-    """Say what is wrong with a redirect URI; None when nothing is. `schemes` are allowed although they have no dot."""
+def redirect_uri_error(uri: str, schemes: Collection[str]) -> str | None:  # noqa: PLR0911 - one for each error.
+    """Return the error of a redirect URI; None for a valid one. `schemes` need no dot."""
     if not uri or len(uri) > _MAX_URI or _URI.fullmatch(uri) is None or "\\" in uri:
         return "is not an absolute URI of printable characters"
     if "#" in uri:
@@ -213,22 +223,22 @@ def redirect_fault(uri: str, schemes: Collection[str]) -> str | None:  # noqa: P
     return None
 
 
-def answer_fault(uri: str) -> str | None:
-    """Say when a redirect URI brings a parameter of the answer along: a client could take it for the server's."""
+def response_parameter_error(uri: str) -> str | None:
+    """Return the error of a redirect URI with a parameter of the response: a client could take it for the server's."""
     names = {name for name, _ in parse_qsl(urlsplit(uri).query, keep_blank_values=True)}
     return f"has the parameter {', '.join(sorted(names & _ANSWERS))} of the answer" if names & _ANSWERS else None
 
 
 def redirect_place(uri: str) -> tuple[str, str]:
-    """Return where a redirect leads, for people ("host", "host:port" or "scheme:") and for form-action."""
+    """Return the host of a redirect for people ("host", "host:port" or "scheme:"), and its origin for form-action."""
     parts = urlsplit(uri)
     if parts.scheme in {"https", "http"}:
         return parts.netloc, f"{parts.scheme}://{parts.netloc}"
     return f"{parts.scheme}:", f"{parts.scheme}:"
 
 
-def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetime, *, client_id: str) -> Client:
-    """Return the client that describes itself so, names as in RFC 7591; missing ones get the RFC's defaults.
+def from_metadata(metadata: Mapping[str, Any], schemes: Collection[str], at: datetime, *, client_id: str) -> Client:
+    """Return the client with this metadata (RFC 7591), whose defaults fill missing fields.
 
     Raises InvalidRedirectUri and InvalidClientMetadata.
     """
@@ -245,13 +255,13 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
     if AUTHORIZATION_CODE in grant_types and not redirect_uris:
         raise InvalidRedirectUri(violations=[("redirect_uris", "needs one")])
     for index, uri in enumerate(redirect_uris):
-        if (fault := redirect_fault(uri, schemes) or answer_fault(uri)) is not None:
-            raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", fault)])
+        if (error := redirect_uri_error(uri, schemes) or response_parameter_error(uri)) is not None:
+            raise InvalidRedirectUri(violations=[(f"redirect_uris[{index}]", error)])
     client = Client(
         client_id=client_id,
         client_name=_name(metadata),
         redirect_uris=redirect_uris,
-        # A grant that we do not know is one that we do not give; RFC 7591 lets us say so in the answer.
+        # RFC 7591 lets the response leave out grant types that the server does not support.
         grant_types=tuple(name for name in GRANT_TYPES if name in grant_types),
         response_types=tuple(dict.fromkeys(response_types)),
         token_endpoint_auth_method=method,
@@ -266,12 +276,14 @@ def described(metadata: Mapping[str, Any], schemes: Collection[str], at: datetim
         create_time=at,
         update_time=at,
     )
-    return _must_be_small(client)
+    return _check_size(client)
 
 
-def documented(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
-    """Return the client that a document at its id describes: a public one, because a document keeps no secret."""
-    client = described({"token_endpoint_auth_method": AUTH_METHOD_NONE, **document}, schemes, at, client_id=client_id)
+def from_document(client_id: str, document: Mapping[str, Any], schemes: Collection[str], at: datetime) -> Client:
+    """Return the client of a metadata document: a public one, because a document has no secret."""
+    client = from_metadata(
+        {"token_endpoint_auth_method": AUTH_METHOD_NONE, **document}, schemes, at, client_id=client_id
+    )
     if document.get("client_id") != client_id:
         raise InvalidClientMetadata(violations=[("client_id", "is not the address of the document")])
     if client.token_endpoint_auth_method != AUTH_METHOD_NONE:
@@ -279,51 +291,53 @@ def documented(client_id: str, document: Mapping[str, Any], schemes: Collection[
     return replace(client, source="document")
 
 
-def registered(client: Client, client_id: UUID) -> tuple[Client, BearerToken | None, BearerToken]:
-    """Give a new client its secret, unless it is public, and the token that manages it."""
+def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerToken | None, BearerToken]:
+    """Return a new client with its credentials, its secret unless it is public, and its registration token."""
     secret = (
         None
         if client.token_endpoint_auth_method == AUTH_METHOD_NONE
-        else BearerToken.made(SECRET_PREFIX, NO_TENANT, client_id)
+        else BearerToken.generate(SECRET_PREFIX, NO_TENANT, client_id)
     )
-    manages = BearerToken.made(REGISTRATION_PREFIX, NO_TENANT, client_id)
+    registration_token = BearerToken.generate(REGISTRATION_PREFIX, NO_TENANT, client_id)
     known = replace(
         client,
         secret_hash=None if secret is None else secret.secret_hash(),
-        registration_hash=manages.secret_hash(),
+        registration_hash=registration_token.secret_hash(),
     )
-    return known, secret, manages
+    return known, secret, registration_token
 
 
-def moved_in(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
-    """Return a client of an earlier system, which has its id and secret already; nobody holds a token to manage it.
+def imported_client(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
+    """Return a client of an earlier system with its id and secret. It has no registration token.
 
     Raises InvalidClientMetadata.
     """
     if not is_name(client.client_id) or client.client_id in RESERVED:
         raise InvalidClientMetadata(violations=[("client_id", "is not 1 to 255 letters, digits and . _ ~ -")])
-    wanted = 0 if client.token_endpoint_auth_method == AUTH_METHOD_NONE else len(_NO_SECRET)
-    if len(secret_hash) != wanted:
-        raise InvalidClientMetadata(violations=[("secret_hash", f"must have {wanted} bytes for a client of this kind")])
+    expected_bytes = 0 if client.token_endpoint_auth_method == AUTH_METHOD_NONE else len(_NO_SECRET)
+    if len(secret_hash) != expected_bytes:
+        raise InvalidClientMetadata(
+            violations=[("secret_hash", f"must have {expected_bytes} bytes for a client of this kind")]
+        )
     return replace(client, secret_hash=secret_hash or None, secret_expire_time=expire_time, create_time=at)
 
 
 def is_name(client_id: str) -> bool:
-    """Say whether a client's id is one that an earlier system may have given it."""
+    """Return whether a text can be the id of an imported client."""
     return _NAME.fullmatch(client_id) is not None
 
 
 def is_document(client_id: str) -> bool:
-    """Say whether a client's id is the https address of its metadata document."""
+    """Return whether a client's id is the https URL of its metadata document."""
     if not client_id.startswith("https://") or _URI.fullmatch(client_id) is None or len(client_id) > _MAX_URI:
         return False
-    if redirect_fault(client_id, frozenset()) is not None:
+    if redirect_uri_error(client_id, frozenset()) is not None:
         return False
     path = urlsplit(client_id).path
     return len(path) > 1 and not {".", ".."} & set(path.split("/"))
 
 
-def _must_be_small(client: Client) -> Client:
+def _check_size(client: Client) -> Client:
     texts = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, str))
     lists = (value for value in (getattr(client, name) for name in _METADATA) if isinstance(value, tuple))
     if sum(len(text.encode()) for text in (*texts, *chain.from_iterable(lists))) > MAX_METADATA_BYTES:
@@ -339,15 +353,15 @@ def _text(metadata: Mapping[str, Any], name: str, most: int = _MAX_URI) -> str:
 
 
 def _name(metadata: Mapping[str, Any]) -> str:
-    """Read the name that a person is asked about: with nothing in it that does not show, or turns the text around."""
+    """Read the name for the consent page: without characters that are invisible or change the text direction."""
     name = _text(metadata, "client_name", 255)
     if not name.isprintable():
-        raise InvalidClientMetadata(violations=[("client_name", "holds characters that do not show")])
+        raise InvalidClientMetadata(violations=[("client_name", "has invisible characters")])
     return name
 
 
 def _page(metadata: Mapping[str, Any], name: str) -> str:
-    """Read the address of a page, which a person may follow: http and https alone."""
+    """Read the URL of a page that a person may open: http and https alone."""
     uri = _text(metadata, name)
     if uri and not (uri.startswith(("https://", "http://")) and _URI.fullmatch(uri)):
         raise InvalidClientMetadata(violations=[(name, "is not the address of a page")])
@@ -358,9 +372,9 @@ def _texts(metadata: Mapping[str, Any], name: str, most: int = 20) -> tuple[str,
     value = metadata.get(name) or ()
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise InvalidClientMetadata(violations=[(name, "is not a list of texts")])
-    found = tuple(value)
-    if len(found) > most or not all(
-        isinstance(each, str) and len(each) <= _MAX_URI and "\x00" not in each for each in found
+    items = tuple(value)
+    if len(items) > most or not all(
+        isinstance(each, str) and len(each) <= _MAX_URI and "\x00" not in each for each in items
     ):
         raise InvalidClientMetadata(violations=[(name, f"is not a list of at most {most} texts")])
-    return found
+    return items

@@ -1,5 +1,5 @@
 -- create_client --
--- Keep a client that registered.
+-- Insert a registered client.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
      client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
@@ -11,8 +11,8 @@ VALUES
      :secret_expire_time, :registration_hash, :stale_time, :create_time, :update_time,
      :source_hash);
 
--- take_over_client --
--- Keep a client that registered with an earlier system; no row comes back when its id is taken.
+-- import_client --
+-- Insert a client of an earlier system; no row comes back when its id is taken.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
      client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
@@ -24,8 +24,8 @@ VALUES
 ON CONFLICT ON CONSTRAINT clients_pkey DO NOTHING
 RETURNING client_id;
 
--- keep_document --
--- Keep what a client-id metadata document says, in the place of what it said before; a registered client stays.
+-- upsert_metadata_document --
+-- Insert or replace the metadata of a client-id document; a registered client stays as it is.
 INSERT INTO auth.clients
     (client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
      client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
@@ -53,7 +53,7 @@ FROM auth.clients
 WHERE client_id = :client_id;
 
 -- lock_client --
--- Take a client until the transaction ends.
+-- Lock a client until the transaction ends.
 SELECT client_id, source, client_name, redirect_uris, grant_types, response_types, token_endpoint_auth_method, scope,
        client_uri, logo_uri, tos_uri, policy_uri, contacts, software_id, software_version, secret_hash,
        secret_expire_time, registration_hash, stale_time, create_time, update_time
@@ -62,7 +62,7 @@ WHERE client_id = :client_id
 FOR UPDATE;
 
 -- update_client --
--- Replace what a client says of itself.
+-- Replace a client's metadata.
 UPDATE auth.clients
 SET client_name = :client_name, redirect_uris = :redirect_uris, grant_types = :grant_types,
     response_types = :response_types, token_endpoint_auth_method = :token_endpoint_auth_method, scope = :scope,
@@ -72,17 +72,17 @@ SET client_name = :client_name, redirect_uris = :redirect_uris, grant_types = :g
 WHERE client_id = :client_id;
 
 -- delete_client --
--- Remove a client with everything that it was given.
+-- Delete a client with all its grants.
 DELETE FROM auth.clients
 WHERE client_id = :client_id;
 
 -- lock_registration --
--- Let registrations come one after the other until the transaction ends: each counts those before it in auth.clients.
+-- Serialize registrations until the transaction ends: each counts the rows of those before it.
 SELECT pg_advisory_xact_lock('auth.clients'::regclass::bigint);
 
--- evict_idle_clients --
--- Remove clients that were never granted anything, so that there is room for one more of a source and of all: the oldest
--- first, none that is younger than `before`, and none that a device waits for.
+-- delete_unused_clients_for_room --
+-- Delete clients without any grant, so that a source, and all sources, have room for one more: the oldest first, none
+-- younger than `before`, and none with a pending device.
 DELETE FROM auth.clients AS c
 WHERE c.grant_expire_time IS NULL AND c.create_time < :before
     AND c.client_id IN (
@@ -98,7 +98,7 @@ WHERE c.grant_expire_time IS NULL AND c.create_time < :before
     AND NOT EXISTS (SELECT FROM auth.device_codes AS d WHERE d.client_id = c.client_id);
 
 -- has_room_for_client --
--- Say whether a source, and all sources together, have fewer clients that were never granted anything than they may.
+-- Read whether a source, and all sources together, have room for another client without a grant.
 SELECT NOT EXISTS (
         SELECT FROM auth.clients
         WHERE source_hash = :source_hash AND grant_expire_time IS NULL
@@ -108,8 +108,8 @@ SELECT NOT EXISTS (
         WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL
         OFFSET :most::integer - 1);
 
--- delete_idle_clients --
--- Remove some clients that registered themselves and have had no grant since a time; imported ones stay.
+-- delete_unused_clients --
+-- Delete some self-registered clients without a grant since a time; imported ones stay.
 DELETE FROM auth.clients AS c
 WHERE coalesce(c.grant_expire_time, c.create_time) < :before
     AND c.client_id IN (

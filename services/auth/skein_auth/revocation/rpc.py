@@ -1,32 +1,45 @@
-"""RPCs: revocation of all credentials of an account, a tenant or a client."""
+"""The RPC that revokes all credentials of an account, a tenant or a client."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_kit.calls.call import Context, caller
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.key import IdempotencyKey
 
 if TYPE_CHECKING:
-    from skein.auth.v1 import accounts_pb2
     from skein_auth.revocation.store import RevocationStore
+    from skein_kit.idempotency.store import IdempotencyStore
 
 
-class RevocationRpc:
+class RevocationHandlers:
     """Revocation of all credentials of an account, a tenant or a client."""
 
-    def __init__(self, store: RevocationStore) -> None:
+    def __init__(self, store: RevocationStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def RevokeCredentials(
-        self, request: accounts_pb2.RevokeCredentialsRequest, context: Context
-    ) -> accounts_pb2.RevokeCredentialsResponse:
-        once, revocation = IdempotencyKey.of(caller(context), request), self._store
-        match request.WhichOneof("of"):
-            case "account_id":
-                return await revocation.of_account(UUID(request.account_id), once)
-            case "tenant_id":
-                return await revocation.of_tenant(UUID(request.tenant_id), once, keys=request.keys)
-            case _:
-                return await revocation.of_client(request.client_id, once)
+        self, request: pb.RevokeCredentialsRequest, context: Context
+    ) -> pb.RevokeCredentialsResponse:
+        idempotency_key = IdempotencyKey.of(caller_of(context), request)
+        kind = request.WhichOneof("of")
+        if kind == "account_id":
+            begin = self._idempotency.begin_as_account(UUID(request.account_id), idempotency_key)
+        else:
+            tenant_id = UUID(request.tenant_id) if kind == "tenant_id" else NO_TENANT
+            begin = self._idempotency.begin(tenant_id, idempotency_key)
+        async with begin as write:
+            if write.saved_response is not None:
+                return pb.RevokeCredentialsResponse.FromString(write.saved_response)
+            if kind == "account_id":
+                count = await self._store.revoke_account(write.tx, UUID(request.account_id))
+            elif kind == "tenant_id":
+                count = await self._store.revoke_tenant(write.tx, UUID(request.tenant_id), keys=request.keys)
+            else:
+                count = await self._store.revoke_client(write.tx, request.client_id)
+            return await write.save(pb.RevokeCredentialsResponse(revoked_count=count))

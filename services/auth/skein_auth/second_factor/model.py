@@ -1,4 +1,4 @@
-"""The second factor: codes of an authenticator (RFC 6238), and recovery codes in place of them. No SQL."""
+"""Codes of an authenticator (RFC 6238), and recovery codes in their place."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 DIGITS = 6
 STEP_SECONDS = 30
-# Codes of the step before and of the one after are good too: clocks differ, and people type slowly.
+# Codes of the steps before and after are right too: clocks differ, and people type slowly.
 _STEPS_AROUND = 1
-# What RFC 4226 asks for: as long as the hash.
+# As long as the hash, as RFC 4226 recommends.
 _SECRET_BYTES = 20
 RECOVERY_CODES = 10
-# 80 bits: nobody guesses them, so nothing slower than SHA-256 is needed to keep them.
+# 80 bits cannot be guessed, so SHA-256 is enough for their hash.
 _RECOVERY_BYTES = 10
 _GROUP = 4
 _NAME = "Skein"
@@ -30,31 +30,31 @@ _NAME = "Skein"
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What an authenticator and Skein share."""
+    """The secret that an authenticator and Skein share."""
 
     raw: bytes
 
     @classmethod
-    def made(cls) -> Secret:
+    def generate(cls) -> Secret:
         return cls(secrets.token_bytes(_SECRET_BYTES))
 
     def text(self) -> str:
-        """Return what a person types into an authenticator."""
+        """Return the text that a person types into an authenticator."""
         return base64.b32encode(self.raw).decode("ascii").rstrip("=")
 
     def uri(self, account: str) -> str:
-        """Return what a QR code holds."""
+        """Return the content of the QR code."""
         return self._codes().get_provisioning_uri(account, _NAME)
 
     def step_of(self, code: str, at: datetime, *, after: int) -> int | None:
-        """Return the time step that a code is of, if that is about now and later than the step `after`."""
+        """Return the time step of a code, if it is near `at` and later than the step `after`; else None."""
         codes, current = self._codes(), int(at.timestamp()) // STEP_SECONDS
-        found = None
+        matching_step = None
         for step in range(current - _STEPS_AROUND, current + _STEPS_AROUND + 1):
-            # Each step is looked at, whichever it is: how long it takes tells nothing.
+            # Every step is compared, so that the time taken tells nothing.
             if hmac.compare_digest(codes.generate(step * STEP_SECONDS), code.encode()) and step > after:
-                found = step
-        return found
+                matching_step = step
+        return matching_step
 
     def __repr__(self) -> str:
         return "Secret()"
@@ -72,30 +72,30 @@ def recovery_codes() -> list[str]:
 
 
 def recovery_hash(code: str) -> bytes:
-    """Return what a recovery code is recognised by, however it was typed."""
+    """Return the hash of a recovery code, however it is typed."""
     return hashlib.sha256(normalize_code(code).encode()).digest()
 
 
 def is_totp(code: str) -> bool:
-    """Say whether it has the form of an authenticator's code; anything else may be a recovery code."""
+    """Return whether it has the form of an authenticator's code; any other text may be a recovery code."""
     typed = normalize_code(code)
     return len(typed) == DIGITS and typed.isascii() and typed.isdigit()
 
 
 def normalize_code(code: str) -> str:
-    """Return a code without what people put in between."""
+    """Return the letters and digits of a code, in lower case."""
     return "".join(each for each in code.lower() if each.isalnum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SecondFactor:
-    """What an account signs in with, besides its name."""
+    """An account's second factor."""
 
-    # Both empty when the row was read for its second factor alone.
+    # Both empty when the row was read under a lock.
     email: str = ""
     password_hash: str | None = field(default=None, repr=False)
-    # Empty: none was started.
-    sealed_secret: bytes = field(repr=False)
+    # Empty: not started.
+    encrypted_secret: bytes = field(repr=False)
     confirmed: bool
-    # The last time step that a code was accepted for.
+    # The time step of the last code that was spent.
     step: int

@@ -1,39 +1,36 @@
-"""RPCs: the second factor of the caller's account."""
+"""The RPCs of the second factor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2
-from skein_kit.calls.call import Context, caller
+from skein.auth.v1 import accounts_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 
 if TYPE_CHECKING:
     from skein_auth.second_factor.totp import Totp
 
 
-class SecondFactorRpc:
-    """The second factor of the caller's account."""
+class SecondFactorHandlers:
+    """The second factor of the calling account."""
 
     def __init__(self, totp: Totp) -> None:
         self._totp = totp
 
-    async def StartTotp(
-        self, request: accounts_pb2.StartTotpRequest, context: Context
-    ) -> accounts_pb2.StartTotpResponse:
-        who = caller(context)
-        return await self._totp.start(who, request.password, IdempotencyKey.of(who, request))
+    async def StartTotp(self, request: pb.StartTotpRequest, context: Context) -> pb.StartTotpResponse:
+        caller = caller_of(context)
+        secret, uri = await self._totp.start(caller, request.password, IdempotencyKey.of(caller, request))
+        return pb.StartTotpResponse(secret=secret, uri=uri)
 
-    async def ConfirmTotp(
-        self, request: accounts_pb2.ConfirmTotpRequest, context: Context
-    ) -> accounts_pb2.ConfirmTotpResponse:
-        who = caller(context)
-        return await self._totp.confirm(who, request.code, IdempotencyKey.of(who, request))
+    async def ConfirmTotp(self, request: pb.ConfirmTotpRequest, context: Context) -> pb.ConfirmTotpResponse:
+        caller = caller_of(context)
+        recovery_codes = await self._totp.confirm(caller, request.code, IdempotencyKey.of(caller, request))
+        return pb.ConfirmTotpResponse(recovery_codes=recovery_codes)
 
-    async def DisableTotp(
-        self, request: accounts_pb2.DisableTotpRequest, context: Context
-    ) -> accounts_pb2.DisableTotpResponse:
-        who = caller(context)
-        once = IdempotencyKey.of(who, request)
-        await self._totp.disable(who, request.password, request.second_factor, once)
-        return accounts_pb2.DisableTotpResponse()
+    async def DisableTotp(self, request: pb.DisableTotpRequest, context: Context) -> pb.DisableTotpResponse:
+        caller = caller_of(context)
+        idempotency_key = IdempotencyKey.of(caller, request)
+        await self._totp.disable(caller, request.password, request.second_factor, idempotency_key)
+        return pb.DisableTotpResponse()

@@ -1,5 +1,5 @@
 -- create_service_account --
--- Make a service account.
+-- Insert a service account.
 INSERT INTO auth.service_accounts
     (tenant_id, service_account_id, display_name, permissions, agent_id, disabled, create_time, update_time, created_by,
      grant_ids)
@@ -16,15 +16,15 @@ SELECT service_account_id, display_name, permissions, agent_id, disabled, revisi
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
 
--- share_service_account --
--- Read what bounds the keys of a service account, and keep it from going until the transaction ends.
+-- lock_service_account_for_share --
+-- Read the limits of a service account's keys, and lock the account against deletion until the transaction ends.
 SELECT permissions, agent_id
 FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
 FOR KEY SHARE;
 
 -- list_service_accounts --
--- Read a page of the tenant's service accounts, newest first; `before` is the last one of the page before.
+-- Read a page of the tenant's service accounts, newest first; `before` is the last id of the page before.
 SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by,
     grant_ids
 FROM auth.service_accounts
@@ -33,7 +33,7 @@ ORDER BY service_account_id DESC
 LIMIT :size;
 
 -- lock_service_account --
--- Read one service account and keep others from changing it, and from giving it keys, until the transaction ends.
+-- Lock one service account against changes and new keys until the transaction ends.
 SELECT service_account_id, display_name, permissions, agent_id, disabled, revision, create_time, update_time, created_by,
     grant_ids
 FROM auth.service_accounts
@@ -41,7 +41,7 @@ WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
 FOR UPDATE;
 
 -- update_service_account --
--- Change a service account that the transaction has locked.
+-- Update a service account that the transaction has locked.
 UPDATE auth.service_accounts
 SET display_name = :display_name, permissions = :permissions, agent_id = :agent_id, disabled = :disabled,
     revision = revision + 1, update_time = :update_time
@@ -50,7 +50,7 @@ RETURNING service_account_id, display_name, permissions, agent_id, disabled, rev
     created_by, grant_ids;
 
 -- adopt_service_account --
--- Let a service account that the transaction has locked outlive the grants that made it.
+-- Let a service account that the transaction has locked outlive the grants that created it.
 UPDATE auth.service_accounts
 SET grant_ids = '{}', revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id
@@ -64,6 +64,6 @@ SET disabled = true, revision = revision + 1, update_time = :update_time
 WHERE tenant_id = :tenant_id AND NOT disabled;
 
 -- delete_service_account --
--- Remove a service account that the transaction has locked.
+-- Delete a service account that the transaction has locked.
 DELETE FROM auth.service_accounts
 WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;

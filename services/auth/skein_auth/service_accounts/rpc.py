@@ -1,72 +1,91 @@
-"""RPCs: service accounts of a tenant."""
+"""The RPCs of service accounts."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein.auth.v1 import accounts_pb2
+from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import permissions
 from skein_auth.pages import id_before
-from skein_auth.service_accounts.model import Change, Draft
-from skein_kit.calls.call import Context, caller
+from skein_auth.service_accounts import convert
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:
     from skein_auth.service_accounts.store import ServiceAccountStore
+    from skein_kit.idempotency.store import IdempotencyStore
 
 
-class ServiceAccountsRpc:
+class ServiceAccountHandlers:
     """Service accounts of a tenant."""
 
-    def __init__(self, store: ServiceAccountStore) -> None:
+    def __init__(self, store: ServiceAccountStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def CreateServiceAccount(
-        self, request: accounts_pb2.CreateServiceAccountRequest, context: Context
-    ) -> accounts_pb2.CreateServiceAccountResponse:
-        who = caller(context)
-        draft = Draft.of(request.service_account, who)
-        return await self._store.create_service_account(who.tenant(), draft, IdempotencyKey.of(who, request))
+        self, request: pb.CreateServiceAccountRequest, context: Context
+    ) -> pb.CreateServiceAccountResponse:
+        caller = caller_of(context)
+        draft = convert.draft(request.service_account, caller)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateServiceAccountResponse.FromString(write.saved_response)
+            account = await self._store.create_service_account(write.tx, caller.require_tenant(), draft)
+            return await write.save(pb.CreateServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def GetServiceAccount(
-        self, request: accounts_pb2.GetServiceAccountRequest, context: Context
-    ) -> accounts_pb2.GetServiceAccountResponse:
-        found = await self._store.get_service_account(caller(context).tenant(), UUID(request.service_account_id))
-        return accounts_pb2.GetServiceAccountResponse(service_account=found)
+        self, request: pb.GetServiceAccountRequest, context: Context
+    ) -> pb.GetServiceAccountResponse:
+        account = await self._store.get_service_account(
+            caller_of(context).require_tenant(), UUID(request.service_account_id)
+        )
+        return pb.GetServiceAccountResponse(service_account=convert.service_account(account))
 
     async def ListServiceAccounts(
-        self, request: accounts_pb2.ListServiceAccountsRequest, context: Context
-    ) -> accounts_pb2.ListServiceAccountsResponse:
-        tenant_id = caller(context).tenant()
+        self, request: pb.ListServiceAccountsRequest, context: Context
+    ) -> pb.ListServiceAccountsResponse:
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         before = id_before(pagination.read_token(request.page_token, tenant_id, request))
-        found = await self._store.list_service_accounts(tenant_id, before=before, size=size + 1)
-        response = accounts_pb2.ListServiceAccountsResponse(service_accounts=found[:size])
-        if len(found) > size:
-            response.next_page_token = pagination.write_token([found[size - 1].service_account_id], tenant_id, request)
+        accounts = await self._store.list_service_accounts(tenant_id, before=before, size=size + 1)
+        response = pb.ListServiceAccountsResponse(service_accounts=map(convert.service_account, accounts[:size]))
+        if len(accounts) > size:
+            last_id = str(accounts[size - 1].service_account_id)
+            response.next_page_token = pagination.write_token([last_id], tenant_id, request)
         return response
 
     async def UpdateServiceAccount(
-        self, request: accounts_pb2.UpdateServiceAccountRequest, context: Context
-    ) -> accounts_pb2.UpdateServiceAccountResponse:
-        who = caller(context)
-        change = Change.of(request.service_account, request.update_mask, who)
-        return await self._store.update_service_account(who.tenant(), change, IdempotencyKey.of(who, request))
+        self, request: pb.UpdateServiceAccountRequest, context: Context
+    ) -> pb.UpdateServiceAccountResponse:
+        caller = caller_of(context)
+        change = convert.change(request.service_account, request.update_mask, caller)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateServiceAccountResponse.FromString(write.saved_response)
+            account = await self._store.update_service_account(write.tx, caller.require_tenant(), change)
+            return await write.save(pb.UpdateServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def AdoptServiceAccount(
-        self, request: accounts_pb2.AdoptServiceAccountRequest, context: Context
-    ) -> accounts_pb2.AdoptServiceAccountResponse:
-        who = caller(context)
-        permissions.require_person(who)
+        self, request: pb.AdoptServiceAccountRequest, context: Context
+    ) -> pb.AdoptServiceAccountResponse:
+        caller = caller_of(context)
+        permissions.require_person(caller)
         account_id = UUID(request.service_account_id)
-        return await self._store.adopt_service_account(who.tenant(), account_id, who, IdempotencyKey.of(who, request))
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.AdoptServiceAccountResponse.FromString(write.saved_response)
+            account = await self._store.adopt_service_account(write.tx, caller.require_tenant(), account_id, caller)
+            return await write.save(pb.AdoptServiceAccountResponse(service_account=convert.service_account(account)))
 
     async def DeleteServiceAccount(
-        self, request: accounts_pb2.DeleteServiceAccountRequest, context: Context
-    ) -> accounts_pb2.DeleteServiceAccountResponse:
-        who = caller(context)
-        account_id = UUID(request.service_account_id)
-        await self._store.delete_service_account(who.tenant(), account_id, IdempotencyKey.of(who, request))
-        return accounts_pb2.DeleteServiceAccountResponse()
+        self, request: pb.DeleteServiceAccountRequest, context: Context
+    ) -> pb.DeleteServiceAccountResponse:
+        caller, account_id = caller_of(context), UUID(request.service_account_id)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_service_account(write.tx, caller.require_tenant(), account_id)
+        return pb.DeleteServiceAccountResponse()

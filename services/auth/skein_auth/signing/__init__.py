@@ -1,1 +1,1 @@
-"""Signing keys and the tokens made with them: internal identities, access tokens and ID tokens."""
+"""Signing keys, and the tokens that they sign: identity tokens, access tokens and ID tokens."""

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 TOKEN_TYPE = "at+jwt"  # noqa: S105 - a media type.
 _TOKEN_TYPES = frozenset({TOKEN_TYPE, f"application/{TOKEN_TYPE}"})
-# What an account's own sign-ins name as their client: no application can be called so.
+# The client id of people's own sessions; it is reserved.
 OWN_CLIENT = "skein"
-# What stands in a header of ours, and nothing else may: no key that a token brings along is ever looked at.
+# The only fields of a header: a key that a token brings along is never used.
 _HEADER = frozenset({"alg", "kid", "typ"})
 _PARTS = 3
 MCP_PATH = "/mcp"
@@ -36,28 +36,28 @@ MCP_PATH = "/mcp"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessClaims:
-    """What a verified access token says. What it is worth now is a question to the sign-in, or to the key."""
+    """The claims of a verified access token. Whether it is live depends on its session or key."""
 
     # The id of an account or of a service account.
     subject: str
-    # Empty: the account's own sign-in.
+    # Empty: the account's own session.
     client_id: str
     scopes: frozenset[str]
     audiences: tuple[str, ...]
     token_id: str
     issue_time: datetime
     expire_time: datetime
-    # The tenant that it was made for, which the sign-in's rows are kept under; NO_TENANT for none.
+    # The tenant of its session or key; NO_TENANT for none.
     tenant_id: UUID
     # None for a service account.
     sign_in_id: UUID | None = None
-    # The key that a service account's token was given for; None for an account.
+    # The key of a service account; None for an account.
     api_key_id: UUID | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TokenSubject:
-    """Whom a new access token is for."""
+    """The subject of a new access token."""
 
     subject: UUID
     client_id: str = OWN_CLIENT
@@ -71,86 +71,86 @@ class KeySource(Protocol):
     """The keys of this issuer."""
 
     async def active(self, purpose: Literal["access"]) -> RSAKey:
-        """Return the one that signs."""
+        """Return the active key."""
 
-    async def verifying(self, key_id: str) -> RSAKey | None:
-        """Return the public half of one that verifies; None for any other."""
+    async def verification_key(self, key_id: str) -> RSAKey | None:
+        """Return the public half of a key that verifies; None for any other."""
 
 
 class AccessTokens:
     """Signs and verifies tokens in the name of one issuer."""
 
     def __init__(self, keyring: KeySource, issuer: Callable[[], str], more_resources: Sequence[str] = ()) -> None:
-        """Ask `issuer` each time: a process that picks its own port knows it late."""
+        """`issuer` is called each time: a process that picks its own port knows it late."""
         self._keyring = keyring
         self._issuer = issuer
         self._more_resources = tuple(more_resources)
 
     def issuer(self) -> str:
-        """Return what tokens name as their issuer, which is also the API as a resource."""
+        """Return the issuer of tokens, which is also the resource of the API."""
         return self._issuer()
 
     def resources(self) -> tuple[str, ...]:
-        """Return what tokens can be made for; the API comes first."""
+        """Return the resources of tokens, the API first."""
         issuer = self.issuer()
         return (issuer, issuer + MCP_PATH, *self._more_resources)
 
     async def sign(
-        self, bearer: TokenSubject, *, scopes: Collection[str], resources: Sequence[str], at: datetime, until: datetime
+        self, subject: TokenSubject, *, scopes: Collection[str], resources: Sequence[str], at: datetime, until: datetime
     ) -> tuple[str, datetime]:
-        """Sign an access token; return it and the time, a whole second, at which it ends."""
-        ends = int(until.timestamp())
+        """Sign an access token; return it and its expiry, a whole second."""
+        seconds = int(until.timestamp())
         claims: dict[str, Any] = {
             "iss": self.issuer(),
-            "sub": str(bearer.subject),
+            "sub": str(subject.subject),
             "aud": resources[0] if len(resources) == 1 else list(resources),
-            "client_id": bearer.client_id,
+            "client_id": subject.client_id,
             "scope": " ".join(sorted(scopes)),
             "jti": str(new_id(at)),
             "iat": int(at.timestamp()),
-            "exp": ends,
+            "exp": seconds,
         }
-        if bearer.tenant_id != NO_TENANT:
-            claims["tid"] = str(bearer.tenant_id)
-        if bearer.sign_in_id is not None:
-            claims["sid"] = str(bearer.sign_in_id)
-        if bearer.api_key_id is not None:
-            claims["key"] = str(bearer.api_key_id)
-        if bearer.auth_time is not None:
-            claims["auth_time"] = int(bearer.auth_time.timestamp())
-        return await self._signed(claims, TOKEN_TYPE), datetime.fromtimestamp(ends, UTC)
+        if subject.tenant_id != NO_TENANT:
+            claims["tid"] = str(subject.tenant_id)
+        if subject.sign_in_id is not None:
+            claims["sid"] = str(subject.sign_in_id)
+        if subject.api_key_id is not None:
+            claims["key"] = str(subject.api_key_id)
+        if subject.auth_time is not None:
+            claims["auth_time"] = int(subject.auth_time.timestamp())
+        return await self._signed(claims, TOKEN_TYPE), datetime.fromtimestamp(seconds, UTC)
 
     async def sign_id(
         self,
-        bearer: TokenSubject,
+        subject: TokenSubject,
         *,
         nonce: str,
         access_token: str,
         at: datetime,
         until: datetime,
-        facts: dict[str, Any],
+        account_claims: dict[str, Any],
     ) -> str:
-        """Sign an ID token for the application that the access token is given to; `facts` are claims of the account."""
+        """Sign an ID token for the client of the access token."""
         digest = hashlib.sha256(access_token.encode("ascii")).digest()
         claims: dict[str, Any] = {
-            **facts,
+            **account_claims,
             "iss": self.issuer(),
-            "sub": str(bearer.subject),
-            "aud": bearer.client_id,
+            "sub": str(subject.subject),
+            "aud": subject.client_id,
             "iat": int(at.timestamp()),
             "exp": int(until.timestamp()),
             "at_hash": base64.urlsafe_b64encode(digest[: len(digest) // 2]).rstrip(b"=").decode(),
         }
-        if bearer.auth_time is not None:
-            claims["auth_time"] = int(bearer.auth_time.timestamp())
+        if subject.auth_time is not None:
+            claims["auth_time"] = int(subject.auth_time.timestamp())
         if nonce:
             claims["nonce"] = nonce
         return await self._signed(claims, "JWT")
 
     async def verify(self, text: str, audience: str | None, at: datetime) -> AccessClaims:
-        """Return what a token says that was made for `audience` (empty: the API; None: anything of ours).
+        """Return the claims of a token for `audience` (empty: the API; None: any resource).
 
-        Refuses with CredentialInvalid or, when nothing but the time is wrong, with CredentialExpired.
+        Raises CredentialInvalid or, when only the time is wrong, CredentialExpired.
         """
         header = _header(text)
         key_id = header.get("kid")
@@ -161,20 +161,22 @@ class AccessTokens:
             or not header.keys() <= _HEADER
         ):
             raise CredentialInvalid
-        key = await self._keyring.verifying(key_id)
+        key = await self._keyring.verification_key(key_id)
         if key is None:
             raise CredentialInvalid
         try:
             claims = jwt.decode(text, key, algorithms=[ACCESS_ALGORITHM]).claims
         except (JoseError, ValueError):
             raise CredentialInvalid from None
-        found = _claims(claims)
-        wanted = self.issuer() if audience == "" else audience
-        if claims.get("iss") != self.issuer() or (wanted is not None and wanted not in found.audiences):
+        result = _claims(claims)
+        required_audience = self.issuer() if audience == "" else audience
+        if claims.get("iss") != self.issuer() or (
+            required_audience is not None and required_audience not in result.audiences
+        ):
             raise CredentialInvalid
-        if at.timestamp() >= found.expire_time.timestamp() + LEEWAY_SECONDS:
+        if at.timestamp() >= result.expire_time.timestamp() + LEEWAY_SECONDS:
             raise CredentialExpired
-        return found
+        return result
 
     async def _signed(self, claims: dict[str, Any], kind: str) -> str:
         key = await self._keyring.active("access")
@@ -183,7 +185,7 @@ class AccessTokens:
 
 
 def _header(text: str) -> dict[str, Any]:
-    """Read a token's header before anything in it is believed."""
+    """Read a token's header, which is not verified yet. Raises CredentialInvalid."""
     parts = text.split(".")
     if len(parts) != _PARTS or not text.isascii():
         raise CredentialInvalid
@@ -233,7 +235,7 @@ def _time(seconds: int) -> datetime:
 def _id(claims: dict[str, Any], name: str) -> UUID | None:
     if name not in claims:
         return None
-    found = parse_id(str(claims[name]))
-    if found is None:
+    result = parse_id(str(claims[name]))
+    if result is None:
         raise CredentialInvalid
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""Identities signed a moment ago, handed out again: signing and checking them is most of what an exchange costs."""
+"""A cache of identity tokens: to sign and verify them is most of the cost of an exchange."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
     from skein_kit.identity.identity_token import Caller
 
-# Whoever gets one has it for at least so long, unless the credential that it stands for ends sooner.
+# Least remaining lifetime of a cached token, unless its credential expires sooner.
 LEAST_SECONDS = LIFETIME_SECONDS / 2
-_MAX_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 
 
 class IdentityCache:
-    """Tokens by whom they stand for; one is as good as another, as long as everything that it says still holds."""
+    """Identity tokens by caller, key and expiry."""
 
     def __init__(self) -> None:
-        # With the Unix time at which each ends.
+        # With the expiry of each, in Unix seconds.
         self._tokens: OrderedDict[tuple[Caller, str, float | None], tuple[str, float]] = OrderedDict()
 
-    def of(self, caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
-        """Return a token as `skein_kit.identity.identity_token.sign` makes it, and the Unix time at which it ends."""
-        place = (caller, str(key.kid), until)
-        token, ends = self._tokens.get(place, ("", 0.0))
-        if at + LEAST_SECONDS <= ends <= at + LIFETIME_SECONDS:
-            return token, ends
-        made = sign_identity_token(caller, key=key, at=at, until=until)
-        self._tokens[place] = made
-        self._tokens.move_to_end(place)
-        if len(self._tokens) > _MAX_REMEMBERED:
+    def get_or_sign(self, caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
+        """Return an identity token and its expiry in Unix seconds, `until` at the latest."""
+        cache_key = (caller, str(key.kid), until)
+        token, expire_time = self._tokens.get(cache_key, ("", 0.0))
+        if at + LEAST_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
+            return token, expire_time
+        signed = sign_identity_token(caller, key=key, at=at, until=until)
+        self._tokens[cache_key] = signed
+        self._tokens.move_to_end(cache_key)
+        if len(self._tokens) > _MAX_CACHED:
             self._tokens.popitem(last=False)
-        return made
+        return signed

@@ -1,4 +1,4 @@
-"""The keys that sign, one for each purpose: made when there is none, rotated with overlap, shared by all replicas."""
+"""The signing keys of all replicas, one active for each purpose: generated when missing, rotated with overlap."""
 
 from __future__ import annotations
 
@@ -22,41 +22,40 @@ from skein_kit.telemetry import logs
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein.auth.v1 import auth_pb2 as pb
     from skein_auth.encryption import SecretCipher
     from skein_auth.signing.model import Purpose
     from skein_auth.signing.store import SigningKeyStore
-    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.database.transactions import Transaction
     from skein_kit.identity.identity_token import Caller
 
-# A replaced key verifies for two lifetimes of a token: one for the last token that it signed, and time enough for other
-# replicas to notice its successor.
+# A replaced key verifies for two lifetimes of a token: one for the last token that it signed, one until all replicas
+# have read its successor.
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 # The same for access tokens, beyond their lifetime.
 ACCESS_OVERLAP = timedelta(seconds=60)
-# The public halves are believed for this long: what a key signed that has ended is refused a second later, and by the
-# gateway, which remembers what it exchanged, within five.
+# The public halves are cached for this long: tokens of an expired key are refused a second later, and by the gateway,
+# which caches exchanges, within five.
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
-# Tokens that name unknown keys make a replica read the public halves no more often than this.
+# Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25
 
 log = logs.get("auth")
 
 
 class Keyring:
-    """The keys that sign, and the public halves that verify access tokens, as this replica knows them."""
+    """The active keys, and the public halves that verify access tokens, as this replica has read them."""
 
-    def __init__(self, store: SigningKeyStore, sealer: SecretCipher, *, access_seconds: int = 3600) -> None:
-        """Give replaced access keys `access_seconds`, the life of an access token, and a little more."""
+    def __init__(self, store: SigningKeyStore, cipher: SecretCipher, *, access_seconds: int = 3600) -> None:
+        """`access_seconds` is the lifetime of an access token; a replaced access key verifies a little longer."""
         self._store = store
-        self._sealer = sealer
+        self._cipher = cipher
         self._access_overlap = timedelta(seconds=access_seconds) + ACCESS_OVERLAP
         self._active: dict[Purpose, OKPKey | RSAKey] = {}
         self._broken = ""
-        self._verifying: Mapping[str, RSAKey] = {}
-        self._read = float("-inf")
-        self._reading = asyncio.Lock()
-        self._signed = IdentityCache()
+        self._verification_keys: Mapping[str, RSAKey] = {}
+        self._read_at = float("-inf")
+        self._read_lock = asyncio.Lock()
+        self._identities = IdentityCache()
 
     @overload
     async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
@@ -65,15 +64,15 @@ class Keyring:
     async def active(self, purpose: Literal["access"]) -> RSAKey: ...
 
     async def active(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
-        """Return the key that signs; the cluster's first call makes it.
+        """Return the active key; the cluster's first call generates it.
 
-        Raises DecryptionError when the key was sealed with a system key that this process was not given.
+        Raises DecryptionError when it is encrypted with a system key that this process lacks.
         """
         return self._active.get(purpose) or await self.refresh(purpose)
 
-    async def signed(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
-        """Return a signed identity and the Unix time when it ends, `until` at the latest. Raises DecryptionError."""
-        return self._signed.of(caller, key=await self.active(), at=at, until=until)
+    async def sign_identity(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
+        """Return an identity token and its expiry in Unix seconds, `until` at the latest. Raises DecryptionError."""
+        return self._identities.get_or_sign(caller, key=await self.active(), at=at, until=until)
 
     @overload
     async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
@@ -82,21 +81,21 @@ class Keyring:
     async def refresh(self, purpose: Purpose) -> OKPKey | RSAKey: ...
 
     async def refresh(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
-        """Read which key signs now."""
+        """Read the active key. Raises DecryptionError."""
         row = await self._store.active_signing_key(purpose)
         if row is None:
-            # Two replicas may come here at once: the database keeps one key, and both read that one.
-            await self._store.create_signing_key(await NewKey.make(self._sealer, now(), purpose))
+            # Of several replicas at once, one inserts its key, and all read that one.
+            await self._store.create_signing_key(await NewKey.generate(self._cipher, now(), purpose))
             row = await self._store.active_signing_key(purpose)
         if row is None:
-            message = "there is no signing key although one was just made"
+            message = "no signing key although one was just created"
             raise LookupError(message)
         key_id = row["key_id"]
         known = self._active.get(purpose)
         if known is not None and known.kid == key_id:
             return known
         try:
-            private = json.loads(self._sealer.open(row["sealed_private_jwk"], name=key_id))
+            private = json.loads(self._cipher.decrypt(row["sealed_private_jwk"], name=key_id))
         except DecryptionError:
             self._active.pop(purpose, None)
             if self._broken != key_id:
@@ -107,44 +106,41 @@ class Keyring:
         self._active[purpose] = key
         return key
 
-    async def verifying(self, key_id: str) -> RSAKey | None:
-        """Return the public key that verifies access tokens of this id; None for one that is not there, or ended."""
-        asked = time.monotonic()
-        if asked - self._read >= VERIFICATION_KEYS_TTL_SECONDS or key_id not in self._verifying:
-            await self._read_since(asked)
-        return self._verifying.get(key_id)
+    async def verification_key(self, key_id: str) -> RSAKey | None:
+        """Return the public key of access tokens with this id; None for an unknown or expired one."""
+        requested = time.monotonic()
+        if requested - self._read_at >= VERIFICATION_KEYS_TTL_SECONDS or key_id not in self._verification_keys:
+            await self._read_since(requested)
+        return self._verification_keys.get(key_id)
 
-    async def rotate(
-        self, once: IdempotencyKey, purpose: Purpose = "identity", *, emergency: bool = False
-    ) -> pb.RotateSigningKeyResponse:
-        """Make a new key the one that signs, once for each request; in an emergency the old one ends at once."""
-        new = await NewKey.make(self._sealer, now(), purpose)
-        overlap = self._access_overlap if purpose == "access" else OVERLAP
-        ends = new.create_time if emergency else new.create_time + overlap
-        response = await self._store.rotate_signing_key(new, ends, once, emergency=emergency)
-        await self.refresh(purpose)
-        if response.signing_key.key_id == new.key_id:
-            log.info("signing_key_rotated", key_id=new.key_id, purpose=purpose, emergency=emergency)
-        return response
+    async def generate(self, purpose: Purpose) -> NewKey:
+        """Generate a key that may replace the active one."""
+        return await NewKey.generate(self._cipher, now(), purpose)
+
+    async def rotate(self, tx: Transaction, new: NewKey, *, emergency: bool) -> None:
+        """Make a key the active one in the database; in an emergency, all earlier ones end at once."""
+        overlap = self._access_overlap if new.purpose == "access" else OVERLAP
+        old_expire_time = new.create_time if emergency else new.create_time + overlap
+        await self._store.rotate_signing_key(tx, new, old_expire_time, emergency=emergency)
 
     async def keep_fresh(self, seconds: float) -> None:
-        """Notice keys that other replicas made, until cancelled."""
+        """Read the keys of other replicas every `seconds` until cancelled."""
         while True:
             await asyncio.sleep(seconds)
             try:
                 for purpose in tuple(self._active):
                     await self.refresh(purpose)
             except (RpcError, DecryptionError, asyncpg.PostgresError):
-                # Readiness says what is wrong with the database; the broken seal is logged already.
+                # Readiness reports the database; the decryption error is logged already.
                 continue
 
-    async def _read_since(self, asked: float) -> None:
-        """Return once the public halves were read after `asked`: everybody who waits shares one reading."""
-        async with self._reading:
-            if self._read >= asked:
+    async def _read_since(self, requested: float) -> None:
+        """Return after a read of the public halves that began after `requested`; waiting callers share one."""
+        async with self._read_lock:
+            if self._read_at >= requested:
                 return
-            await asyncio.sleep(self._read + UNKNOWN_KEY_SECONDS - time.monotonic())
+            await asyncio.sleep(self._read_at + UNKNOWN_KEY_SECONDS - time.monotonic())
             started = time.monotonic()
             keys = await self._store.list_signing_keys(now(), "access")
-            self._verifying = {key.key_id: RSAKey.import_key(json.loads(key.jwk)) for key in keys}
-            self._read = started
+            self._verification_keys = {key.key_id: RSAKey.import_key(json.loads(key.public_jwk)) for key in keys}
+            self._read_at = started

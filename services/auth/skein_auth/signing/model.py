@@ -1,4 +1,4 @@
-"""A signing key and its purpose. No SQL, no clock."""
+"""Signing keys and their purposes."""
 
 from __future__ import annotations
 
@@ -16,33 +16,40 @@ if TYPE_CHECKING:
 
     from skein_auth.encryption import SecretCipher
 
-# Internal identities, and the access and ID tokens that the world verifies.
+# "identity" keys sign identity tokens, "access" keys sign access and ID tokens.
 Purpose = Literal["identity", "access"]
-
-
 ACCESS_ALGORITHM = "RS256"
-
-
 _RSA_BITS = 2048
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SigningKey:
+    """The public half of a signing key."""
+
+    key_id: str
+    # JSON Web Key (RFC 8037, RFC 7518).
+    public_jwk: str
+    create_time: datetime
+    # None: the active key.
+    expire_time: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NewKey:
-    """A signing key on its way into the database."""
+    """A signing key to be stored."""
 
     key_id: str
     purpose: Purpose
-    # JSON Web Key (RFC 8037, RFC 7518).
     public_jwk: str
     sealed_private_jwk: bytes = field(repr=False)
     create_time: datetime
 
     @classmethod
-    async def make(cls, sealer: SecretCipher, at: datetime, purpose: Purpose = "identity") -> NewKey:
-        """Make a key; its id is its thumbprint (RFC 7638)."""
+    async def generate(cls, cipher: SecretCipher, at: datetime, purpose: Purpose = "identity") -> NewKey:
+        """Generate a key; its id is its thumbprint (RFC 7638)."""
         key: OKPKey | RSAKey
         if purpose == "access":
-            # Looking for primes takes a while, in which the loop has other things to do.
+            # In a thread: the search for primes would block the event loop.
             key, algorithm = await asyncio.to_thread(RSAKey.generate_key, _RSA_BITS), ACCESS_ALGORITHM
         else:
             key, algorithm = OKPKey.generate_key("Ed25519", private=True), ALGORITHM
@@ -53,6 +60,6 @@ class NewKey:
             key_id=key_id,
             purpose=purpose,
             public_jwk=json.dumps({**key.as_dict(private=False), **names}),
-            sealed_private_jwk=sealer.seal(private.encode(), name=key_id),
+            sealed_private_jwk=cipher.encrypt(private.encode(), name=key_id),
             create_time=at,
         )

@@ -1,1 +1,1 @@
-"""What auth asks the tenancy service: tenant state, memberships and invitations."""
+"""Calls to the tenancy service: tenants, memberships and invitations."""

@@ -1,4 +1,4 @@
-"""What tenancy knows of accounts: whom somebody invited, and what is left of who goes. Asked as `system:auth`."""
+"""Calls to tenancy as `system:auth` about invitations and memberships of accounts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Invitation:
-    """What an invitation shows about who presents its token."""
+    """An open invitation."""
 
-    # The token was sent to the invited address alone, which is therefore theirs.
+    # Its token was mailed to the invited address alone, so its holder owns the address.
     mailed: bool
 
 
@@ -38,21 +38,21 @@ class MembershipClient:
         self._keyring = keyring
 
     async def invitation(self, token: str, email: str) -> Invitation | None:
-        """Return what an open invitation for this address shows, None without one. Fails like the call to tenancy."""
+        """Return an open invitation for this address; None without one. Raises the errors of the call to tenancy."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
         try:
-            found = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+            response = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
             raise
-        return Invitation(mailed=found.mailed)
+        return Invitation(mailed=response.mailed)
 
     async def remove_account(self, account_id: UUID) -> None:
-        """End all memberships of an account. Fails like the call to tenancy, with LAST_OWNER for one."""
+        """Remove all memberships of an account. Raises the errors of the call to tenancy, such as LAST_OWNER."""
         request = members_pb2.RemoveAccountRequest(account_id=str(account_id))
         await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
-        token, _ = await self._keyring.signed(_SELF, at=time.time())
+        token, _ = await self._keyring.sign_identity(_SELF, at=time.time())
         return (("authorization", f"Bearer {token}"),)

@@ -1,4 +1,4 @@
-"""Whether a tenant is there and what an account is in it: asked of tenancy as `system:auth`, remembered shortly."""
+"""A cache of tenants and memberships, which tenancy answers to `system:auth`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_auth.signing.keyring import Keyring
 
-# A deleted tenant's keys and a removed member are refused within five seconds, most of which the gateway's memory of
-# exchanges may take.
-REMEMBER_SECONDS = 1.0
-_MAX_REMEMBERED = 10_000
+# A deleted tenant's keys and a removed member are refused within five seconds; the gateway's cache of exchanges takes
+# most of that time.
+TTL_SECONDS = 1.0
+_MAX_CACHED = 10_000
 _ROLES = {
     members_pb2.ROLE_VIEWER: "viewer",
     members_pb2.ROLE_MEMBER: "member",
@@ -33,18 +33,18 @@ _SELF = Caller(principal="system:auth", tenant_id=None, permissions=frozenset({S
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Membership:
-    """What a tenant is, and what an account is in it."""
+    """The state of a tenant, and the role of an account in it."""
 
-    # False: no such tenant, or a deleted one.
-    open: bool
-    # A deleted tenant of which something is left.
-    closed: bool = False
-    # owner, admin, member or viewer; empty for who is no member.
+    # False for an unknown or deleted tenant.
+    tenant_is_open: bool
+    # Deleted, with rows that are not purged yet.
+    tenant_is_deleted: bool = False
+    # owner, admin, member or viewer; empty without a membership.
     role: str = ""
 
 
 class TenantDirectory:
-    """The tenants, and what accounts are in them."""
+    """Tenants and memberships."""
 
     def __init__(
         self,
@@ -55,32 +55,32 @@ class TenantDirectory:
         self._upkeep = upkeep
         self._keyring = keyring
         self._clock = clock
-        self._remembered: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
+        self._cache: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
 
-    async def standing(self, tenant_id: UUID, account_id: UUID | None = None) -> Membership:
-        """Say what the tenant is and what the account is in it. Fails like the call to tenancy.
+    async def get_membership(self, tenant_id: UUID, account_id: UUID | None = None) -> Membership:
+        """Return the state of a tenant and the account's role in it. Raises the errors of the call to tenancy.
 
-        Only what lets somebody in is remembered: who was just made a member is one at once.
+        Only open tenants and memberships are cached, so that a new member has access at once.
         """
         at, key = self._clock(), (tenant_id, account_id)
-        known, until = self._remembered.get(key, (None, at))
+        known, until = self._cache.get(key, (None, at))
         if known is not None and at < until:
             return known
-        found = await self._ask(tenant_id, account_id)
-        if found.open and (found.role or account_id is None):
-            self._remembered[key] = (found, at + REMEMBER_SECONDS)
-            self._remembered.move_to_end(key)
-            if len(self._remembered) > _MAX_REMEMBERED:
-                self._remembered.popitem(last=False)
-        return found
+        membership = await self._fetch(tenant_id, account_id)
+        if membership.tenant_is_open and (membership.role or account_id is None):
+            self._cache[key] = (membership, at + TTL_SECONDS)
+            self._cache.move_to_end(key)
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
+        return membership
 
-    async def _ask(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
-        token, _ = await self._keyring.signed(_SELF, at=time.time())
+    async def _fetch(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
+        token, _ = await self._keyring.sign_identity(_SELF, at=time.time())
         metadata = (("authorization", f"Bearer {token}"),)
         request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
-        answer = await self._upkeep.GetStanding(request, metadata=metadata)
+        response = await self._upkeep.GetStanding(request, metadata=metadata)
         return Membership(
-            open=answer.state == members_pb2.TENANT_STATE_OPEN,
-            closed=answer.state == members_pb2.TENANT_STATE_CLOSED,
-            role=_ROLES.get(answer.role, ""),
+            tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
+            tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,
+            role=_ROLES.get(response.role, ""),
         )

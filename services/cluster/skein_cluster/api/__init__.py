@@ -1,1 +1,1 @@
-"""The command's access to a cluster: stubs, API keys, and the organizations and tenants that it creates."""
+"""The command's access to a cluster: clients, API keys, and the tenants that it creates."""

@@ -15,8 +15,9 @@ from skein_auth.api_keys.model import PREFIX, ApiKeyToken
 from skein_client.connection import CREDENTIALS_FILE, Connection, data_dir, read_ca_file
 from skein_client.errors import Unauthenticated
 from skein_cluster.api.client import open_client, read_credentials
-from skein_cluster.api.organizations import ensure_organization, ensure_tenant
+from skein_cluster.api.tenants import ensure_tenant
 from skein_cluster.embedded.errors import DataDirUnusable
+from skein_importers.organizations import ensure_organization
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,10 +64,10 @@ def save_credentials(data_dir: Path, credentials: Credentials) -> Path:
 
 
 def replace_key(environment: Mapping[str, str], api_key_id: str, secret: str) -> Path | None:
-    """Put a key's successor into credentials.json where the key stands there; return its path, None where not."""
+    """Replace a rotated key in credentials.json; return its path, or None when the key is not in it."""
     path = data_dir(environment) / CREDENTIALS_FILE
     values = read_credentials(path)
-    old = ApiKeyToken.read(PREFIX, str(values.get("api_key", "")))
+    old = ApiKeyToken.decode(PREFIX, str(values.get("api_key", "")))
     if not secret or old is None or str(old.token_id) != api_key_id:
         return None
     _write_secret(path, json.dumps({**values, "api_key": secret}, indent=2) + "\n")
@@ -74,7 +75,7 @@ def replace_key(environment: Mapping[str, str], api_key_id: str, secret: str) ->
 
 
 def system_key(data_dir: Path) -> str:
-    """Return the secret that services share with auth, made at the first start."""
+    """Return the secret that services share with auth, created at the first start."""
     path = data_dir / "system.key"
     if not path.exists():
         _write_secret(path, secrets.token_urlsafe(48))
@@ -82,7 +83,7 @@ def system_key(data_dir: Path) -> str:
 
 
 def master_key(data_dir: Path) -> str:
-    """Return the key that secrets of tenants are sealed under, made at the first start."""
+    """Return the key that encrypts tenants' secrets, created at the first start."""
     path = data_dir / "master.key"
     if not path.exists():
         _write_secret(path, secrets.token_hex(32))
@@ -94,8 +95,7 @@ async def ensure_development_credentials(
 ) -> Credentials:
     """Return credentials that work: those of an earlier start, or new ones for the development tenant.
 
-    A start that was killed half-way, a removed credentials.json and a removed database all end here, so what exists
-    already is found by its slug.
+    Existing rows are found by slug: a killed start, a removed credentials.json or database also lead here.
     """
     is_secure = bool(environment.get("SKEIN_TLS_CERTIFICATE"))
     grpc_scheme, http_scheme = ("https://", "https://") if is_secure else ("", "http://")
@@ -114,7 +114,7 @@ async def ensure_development_credentials(
 
 
 def reachable_address(address: str) -> str:
-    """Return the address at which something that listens on every interface can be called from here."""
+    """Return an address for local calls to a server that may listen on every interface."""
     host, _, port = address.rpartition(":")
     return f"127.0.0.1:{port}" if host in {"0.0.0.0", "[::]", "::", ""} else address  # noqa: S104 - compared, not bound.
 

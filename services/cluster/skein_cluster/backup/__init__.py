@@ -1,1 +1,1 @@
-"""Backups of the database: made, listed, verified, brought back to a moment, with what was purged kept purged."""
+"""Backups of the database: create, list, verify, and restore to a point in time without purged data."""

@@ -1,4 +1,4 @@
-"""Making a backup: a copy of the server's files by pg_basebackup, and what is told of it."""
+"""Creates a backup: a copy of the server's files by pg_basebackup, and its description."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _PROGRESS = re.compile(r"(\d+)/(\d+) kB")
 
 
 async def create_backup(
-    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, told: Callable[[int, int], None]
+    folder: BackupRepository, source: Source, environment: Mapping[str, str], *, on_progress: Callable[[int, int], None]
 ) -> Backup:
-    """Make a backup; `told` hears how many bytes of how many were copied. Raises Failure.
+    """Create a backup; `on_progress` gets the copied and the total bytes. Raises CommandError.
 
-    The folder must be held for writing.
+    The caller holds the write lock.
     """
     facts = await source.facts()
     _must_be_of(folder, facts.system_identifier)
@@ -35,11 +35,11 @@ async def create_backup(
     files_before = cold_storage.copy_files(folder, environment)
     backup_id = folder.new_id(started)
     with folder.part(backup_id) as part:
-        await _copied(source, facts, part, backup_id, told)
+        await _copied(source, facts, part, backup_id, on_progress)
         manifest = PostgresManifest.read(part / POSTGRES_MANIFEST)
         async with source.connection() as connection:
             finished: datetime = await connection.fetchval("SELECT clock_timestamp()")
-        # A file may come or go while the data is copied: a row may name those of before and those of after.
+        # Files may change during the copy, so keep those referenced before and after.
         files = files_before | cold_storage.copy_files(folder, environment)
         backup = Backup(
             backup_id=backup_id,
@@ -72,25 +72,25 @@ def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
     known = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
     others = known - {"", system_identifier}
     if others:
-        message = f"{folder.path} holds backups of another database; name another folder."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"{folder.path} holds backups of another database; name another folder.", ExitCode.REFUSED)
 
 
-async def _copied(source: Source, facts: ServerInfo, part: Path, label: str, told: Callable[[int, int], None]) -> None:
+async def _copied(
+    source: Source, facts: ServerInfo, part: Path, label: str, on_progress: Callable[[int, int], None]
+) -> None:
     program = await postgres_programs.find_program("pg_basebackup", facts.major)
 
     def line(text: str) -> None:
         if match := _PROGRESS.search(text):
-            told(int(match.group(1)) << 10, int(match.group(2)) << 10)
+            on_progress(int(match.group(1)) << 10, int(match.group(2)) << 10)
 
     command = [
         *(str(program), *source.arguments, f"--pgdata={part}", "--format=tar", "--compress=client-gzip:1"),
         *("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256", f"--label=skein {label}"),
         *("--progress", "--no-password"),
     ]
-    code, _, said = await postgres_programs.run_program(command, environment=source.environment, told=line)
+    code, _, said = await postgres_programs.run_program(command, environment=source.environment, on_progress=line)
     if code:
         lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
         why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
-        message = f"pg_basebackup could not copy the server: {why.rstrip('.')}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"pg_basebackup could not copy the server: {why.rstrip('.')}.", ExitCode.REFUSED)

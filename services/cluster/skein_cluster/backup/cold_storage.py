@@ -1,4 +1,4 @@
-"""The files of cold storage, which no table holds: kept once beside the backups, and given back from there."""
+"""Files of cold storage, copied once beside the backups and restored from there."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PRIVATE_FILE, _PRIVATE_FOLDER = 0o600, 0o700
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
-# A file's name ends with so many digits of its checksum.
+# Digits of the checksum at the end of a file's name.
 _DIGITS = 16
 _NAMED = """
     SELECT 'memory/' || tenant_id || '/' || archive_id || '-' || left(encode(checksum, 'hex'), 16) || '.jsonl.gz'
@@ -41,23 +41,23 @@ def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
 
 
 def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[str]:
-    """Bring every file that there is to the folder, and return their names."""
-    found: set[str] = set()
+    """Copy every file to the repository, and return their names."""
+    result: set[str] = set()
     for kind, place in archive_folders(environment).items():
         for path in place.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
-            # One that goes away meanwhile is named by no row any more.
+            # No row refers to a file that disappears meanwhile.
             if (folder.cold / name).exists() or _copied(path, folder.cold / name):
-                found.add(name)
-    return found
+                result.add(name)
+    return result
 
 
 def restore_files(
     names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], others: Mapping[str, Path]
 ) -> list[str]:
-    """Bring files that a restored database names to its services; return those that are nowhere.
+    """Restore the files that a database refers to; return the missing ones.
 
-    They lie beside the backups or, where they are newer than the last one, where an old cluster had them.
+    Files newer than the last backup come from the previous cluster's folder.
     """
     missing = []
     for name in names:
@@ -69,7 +69,7 @@ def restore_files(
 
 
 def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
-    """Remove the files that no kept backup names; return how many."""
+    """Delete the files that no kept backup refers to; return their number."""
     named = {name for backup in kept for name in backup.cold}
     gone = [path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in named]
     for path in gone:
@@ -77,20 +77,20 @@ def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
     return len(gone)
 
 
-def problems(folder: BackupRepository, backup: Backup) -> list[str]:
-    """Return what is wrong with the files that a backup names."""
-    found = []
+def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]:
+    """Return the problems of the files that a backup refers to."""
+    result = []
     for name in backup.cold:
         path = folder.cold / name
         if not path.exists():
-            found.append(f"cold/{name} is missing.")
+            result.append(f"cold/{name} is missing.")
         elif not _is_whole(path):
-            found.append(f"cold/{name} was changed after it was written.")
-    return found
+            result.append(f"cold/{name} was changed after it was written.")
+    return result
 
 
 async def referenced_files(connection: asyncpg.Connection[Any]) -> list[str]:
-    """Return the files that a database names."""
+    """Return the files that a database refers to."""
     return [row["name"] for row in await connection.fetch(_NAMED)]
 
 
@@ -114,7 +114,7 @@ def _copied(path: Path, to: Path) -> bool:
     except FileNotFoundError:
         return False
     finally:
-        # Whatever went wrong: half a file holds what may be purged by the time of the next backup.
+        # Remove partial files after any error: their content may be purged before the next backup.
         part.unlink(missing_ok=True)
     for folder in {to.parent, *(new.parent for new in made)}:
         synchronize(folder)

@@ -1,4 +1,4 @@
-"""Doing again, in a database that was brought back, what no service can while nobody serves: by statements."""
+"""Repeats deletions in a restored database by SQL, before services run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     Connection = asyncpg.Connection[Any]
 
-# Every table with rows of tenants; partitions are reached through their parents. The report of deletions outlives them.
+# Every table with rows of tenants, partitions through their parents. The report of deletions stays.
 _TABLES = """
     SELECT format('%I.%I', space.nspname, class.relname) AS name
     FROM pg_class AS class JOIN pg_namespace AS space ON space.oid = class.relnamespace
@@ -33,7 +33,7 @@ _ORGANIZATIONS = """
 
 
 async def insert_tombstones(connection: Connection, known: Deletions) -> None:
-    """Bring every tombstone there, of what is not there as well: an old export may hold it."""
+    """Insert every tombstone, also for missing rows: an old export may hold them."""
     there = {row["tenant_id"] for row in await connection.fetch("SELECT tenant_id FROM tenancy.tenants")}
     for service in SERVICES:
         await connection.executemany(
@@ -53,12 +53,12 @@ async def insert_tombstones(connection: Connection, known: Deletions) -> None:
 
 
 async def purge_tenants(connection: Connection, known: Deletions) -> list[UUID]:
-    """Remove every row of the tenants that were deleted for good, and report of it; return which there were."""
+    """Purge the tenants that were purged later, and report it; return those that existed."""
     wanted = list(known.tenants)
     rows = await connection.fetch("SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", wanted)
     gone = [row["tenant_id"] for row in rows]
     async with connection.transaction():
-        # All tables lose them, so there is no order to keep to.
+        # All tables lose the rows, so their order does not matter.
         await connection.execute("SET LOCAL session_replication_role = replica")
         for row in await connection.fetch(_TABLES):
             await connection.execute(f"DELETE FROM {row['name']} WHERE tenant_id = ANY ($1::uuid[])", gone)  # noqa: S608 - from the catalog.
@@ -81,7 +81,7 @@ async def purge_tenants(connection: Connection, known: Deletions) -> list[UUID]:
 
 
 async def purge_accounts(connection: Connection, known: Deletions) -> int:
-    """Remove the accounts that were deleted, and their memberships; return how many there were."""
+    """Delete accounts that were deleted later, and their memberships; return their number."""
     wanted: Collection[UUID] = list(known.accounts)
     async with connection.transaction():
         await connection.execute("DELETE FROM tenancy.memberships WHERE account_id = ANY ($1::uuid[])", wanted)
@@ -90,7 +90,7 @@ async def purge_accounts(connection: Connection, known: Deletions) -> int:
 
 
 async def purge_subjects(connection: Connection, tenant_id: UUID, gone: Collection[str]) -> None:
-    """Take people out of a tenant's directory."""
+    """Delete subjects of a tenant."""
     for table in ("tenancy.subject_properties", "tenancy.subjects"):
         await connection.execute(
             f"DELETE FROM {table} WHERE tenant_id = $1 AND subject_id = ANY ($2::text[])",  # noqa: S608 - constants.
@@ -100,7 +100,7 @@ async def purge_subjects(connection: Connection, tenant_id: UUID, gone: Collecti
 
 
 async def revoke_access(connection: Connection, known: Deletions) -> int:
-    """Keep out who was kept out, and remove service accounts that were removed; return how many could come in."""
+    """Revoke credentials and delete service accounts that were later; return the number of valid ones."""
     gone = [name.partition(":")[2] for name in known.service_accounts]
     status = await connection.execute(
         "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", gone
@@ -114,7 +114,7 @@ async def revoke_access(connection: Connection, known: Deletions) -> int:
 
 
 def revoke_statement(access: RevocableTable) -> str:
-    """Return the statement that keeps out, unless they are kept out already: their names, and since when."""
+    """Return the statement that revokes rows, unless they are revoked; it takes their names and times."""
     return (
         f"UPDATE {access.table} SET {access.close}"  # noqa: S608 - constants.
         " FROM unnest($1::text[], $2::timestamptz[]) AS closed (name, time)"

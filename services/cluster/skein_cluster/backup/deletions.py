@@ -1,6 +1,6 @@
-"""What was purged, deleted for good or revoked, as a database knows it, and what of that another state of it does not.
+"""Purges, deletions and revocations that a database records, and differences between two states of it.
 
-Purges leave salted digests, so this holds no content and no name: a name is known again when its digest is.
+Purges leave salted digests, so this holds neither content nor names: a name is recognized by its digest.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ SERVICES = ("memory", "session")
 
 @dataclass(frozen=True, slots=True)
 class RevocableTable:
-    """A table that says who may come in, and how it says that somebody may no more."""
+    """A table of credentials or grants, and its columns of revocation."""
 
     table: str
-    # Names the row.
+    # The key column.
     column: str
-    # Of a row that is closed, and when that was; closed.time is when it was closed elsewhere.
+    # The condition of a revoked row, and its time; closed.time is the later state's time.
     is_closed: str = "revoke_time IS NOT NULL"
     time: str = "revoke_time"
     close: str = "revoke_time = closed.time"
-    # What a closed row is found by where it is still open.
+    # The column by which a revoked row is found in the earlier state.
     is_open: str = "revoke_time IS NULL"
 
 
@@ -39,7 +39,7 @@ REVOCABLE_TABLES = (
     RevocableTable("auth.api_keys", "api_key_id"),
     RevocableTable("auth.operator_keys", "api_key_id"),
     RevocableTable("auth.sign_ins", "sign_in_id"),
-    # All grants of an application from before the time, so a later time closes more.
+    # Revokes all grants of an application before the time, so a later time revokes more.
     RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < closed.time)"),
     RevocableTable("tenancy.invitations", "invitation_id"),
     RevocableTable(
@@ -59,7 +59,7 @@ REVOCABLE_TABLES = (
         is_open="NOT disabled",
     ),
 )
-# A deletion in its grace can be undone, so it is none yet.
+# A deletion in its grace can be undone and does not count yet.
 _DELETIONS = "SELECT * FROM tenancy.deletions WHERE state IN ('purging', 'done')"
 _ACCOUNTS = """
     SELECT DISTINCT account_id FROM auth.audit_events AS event
@@ -67,7 +67,7 @@ _ACCOUNTS = """
       AND NOT EXISTS (SELECT FROM auth.accounts WHERE accounts.account_id = event.account_id)
 """
 
-# The audit names them, as nothing else does once they are gone.
+# Only audit events name deleted rows.
 _SERVICE_ACCOUNTS = """
     SELECT DISTINCT target FROM auth.audit_events
     WHERE event = 'service_account_deleted' AND outcome = 'success' AND target LIKE 'service_account:%'
@@ -80,27 +80,27 @@ Digests = dict[tuple["UUID", bytes], "datetime"]
 
 @dataclass(slots=True)
 class Deletions:
-    """What a state of the database knows."""
+    """The purges, deletions and revocations of one state of a database."""
 
     # Salts of tenants, by service.
     salts: Mapping[str, dict[UUID, bytes]] = field(default_factory=lambda: {service: {} for service in SERVICES})
-    # When what was purged, by tenant and digest, by service.
+    # Purge times by service, tenant and digest.
     digests: Mapping[str, Digests] = field(default_factory=lambda: {service: {} for service in SERVICES})
-    # The row of each tenant's deletion that cannot be undone.
+    # Rows of tenants' final deletions.
     tenants: dict[UUID, dict[str, Any]] = field(default_factory=dict)
     accounts: set[UUID] = field(default_factory=set)
     service_accounts: set[str] = field(default_factory=set)
-    # People whom the directory of a tenant knows, for every tenant.
+    # Subjects of every tenant.
     subjects: dict[UUID, set[str]] = field(default_factory=dict)
-    # When who was kept out, by table and name.
+    # Revocation times by table and key.
     closed: Mapping[str, dict[str, datetime]] = field(
         default_factory=lambda: {access.table: {} for access in REVOCABLE_TABLES}
     )
-    # Up to when it is known; None where nothing tells.
+    # Time up to which the state is complete; None if unknown.
     until: datetime | None = None
 
     def add(self, other: Deletions) -> None:
-        """Know what another state knows as well. A person is in a directory only if both have them."""
+        """Merge another state. Only subjects of both states stay."""
         for service in SERVICES:
             self.salts[service].update(other.salts[service])
             mine = self.digests[service]
@@ -117,53 +117,53 @@ class Deletions:
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
     def since(self, before: Deletions) -> NewTombstones:
-        """Return what an earlier state does not know."""
-        fresh: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
+        """Return what an earlier state lacks."""
+        new_tombstones: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
             known = before.digests[service]
             for key, time in digests.items():
                 if key not in known or known[key] < time:
-                    fresh[service].setdefault(key[0], set()).add(key[1])
-        return NewTombstones(digests=fresh, salts=self.salts)
+                    new_tombstones[service].setdefault(key[0], set()).add(key[1])
+        return NewTombstones(digests=new_tombstones, salts=self.salts)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NewTombstones:
-    """Digests that one state knows and an earlier one does not, by service and tenant."""
+    """Digests that an earlier state lacks, by service and tenant."""
 
     digests: Mapping[str, Mapping[UUID, set[bytes]]]
     salts: Mapping[str, Mapping[UUID, bytes]]
 
     def tenants(self, service: str) -> Iterator[tuple[UUID, bytes, set[bytes]]]:
-        """Yield each tenant of which a service purged something, with its salt and the digests."""
+        """Yield each tenant with purges of a service, its salt and the digests."""
         for tenant_id, digests in self.digests[service].items():
             yield tenant_id, self.salts[service][tenant_id], digests
 
     @property
     def count(self) -> int:
-        """Return how many there are."""
+        """Return the number of digests."""
         return sum(len(digests) for tenants in self.digests.values() for digests in tenants.values())
 
 
 async def read_deletions(connection: Connection) -> Deletions:
-    """Read what a database knows; of one whose schema is older than purges, nothing."""
-    found = Deletions()
+    """Read a database's state; empty for a schema without purges."""
+    result = Deletions()
     for service in SERVICES:
         if await connection.fetchval("SELECT to_regclass($1)", f"{service}.tombstones") is None:
-            return found
+            return result
         for row in await connection.fetch(f"SELECT tenant_id, salt FROM {service}.tombstone_salts"):  # noqa: S608 - constants.
-            found.salts[service][row["tenant_id"]] = row["salt"]
+            result.salts[service][row["tenant_id"]] = row["salt"]
         for row in await connection.fetch(f"SELECT tenant_id, digest, create_time FROM {service}.tombstones"):  # noqa: S608 - constants.
-            found.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
-    found.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
-    found.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
-    found.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
+            result.digests[service][row["tenant_id"], row["digest"]] = row["create_time"]
+    result.tenants.update({row["tenant_id"]: dict(row) for row in await connection.fetch(_DELETIONS)})
+    result.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
+    result.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
     for row in await connection.fetch(_SUBJECTS):
-        known = found.subjects.setdefault(row["tenant_id"], set())
+        known = result.subjects.setdefault(row["tenant_id"], set())
         known.update([row["subject_id"]] if row["subject_id"] is not None else [])
     for access in REVOCABLE_TABLES:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.
         )
-        found.closed[access.table].update({row["name"]: row["time"] for row in rows})
-    return found
+        result.closed[access.table].update({row["name"]: row["time"] for row in rows})
+    return result

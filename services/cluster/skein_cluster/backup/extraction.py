@@ -1,4 +1,4 @@
-"""Reading a backup's files against the list that came with them: to verify them, or to write them for a server."""
+"""Reads a backup's files and checks them against their manifest, to verify or to extract them."""
 
 from __future__ import annotations
 
@@ -19,37 +19,36 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _MODE_FILE, _MODE_FOLDER = 0o600, 0o700
-# Headers of Postgres' archives say all in one block. Those of other types announce a text of any length.
+# Postgres' archives have headers of one block. Other types announce texts of any length.
 _TYPES = frozenset({tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE})
 
 
 class Header(tarfile.TarInfo):
-    """A header of an archive that Postgres may have written."""
+    """A tar header of a type that Postgres writes."""
 
     @classmethod
     def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header. Raises BackupDamaged for a type that would have its text read into memory."""
+        """Read a header. Raises BackupDamaged for types whose text would be read into memory."""
         header = super().frombuf(buf, encoding, errors)
         if header.type not in _TYPES:
-            message = f"{header.name} is neither a file nor a folder."
-            raise BackupDamaged(message)
+            raise BackupDamaged(f"{header.name} is neither a file nor a folder.")
         return header
 
 
 class Content(Protocol):
-    """What a member of an archive is read from."""
+    """The content of an archive's member."""
 
     def read(self, size: int, /) -> bytes:
-        """Return up to so many bytes; none at the end."""
+        """Return up to `size` bytes; b"" at the end."""
 
 
-def problems(folder: Path) -> list[str]:
-    """Return what is wrong with the files of a backup: each by its name."""
+def file_problems(folder: Path) -> list[str]:
+    """Return the problems of a backup's files by name."""
     try:
         manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     except BackupDamaged as damaged:
         return [str(damaged)]
-    found, seen = [], set[str]()
+    result, seen = [], set[str]()
     try:
         with _readable(folder / BASE):
             for member, content in _members(folder / BASE):
@@ -58,11 +57,11 @@ def problems(folder: Path) -> list[str]:
                 seen.add(member.name)
                 problem = _differs_in_size(member, manifest) or _differs(member.name, _measured(content), manifest)
                 if problem:
-                    found.append(problem)
+                    result.append(problem)
     except BackupDamaged as damaged:
-        return [*found, str(damaged)]
-    found += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
-    return found
+        return [*result, str(damaged)]
+    result += [f"{BASE}: {name} is missing." for name in sorted(manifest.files.keys() - seen)]
+    return result
 
 
 def extract(
@@ -70,15 +69,15 @@ def extract(
     files: Mapping[str, Mapping[str, Any]],
     to: Path,
     own: Callable[[Path], None],
-    told: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> None:
-    """Write a backup's data where a server can run on it; `own` gives each file to the server's user.
+    """Extract a backup's data for a server; `own` gives each file to the server's user.
 
-    `files` has the size and SHA-256 of each packed file; `told` hears of every byte that was written. Raises
-    BackupDamaged at the first file that is not as it was, before more of it is written than there was.
+    `files` has the size and SHA-256 of each packed file; `on_progress` gets the number of written bytes. Raises
+    BackupDamaged at the first damaged file, before more bytes are written than it had.
     """
     for name in (POSTGRES_MANIFEST, WAL_OF_BASE):
-        # What is in them is on no other list.
+        # No other manifest covers these files.
         _must_be_whole(folder / name, files.get(name, {}))
     manifest = PostgresManifest.read(folder / POSTGRES_MANIFEST)
     seen = set[str]()
@@ -86,29 +85,28 @@ def extract(
         for member, content in _members(folder / BASE):
             if content is not None and (problem := _differs_in_size(member, manifest)):
                 raise BackupDamaged(problem)
-            written = _write(_inside(to, member), content, own, told)
+            written = _write(_inside(to, member), content, own, on_progress)
             if written is not None:
                 seen.add(member.name)
                 if problem := _differs(member.name, written, manifest):
                     raise BackupDamaged(problem)
     if missing := manifest.files.keys() - seen:
-        message = f"{BASE}: {min(missing)} is missing."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{BASE}: {min(missing)} is missing.")
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
-            _write(_inside(to / "pg_wal", member), content, own, told)
+            _write(_inside(to / "pg_wal", member), content, own, on_progress)
 
 
 def extract_wal(folder: Path, to: Path) -> None:
-    """Write the log that a backup carries itself. Raises BackupDamaged."""
+    """Extract the backup's own write-ahead log. Raises BackupDamaged."""
     with _readable(folder / WAL_OF_BASE):
         for member, content in _members(folder / WAL_OF_BASE):
             _write(_inside(to, member), content, _keep, _hear_nothing)
 
 
 def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
-    """Yield each member with what it holds; None for a folder."""
-    # Packed in several parts, which tarfile's own reader of packed streams does not go on with.
+    """Yield each member with its content; None for a folder."""
+    # The file has several gzip members, which tarfile's own reader does not support.
     with gzip.open(path) as packed, tarfile.open(fileobj=packed, mode="r|", tarinfo=Header) as archive:
         for member in archive:
             if member.isdir():
@@ -116,30 +114,27 @@ def _members(path: Path) -> Iterator[tuple[tarfile.TarInfo, Content | None]]:
             elif member.isfile():
                 yield member, archive.extractfile(member)
             else:
-                message = f"{path.name}: {member.name} is neither a file nor a folder."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path.name}: {member.name} is neither a file nor a folder.")
 
 
 @contextlib.contextmanager
 def _readable(path: Path) -> Iterator[None]:
-    """Raise BackupDamaged where a packed file, read in the block, is not what it was."""
+    """Raise BackupDamaged when a packed file, read in the block, is damaged."""
     try:
         yield
     except (EOFError, gzip.BadGzipFile, zlib.error, tarfile.TarError) as error:
-        message = f"{path.name} cannot be read ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path.name} cannot be read ({type(error).__name__}).") from None
 
 
 def _inside(to: Path, member: tarfile.TarInfo) -> Path:
     path = to / member.name
     if ".." in path.parts or member.name.startswith("/"):
-        message = f"{member.name} leads out of the folder."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{member.name} leads out of the folder.")
     return path
 
 
 def _write(
-    path: Path, content: Content | None, own: Callable[[Path], None], told: Callable[[int], None]
+    path: Path, content: Content | None, own: Callable[[Path], None], on_progress: Callable[[int], None]
 ) -> tuple[int, str] | None:
     """Write a file and return its size and checksum; None for a folder."""
     if content is None:
@@ -153,7 +148,7 @@ def _write(
             file.write(chunk)
             digest.update(chunk)
             size += len(chunk)
-            told(len(chunk))
+            on_progress(len(chunk))
     own(path)
     return size, digest.hexdigest()
 
@@ -167,19 +162,17 @@ def _measured(content: Content) -> tuple[int, str]:
 
 
 def _must_be_whole(path: Path, expected: Mapping[str, Any]) -> None:
-    """Raise BackupDamaged for a packed file with other bytes than it had."""
+    """Raise BackupDamaged for a packed file with another checksum."""
     try:
         is_whole = path.stat().st_size == expected.get("bytes") and sha256(path) == expected.get("sha256")
     except OSError as error:
-        message = f"{path.name} cannot be read ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path.name} cannot be read ({type(error).__name__}).") from None
     if not is_whole:
-        message = f"{path.name} was changed after it was written."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{path.name} was changed after it was written.")
 
 
 def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str:
-    """Return what is wrong with what a member's header says, before any of its bytes is read."""
+    """Return the problem of a member's size, before its bytes are read; "" for none."""
     expected = manifest.files.get(member.name)
     if expected is None:
         return f"{BASE}: {member.name} is not on the list of files."
@@ -189,13 +182,13 @@ def _differs_in_size(member: tarfile.TarInfo, manifest: PostgresManifest) -> str
 
 
 def _differs(name: str, measured: tuple[int, str], manifest: PostgresManifest) -> str:
-    """Return what is wrong with the bytes of a member whose size is right; an archive that is cut has fewer."""
+    """Return the problem of a member's bytes; a truncated archive has fewer."""
     return "" if measured == manifest.files[name] else f"{BASE}: {name} was changed after it was written."
 
 
 def _keep(_path: Path) -> None:
-    """Leave a file to whom it belongs."""
+    """Keep a file's owner."""
 
 
 def _hear_nothing(_count: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""

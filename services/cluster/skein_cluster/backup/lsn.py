@@ -1,4 +1,4 @@
-"""Places in the write-ahead log, and the names of its files."""
+"""Positions in the write-ahead log (LSN), and names of its segments."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _WORD = 1 << 32
 
 
 def parse_lsn(text: str) -> int:
-    """Return a place as a number: "0/3000028" is 50331688. Raises ValueError."""
+    """Return an LSN as a number: "0/3000028" is 50331688. Raises ValueError."""
     high, _, low = text.partition("/")
     return (int(high, 16) << 32) + int(low, 16)
 
 
 def format_lsn(place: int) -> str:
-    """Return a place as Postgres writes it."""
+    """Return an LSN as Postgres writes it."""
     return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class Segment:
-    """One file of the log: on which timeline, and which in the row."""
+    """One segment of the log: its timeline and number."""
 
     timeline: int
     number: int
 
     @classmethod
     def of(cls, name: str, size: int) -> Segment | None:
-        """Read a file's name; None for one that is no segment."""
+        """Parse a file name; None for other files."""
         match = SEGMENT.fullmatch(name)
         if match is None:
             return None

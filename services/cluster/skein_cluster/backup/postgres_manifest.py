@@ -1,4 +1,4 @@
-"""The list of files that Postgres gives along with a copy of its data, each with its size and checksum."""
+"""Postgres' backup manifest: the files of a copy with sizes and checksums."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ class PostgresManifest:
 
     @classmethod
     def read(cls, path: Path) -> PostgresManifest:
-        """Read the list, which holds its own checksum. Raises BackupDamaged."""
+        """Read the manifest and verify its own checksum. Raises BackupDamaged."""
         try:
             text = path.read_bytes()
             body, mark, _ = text.rpartition(_CHECKSUM_LINE)
             said = json.loads(text)
             if not mark or hashlib.sha256(body).hexdigest() != said["Manifest-Checksum"]:
-                message = f"{path} was changed after it was written."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path} was changed after it was written.")
             (wal,) = said["WAL-Ranges"]
             return cls(
                 system_identifier=str(said.get("System-Identifier", "")),
@@ -46,8 +45,7 @@ class PostgresManifest:
                 files={_path(file): (file["Size"], file["Checksum"]) for file in said["Files"]},
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
-            message = f"{path} cannot be read ({type(error).__name__})."
-            raise BackupDamaged(message) from None
+            raise BackupDamaged(f"{path} cannot be read ({type(error).__name__}).") from None
 
 
 def _path(file: Mapping[str, str]) -> str:

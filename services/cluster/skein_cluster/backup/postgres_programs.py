@@ -20,7 +20,7 @@ from skein_cluster.embedded.errors import PostgresDidNotStart
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-# Asked for once: finding out takes several processes.
+# Cached: each lookup starts several processes.
 _FOUND: dict[tuple[str, int, bool], Path] = {}
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _IDENTIFIER = re.compile(r"Database system identifier: +(\d+)")
@@ -28,7 +28,7 @@ _TIME = re.compile(r"(?:COMMIT|ABORT) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) UT
 
 
 async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
-    """Return a program of this major version, or of a later one unless it must be the same. Raises Failure.
+    """Return a program of this major version, or of a later one unless `exact`. Raises CommandError.
 
     The wheel's comes first.
     """
@@ -44,12 +44,13 @@ async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
         tried.append(f"{path} of {version}")
     which = f"version {major}" if exactly else f"version {major} or later"
     had = f", and there is {', '.join(tried)}" if tried else ""
-    message = f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH."
-    raise CommandError(message, ExitCode.CANNOT_START)
+    raise CommandError(
+        f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH.", ExitCode.CANNOT_START
+    )
 
 
 async def system_identifier(place: Path, major: int) -> str:
-    """Return which database lies in a folder, running or not; empty where that cannot be told."""
+    """Return the system identifier of a data folder, running or not; empty if unknown."""
     control = await find_program("pg_controldata", major, exactly=True)
     _, said, _ = await run_program([str(control), str(place)], environment={})
     match = _IDENTIFIER.search(said)
@@ -57,20 +58,20 @@ async def system_identifier(place: Path, major: int) -> str:
 
 
 async def last_transaction(segment: Path, major: int) -> datetime | None:
-    """Return when the last transaction in a segment of the log ended; None when there is none."""
+    """Return the time of the last commit in a segment; None for none."""
     dump = await find_program("pg_waldump", major, exactly=True)
-    # It may complain about a record that goes on in the next segment: what it said before that counts.
+    # It may fail at a record that continues in the next segment; its output before that counts.
     _, said, _ = await run_program([str(dump), "--rmgr=Transaction", str(segment)], environment={})
     times = [datetime.fromisoformat(time).replace(tzinfo=UTC) for time in _TIME.findall(said)]
     return max(times, default=None)
 
 
 async def run_program(
-    command: Sequence[str], *, environment: Mapping[str, str], told: Callable[[str], None] | None = None
+    command: Sequence[str], *, environment: Mapping[str, str], on_progress: Callable[[str], None] | None = None
 ) -> tuple[int, str, str]:
-    """Run a program to its end; return its exit code, its output and its complaints.
+    """Run a program to its end; return its exit code, stdout and stderr.
 
-    `told` gets each line of its complaints as it comes. A cancelled call ends the program, and what it started.
+    `on_progress` gets each line of stderr as it comes. A cancelled call ends the program and its children.
     """
     process = await asyncio.create_subprocess_exec(
         *command,
@@ -84,11 +85,11 @@ async def run_program(
     try:
         assert process.stdout is not None  # noqa: S101 - piped.
         assert process.stderr is not None  # noqa: S101 - piped.
-        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, told))
+        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, on_progress))
         await process.wait()
     finally:
         if process.returncode is None:
-            # pg_basebackup has a second process, which would go on and keep the pipes open.
+            # pg_basebackup's second process would keep the pipes open.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             await asyncio.shield(process.wait())
@@ -96,15 +97,15 @@ async def run_program(
     return process.returncode, out.decode(errors="replace"), err
 
 
-async def _listened(stream: asyncio.StreamReader, told: Callable[[str], None] | None) -> str:
+async def _listened(stream: asyncio.StreamReader, on_progress: Callable[[str], None] | None) -> str:
     said, line = [], ""
     while chunk := (await stream.read(4096)).decode(errors="replace"):
         said.append(chunk)
-        # Progress ends its lines with a carriage return.
+        # Progress lines end with a carriage return.
         *whole, line = re.split(r"[\r\n]", line + chunk)
         for each in whole:
-            if told is not None and each:
-                told(each)
+            if on_progress is not None and each:
+                on_progress(each)
     return "".join(said)
 
 

@@ -1,4 +1,4 @@
-"""The cluster that a backup was made of, if it is still there: what it knows that never got to the backups."""
+"""The cluster that a backup came from, if it still exists: its state that the backups lack."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup, BackupRepository
     from skein_cluster.embedded.server import Server
 
-# Segments that are looked at for the last transaction.
+# Segments searched for the last transaction.
 _SEGMENTS_BACK = 20
 _ARCHIVED_SECONDS = 30.0
 _POLL_SECONDS = 0.05
@@ -32,20 +32,20 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviousCluster:
-    """What is left of it."""
+    """What a restore uses of the previous cluster."""
 
-    # Where its log lies: of a cluster that was restored before, also where it lay until then.
+    # Folders of its log; a restored cluster has earlier ones too.
     logs: Sequence[Path] = ()
-    # When the last transaction in these ended.
+    # Time of the last transaction in these folders.
     last_time: datetime | None = None
-    # What was purged, of one whose log went nowhere.
+    # Its deletions, if it had no archive.
     erasures: Deletions | None = None
 
 
 async def inspect_previous(backup: Backup, folder: BackupRepository, data_dir: Path) -> PreviousCluster:
-    """Look at the old data folders; of one that is gone or damaged nothing is said.
+    """Inspect the previous data folders; missing or damaged ones are ignored.
 
-    Nothing in them is changed, but where no log was kept and the cluster is down, its database is run to be asked.
+    Nothing in them changes, but a stopped cluster without an archive is started to read its deletions.
     """
     logs, times = list[Path](), list[datetime]()
     for old in dict.fromkeys((folder.owner()[1], backup.data_dir)):
@@ -64,7 +64,7 @@ async def inspect_previous(backup: Backup, folder: BackupRepository, data_dir: P
 
 
 def _place(old: str, data_dir: Path) -> Path | None:
-    """Return where an old database lies; None where there is none, or it is to be where the new one will be."""
+    """Return the folder of an old database; None without one, or when it is the restore's target."""
     if not old or Path(old).resolve() == data_dir.resolve():
         return None
     place = Path(old, "postgres").resolve()
@@ -86,17 +86,17 @@ async def _read_deletions(data_dir: Path, backup: Backup) -> Deletions | None:
 
 
 async def _flush(server: Server, backup: Backup) -> None:
-    """Have a server that still runs bring its log to the archive; after half a minute without that."""
+    """Make a running server archive its log; give up after half a minute."""
     try:
         connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
     except (OSError, asyncpg.PostgresError):
         return
     try:
         async with asyncio.timeout(_ARCHIVED_SECONDS):
-            # Where nothing was written since the last switch, that place is the beginning of a file that is not over.
+            # Without writes since the last switch, the position is the start of an open segment.
             last = await connection.fetchval("SELECT pg_walfile_name(pg_switch_wal() - 1)")
             statement = "SELECT coalesce(last_archived_wal >= $1, false) FROM pg_stat_archiver"
-            while not await connection.fetchval(statement, last):  # noqa: ASYNC110 - the server tells nobody.
+            while not await connection.fetchval(statement, last):  # noqa: ASYNC110 - the server sends no notice.
                 await asyncio.sleep(_POLL_SECONDS)
     except (TimeoutError, asyncpg.PostgresError):
         return
@@ -110,7 +110,7 @@ def _newest(log: Path) -> list[Path]:
 
 async def _last_moment(log: Path, backup: Backup) -> datetime | None:
     for path in _newest(log)[:_SEGMENTS_BACK]:
-        # Those that wait for their turn hold nothing that can be read.
+        # Segments still in the queue hold nothing readable.
         if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
             return last
     return None

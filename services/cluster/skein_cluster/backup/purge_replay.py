@@ -1,6 +1,6 @@
-"""Purging again what was purged after the moment that a database was brought back to, before anybody can read it.
+"""Repeats purges from after the point in time that a database was restored to, before it can be read.
 
-The services themselves do it, in this process and without a port, so a purge removes here what it removes everywhere.
+The services run in this process without a port, so that purges remove the same as always.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ _PRINCIPAL = "system:restore"
 
 
 async def replay_purges(
-    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, fresh: NewTombstones
+    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, new_tombstones: NewTombstones
 ) -> dict[str, int]:
-    """Remove what was purged, deleted or revoked; return how much of each kind there was.
+    """Repeat purges, deletions and revocations; return the number of each kind.
 
-    `url` names the database, which nobody else uses. Raises Failure when something of it is still there in the end.
+    `url` is the database, which has no other users. Raises CommandError when something is left in the end.
     """
     counts: Counter[str] = Counter()
     gone = await deletion_statements.purge_tenants(connection, known)
@@ -60,7 +60,7 @@ async def replay_purges(
     counts["accounts"] = await deletion_statements.purge_accounts(connection, known)
     counts["revocations"] = await deletion_statements.revoke_access(connection, known)
     await deletion_statements.insert_tombstones(connection, known)
-    found = await purged_items.find_purged(connection, fresh)
+    found = await purged_items.find_purged(connection, new_tombstones)
     for each in found:
         counts.update(each.counts)
     if any(sum(each.counts.values()) for each in found):
@@ -71,15 +71,17 @@ async def replay_purges(
         absent = set(each.directory) - known.subjects.get(each.tenant_id, set())
         await deletion_statements.purge_subjects(connection, each.tenant_id, absent)
         counts["people"] += len(absent)
-    left = [each for each in await purged_items.find_purged(connection, fresh) if sum(each.counts.values())]
+    left = [each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())]
     if left:
-        message = f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored."
-        raise CommandError(message, ExitCode.FAULT)
+        raise CommandError(
+            f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored.",
+            ExitCode.FAULT,
+        )
     return {kind: count for kind, count in counts.items() if count}
 
 
 class _ServicePurge:
-    """The services, called as the cluster itself in one tenant after the other."""
+    """Purges through the services, tenant by tenant, as the system principal."""
 
     def __init__(self, host: Host, key: OKPKey) -> None:
         self._key = key
@@ -88,7 +90,7 @@ class _ServicePurge:
         self._session = session_pb2_grpc.SessionServiceStub(host.channel("session"))
 
     async def tenant(self, found: PurgedItems) -> None:
-        """Purge what was found of a tenant; what goes along with something else is passed over."""
+        """Purge a tenant's items; those that another purge removed are skipped."""
         for session_id in found.session_ids:
             of_session = states_pb2.PurgeSessionRequest(session_id=session_id)
             await self._all(found.tenant_id, self._session.PurgeSession, of_session)
@@ -99,7 +101,7 @@ class _ServicePurge:
             for part in _parts(found.message_ids, _MESSAGES_AT_ONCE):
                 await self._session.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=part))
             for block_id in found.block_ids:
-                # One that is deleted already is not found.
+                # A deleted item is not found.
                 with _unless(grpc.StatusCode.NOT_FOUND):
                     await self._blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
                 await self._blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id=block_id))
@@ -110,14 +112,14 @@ class _ServicePurge:
             await self._memories(found.tenant_id, memory_pb2.MemorySelection(filter=chosen))
 
     async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
-        """Purge a session or a person, a call after the other until nothing is left."""
+        """Purge a session or person by repeated calls until nothing is left."""
         more = True
         while more:
             with self._acting(tenant_id):
                 more = (await purge(request)).receipt.more
 
     async def _memories(self, tenant_id: UUID, selection: memory_pb2.MemorySelection) -> None:
-        """Purge what a selection says, in cold storage too, page by page."""
+        """Purge a selection page by page, in cold storage too."""
         request = memory_pb2.PurgeMemoriesRequest(selection=selection, page_size=_MEMORIES_AT_ONCE)
         while True:
             with self._acting(tenant_id):
@@ -128,18 +130,18 @@ class _ServicePurge:
 
     @contextmanager
     def _acting(self, tenant_id: UUID) -> Iterator[None]:
-        """Make the calls of the block in a tenant, within two minutes."""
+        """Act in a tenant during the block, for at most two minutes."""
         deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
         who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
         with as_current_call(call):
-            call.token, _ = sign_identity_token(who, key=self._key, at=time.time())
+            call.identity_token, _ = sign_identity_token(who, key=self._key, at=time.time())
             yield
 
 
 @asynccontextmanager
 async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_ServicePurge]:
-    """Run the services that purge, for this process alone: they believe a key that nobody else ever has."""
+    """Run the services that purge, with a system key that exists in this process alone."""
     key = OKPKey.generate_key("Ed25519", {"kid": "restore"}, private=True)
 
     async def public_keys() -> dict[str, str]:
@@ -153,7 +155,7 @@ async def _services(url: str, environment: Mapping[str, str]) -> AsyncIterator[_
         environment=values,
         schema_version=registry.migrations()[-1].number,
         addresses={},
-        repairing=True,
+        is_repairing=True,
         _verifier=IdentityTokenVerifier(public_keys),
     )
     services = [dataclasses.replace(service, port=None) for service in registry.load(_SERVICES)]

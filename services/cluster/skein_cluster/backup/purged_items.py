@@ -1,4 +1,4 @@
-"""Which of the things in a database that was brought back were purged later: those whose digests are known."""
+"""Items of a restored database that were purged later, recognized by their digests."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ _SESSION_SUBJECTS = """
     UNION SELECT subject_id FROM session.stored_messages WHERE tenant_id = $1
 """
 _DIRECTORY = "SELECT subject_id FROM tenancy.subjects WHERE tenant_id = $1"
-# Rows that are fetched at once: a tenant may have millions.
+# Rows of one fetch: a tenant may have millions.
 _AT_ONCE = 5000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgedItems:
-    """What is there of a tenant and was purged."""
+    """A tenant's existing items that were purged later."""
 
     tenant_id: UUID
     memory_ids: list[str]
@@ -57,12 +57,12 @@ class PurgedItems:
     session_ids: list[str]
     message_ids: list[str]
     session_subjects: list[str]
-    # People in the directory of whom something was purged.
+    # Subjects with purged data.
     directory: list[str]
 
     @property
     def counts(self) -> Mapping[str, int]:
-        """Return how many there are of each kind."""
+        """Return the number of items of each kind."""
         return {
             "memories": len(self.memory_ids),
             "blocks": len(self.block_ids),
@@ -72,11 +72,11 @@ class PurgedItems:
         }
 
 
-async def find_purged(connection: Connection, fresh: NewTombstones) -> list[PurgedItems]:
-    """Look through every tenant of which something was purged."""
-    memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("memory")}
-    session = {tenant_id: (salt, digests) for tenant_id, salt, digests in fresh.tenants("session")}
-    found: list[PurgedItems] = []
+async def find_purged(connection: Connection, new_tombstones: NewTombstones) -> list[PurgedItems]:
+    """Scan every tenant with purges."""
+    memory = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("memory")}
+    session = {tenant_id: (salt, digests) for tenant_id, salt, digests in new_tombstones.tenants("session")}
+    result: list[PurgedItems] = []
     for tenant_id in sorted({*memory, *session}):
         memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))
         session_salt, of_session = session.get(tenant_id, (b"", set[bytes]()))
@@ -86,13 +86,13 @@ async def find_purged(connection: Connection, fresh: NewTombstones) -> list[Purg
             session_salt=session_salt,
             session=frozenset(of_session),
         )
-        found.append(await _TenantScan(connection, tenant_id, gone).all())
-    return found
+        result.append(await _TenantScan(connection, tenant_id, gone).all())
+    return result
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _TombstoneMatcher:
-    """Knows what was purged of one tenant."""
+    """Matches names with the tombstones of one tenant."""
 
     memory_salt: bytes
     memory: frozenset[bytes]
@@ -111,7 +111,7 @@ class _TombstoneMatcher:
 
 
 class _TenantScan:
-    """Reads one tenant's names, some at a time."""
+    """Scans one tenant's names in batches."""
 
     def __init__(self, connection: Connection, tenant_id: UUID, gone: _TombstoneMatcher) -> None:
         self._connection = connection
@@ -119,7 +119,7 @@ class _TenantScan:
         self._gone = gone
 
     async def all(self) -> PurgedItems:
-        """Return everything that was purged."""
+        """Return all purged items."""
         gone = self._gone
         external = await self._rows(_EXTERNAL, lambda name: gone.in_session(session_names.of_message(name)))
         named = await self._names(_MESSAGES, lambda id_: gone.in_session(session_names.of_message_id(id_)))
@@ -140,7 +140,7 @@ class _TenantScan:
         return [str(row[0]) for row in await self._rows(statement, is_gone)]
 
     async def _rows(self, statement: str, is_gone: Callable[[Any], bool]) -> list[Any]:
-        """Return the rows whose first column names what was purged."""
+        """Return the rows whose first column is the name of a purged item."""
         held: list[Any] = []
         async with self._connection.transaction():
             cursor: Any = await self._connection.cursor(statement, self._tenant_id)

@@ -1,4 +1,4 @@
-"""The moments that backups can be brought back to."""
+"""Points in time that backups can be restored to."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecoveryWindow:
-    """From the end of a backup to the last transaction that the log tells of without a gap."""
+    """From the end of a backup to the last transaction of the log without a gap."""
 
     backup: Backup
-    # Each restore begins one.
+    # Each restore starts a timeline.
     timeline: int
     until: datetime
-    # The segment that is missing, though later ones are there; empty for none.
+    # The first missing segment before existing ones; empty for none.
     gap: str
 
 
 async def recovery_windows(folder: BackupRepository) -> list[RecoveryWindow]:
-    """Return every backup with its ranges, one for each timeline, oldest first."""
-    found: list[RecoveryWindow] = []
+    """Return every backup with a window for each timeline, oldest first."""
+    result: list[RecoveryWindow] = []
     for backup in folder.backups():
         log = WalArchive(folder, backup.wal_segment_bytes)
         for timeline in log.timelines_of(backup):
-            stretch = log.stretch(backup, timeline)
-            last = await wal_archive.last_moment(stretch, backup) if stretch.files else None
-            found.append(
+            wal_range = log.wal_range(backup, timeline)
+            last = await wal_archive.last_moment(wal_range, backup) if wal_range.files else None
+            result.append(
                 RecoveryWindow(
                     backup=backup,
                     timeline=timeline,
                     until=max(filter(None, (last, backup.finish_time))),
-                    gap=stretch.missing[0] if stretch.missing else "",
+                    gap=wal_range.missing[0] if wal_range.missing else "",
                 )
             )
-    return found
+    return result

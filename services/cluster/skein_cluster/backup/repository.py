@@ -1,7 +1,7 @@
-"""A folder of backups: what lies where in it, what is told of each backup, and one writer at a time.
+"""The backup repository: its layout, the description of each backup, and its locks.
 
 `backups/<id>/` holds one backup, `wal/` the write-ahead log, `cold/` the files of cold storage, each once. A backup is
-made in `backups/.part-…` and gets its name when all of it is on the disk, so there is never half of one in the list.
+written to `backups/.part-…` and renamed when it is on disk, so the list never has a partial one.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ FORMAT = 1
 BASE, WAL_OF_BASE, POSTGRES_MANIFEST = "base.tar.gz", "pg_wal.tar.gz", "backup_manifest"
 _PART = ".part-"
 _OWNER, _LOCK = "owner.json", ".lock"
-# What a file of cold storage is called until all of it is there.
+# Suffix of a partial file of cold storage.
 COLD_PART = ".part"
 _PRIVATE, _PRIVATE_FILE = 0o700, 0o600
 
 
 class BackupDamaged(Exception):
-    """A backup is not as it was written; the message says what is wrong with which file."""
+    """A backup was changed or is incomplete; the message names the file and the problem."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Backup:
-    """What is told of one backup."""
+    """The description of one backup."""
 
     backup_id: str
-    # When it was begun, and the first moment that it can be brought back to.
+    # Start of the backup; finish_time is the earliest restorable time.
     start_time: datetime
     finish_time: datetime
     timeline: int
@@ -56,15 +56,15 @@ class Backup:
     skein_version: str
     database: str
     superuser: str
-    # Where the embedded cluster's data lay; empty for a database by URL.
+    # The embedded cluster's data folder; empty for a database by URL.
     data_dir: str
-    # Whether the write-ahead log went to this folder, so that moments after the backup can be brought back.
+    # Whether the write-ahead log went to this repository, so that later points in time can be restored.
     has_log: bool
     # Size of the data in the server.
     database_bytes: int
-    # Each file with its size and SHA-256.
+    # Size and SHA-256 of each file.
     files: Mapping[str, Mapping[str, Any]]
-    # Files of cold storage that there were, "memory/<tenant>/<file>".
+    # Files of cold storage, "memory/<tenant>/<file>".
     cold: Sequence[str]
 
     @property
@@ -78,33 +78,30 @@ class Backup:
         return int(self.postgres_version.split(".", maxsplit=1)[0])
 
     def text(self) -> str:
-        """Return it as a JSON document that holds its own checksum."""
-        said: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
-        said["start_time"], said["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
-        return json.dumps({**said, "checksum": _checksum(said)}, indent=1, sort_keys=True) + "\n"
+        """Return a JSON document with its own checksum."""
+        document: dict[str, Any] = {"format": FORMAT, **dataclasses.asdict(self)}
+        document["start_time"], document["finish_time"] = self.start_time.isoformat(), self.finish_time.isoformat()
+        return json.dumps({**document, "checksum": _checksum(document)}, indent=1, sort_keys=True) + "\n"
 
     @classmethod
     def read(cls, path: Path) -> Backup:
         """Read the document. Raises BackupDamaged."""
         try:
-            said = json.loads(path.read_text("utf-8"))
-            checksum, number = said.pop("checksum"), said.pop("format")
-            if checksum != _checksum({"format": number, **said}):
-                message = f"{path} was changed after it was written."
-                raise BackupDamaged(message)
+            document = json.loads(path.read_text("utf-8"))
+            checksum, number = document.pop("checksum"), document.pop("format")
+            if checksum != _checksum({"format": number, **document}):
+                raise BackupDamaged(f"{path} was changed after it was written.")
             if number != FORMAT:
-                message = f"{path} is of format {number}, and this version of Skein reads {FORMAT}."
-                raise BackupDamaged(message)
+                raise BackupDamaged(f"{path} is of format {number}, and this version of Skein reads {FORMAT}.")
             for name in ("start_time", "finish_time"):
-                said[name] = datetime.fromisoformat(said[name]).astimezone(UTC)
-            return cls(**said)
+                document[name] = datetime.fromisoformat(document[name]).astimezone(UTC)
+            return cls(**document)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-            message = f"{path} cannot be read ({type(error).__name__})."
-            raise BackupDamaged(message) from None
+            raise BackupDamaged(f"{path} cannot be read ({type(error).__name__}).") from None
 
 
-def _checksum(said: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+def _checksum(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +125,27 @@ class BackupRepository:
         return self.path / BACKUPS / backup.backup_id
 
     def make(self) -> None:
-        """Make the folder; the server's user must get through to the log. Raises Failure."""
+        """Create the folder; the server's user must be able to enter its log. Raises CommandError."""
         mode = 0o711 if Account.for_server().switch else _PRIVATE
         try:
             self.path.mkdir(parents=True, exist_ok=True, mode=mode)
             (self.path / BACKUPS).mkdir(exist_ok=True, mode=_PRIVATE)
         except OSError as error:
-            message = f"{self.path} cannot be used for backups ({error.strerror}); name another folder."
-            raise CommandError(message, ExitCode.CANNOT_START) from None
+            raise CommandError(
+                f"{self.path} cannot be used for backups ({error.strerror}); name another folder.",
+                ExitCode.CANNOT_START,
+            ) from None
 
     def owner(self) -> tuple[str, str]:
-        """Return which database the log here is of, and where its data lay when it started last; empty for none."""
+        """Return the log's system identifier, and that server's last data folder; empty for none."""
         try:
-            said = json.loads((self.path / _OWNER).read_text("utf-8"))
-            return str(said["system_identifier"]), str(said["data_dir"])
+            document = json.loads((self.path / _OWNER).read_text("utf-8"))
+            return str(document["system_identifier"]), str(document["data_dir"])
         except (OSError, ValueError, KeyError, TypeError):
             return "", ""
 
-    def belong(self, system_identifier: str, data_dir: Path) -> None:
-        """Note which database the log here is of."""
+    def set_owner(self, system_identifier: str, data_dir: Path) -> None:
+        """Set the database that the log belongs to."""
         part = self.path / f".{_OWNER}"
         part.write_text(
             json.dumps({"system_identifier": system_identifier, "data_dir": str(data_dir.absolute())}), "utf-8"
@@ -155,7 +154,7 @@ class BackupRepository:
         part.replace(self.path / _OWNER)
 
     def backups(self) -> list[Backup]:
-        """Return the whole backups, oldest first; one whose description cannot be read is passed over."""
+        """Return the complete backups, oldest first, without those that cannot be read."""
         found: list[Backup] = []
         for folder in self._folders():
             with contextlib.suppress(BackupDamaged):
@@ -163,31 +162,33 @@ class BackupRepository:
         return sorted(found, key=lambda backup: (backup.finish_time, backup.backup_id))
 
     def unreadable(self) -> list[str]:
-        """Return the names of backups whose description cannot be read."""
-        known = {backup.backup_id for backup in self.backups()}
-        return sorted(folder.name for folder in self._folders() if folder.name not in known)
+        """Return the ids of backups that cannot be read."""
+        readable = {backup.backup_id for backup in self.backups()}
+        return sorted(folder.name for folder in self._folders() if folder.name not in readable)
 
-    def find(self, backup_id: str) -> Backup:
-        """Return one backup. Raises Failure, and BackupDamaged."""
+    def get_backup(self, backup_id: str) -> Backup:
+        """Return one backup. Raises CommandError, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
-            message = f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is."
-            raise CommandError(message, ExitCode.REFUSED)
+            raise CommandError(
+                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is.",
+                ExitCode.REFUSED,
+            )
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)
 
     @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Let nobody else use the backups here until the block ends. Raises Failure."""
+    def write_lock(self) -> Iterator[None]:
+        """Hold the exclusive lock of the repository until the block ends. Raises CommandError."""
         self.make()
         with self._locked(fcntl.LOCK_EX):
-            for left in (self.path / BACKUPS).glob(f"{_PART}*"):
-                shutil.rmtree(left, ignore_errors=True)
-            for left in self.cold.glob(f"*/*/*{COLD_PART}"):
-                left.unlink(missing_ok=True)
+            for leftover in (self.path / BACKUPS).glob(f"{_PART}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+            for leftover in self.cold.glob(f"*/*/*{COLD_PART}"):
+                leftover.unlink(missing_ok=True)
             yield
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Let nobody remove backups here, or their log, until the block ends; others may read. Raises Failure."""
+    def read_lock(self) -> Iterator[None]:
+        """Hold the shared lock of the repository, against removals, until the block ends. Raises CommandError."""
         with self._locked(fcntl.LOCK_SH):
             yield
 
@@ -196,7 +197,7 @@ class BackupRepository:
         try:
             handle = os.open(self.path / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError:
-            # Of a folder that cannot be written to, a copy of one for example, nobody removes anything.
+            # Nothing can be removed from a read-only folder, so no lock is needed.
             if kind == fcntl.LOCK_EX:
                 raise
             yield
@@ -205,15 +206,16 @@ class BackupRepository:
             try:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
-                message = f"Another `skein backup` is at work in {self.path}; wait until it is done."
-                raise CommandError(message, ExitCode.REFUSED) from None
+                raise CommandError(
+                    f"Another `skein backup` is at work in {self.path}; wait until it is done.", ExitCode.REFUSED
+                ) from None
             yield
         finally:
             os.close(handle)
 
     @contextlib.contextmanager
     def part(self, backup_id: str) -> Iterator[Path]:
-        """Make an empty folder for a backup that is being made; whatever of it is left goes with the block."""
+        """Create an empty folder for a new backup; leftovers are removed after the block."""
         folder = self.path / BACKUPS / f"{_PART}{backup_id}"
         folder.mkdir(mode=_PRIVATE)
         try:
@@ -222,7 +224,7 @@ class BackupRepository:
             shutil.rmtree(folder, ignore_errors=True)
 
     def complete(self, part: Path, backup: Backup) -> None:
-        """Give a backup its name, once every byte of it is on the disk."""
+        """Publish a backup under its name after syncing it to disk."""
         (part / MANIFEST).write_text(backup.text(), "utf-8")
         for file in part.iterdir():
             file.chmod(_PRIVATE_FILE)
@@ -232,13 +234,13 @@ class BackupRepository:
         synchronize(self.path / BACKUPS)
 
     def remove(self, backup: Backup) -> None:
-        """Remove a backup: its name first, so that no half of one is ever listed."""
-        gone = self.path / BACKUPS / f"{_PART}{backup.backup_id}"
-        self.of(backup).rename(gone)
-        shutil.rmtree(gone)
+        """Remove a backup, its name first, so that a partial one is never listed."""
+        removed = self.path / BACKUPS / f"{_PART}{backup.backup_id}"
+        self.of(backup).rename(removed)
+        shutil.rmtree(removed)
 
     def new_id(self, at: datetime) -> str:
-        """Return a name for a backup, by the time: 20261121T221530Z."""
+        """Return a free id by the time: 20261121T221530Z."""
         name = at.strftime("%Y%m%dT%H%M%SZ")
         taken = {folder.name for folder in self._folders()}
         return next(
@@ -259,7 +261,7 @@ def sha256(path: Path) -> str:
 
 
 def synchronize(path: Path) -> None:
-    """Bring a file or a folder to the disk."""
+    """Sync a file or folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

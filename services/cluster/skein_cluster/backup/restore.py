@@ -1,8 +1,8 @@
-"""Bringing a backup back to a moment, in an empty data folder, with what was purged since then purged.
+"""Restores a backup to a point in time, in an empty data folder, and repeats later purges.
 
-Everything happens beside the place where a cluster would look for its data; it is moved there last. So nobody serves,
-and nobody can, before the purges are done again. They are read from the log itself: the newest state that backups and
-log lead to, on every timeline, is brought back first, asked what was purged, and thrown away.
+All work happens beside the final place, to which the data is moved last, so no cluster can serve it before the purges
+are repeated. The purges come from the log: the newest state of every timeline is restored first, its purges are read,
+and it is discarded.
 """
 
 from __future__ import annotations
@@ -28,11 +28,10 @@ from skein_cluster.backup.repository import BackupDamaged
 from skein_cluster.backup.wal_archive import WalArchive, WalRange
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.binaries import MAJOR
-from skein_cluster.embedded.databases import quoted
+from skein_cluster.embedded.databases import DATABASE, quote_identifier
 from skein_cluster.embedded.errors import PostgresDidNotStart
 from skein_cluster.embedded.recovery import delete_data, prepare_restore
 from skein_cluster.embedded.server import SUPERUSER
-from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
@@ -53,35 +52,35 @@ _REPLAYED = "SELECT pg_last_wal_replay_lsn()::text"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RestoreResult:
-    """What became of a backup."""
+    """The result of a restore."""
 
     backup_id: str
-    # When the last transaction in it ended; None: there was none since the backup.
+    # Time of the last transaction; None for none since the backup.
     last_time: datetime | None
     timeline: int
-    # What was removed again, by kind.
+    # Repeated removals by kind.
     erased: Mapping[str, int]
-    # Up to when purges are known; None where no log tells.
+    # Time up to which purges are known; None without a log.
     erasures_until: datetime | None
-    # Files of cold storage that are nowhere.
+    # Missing files of cold storage.
     missing: list[str]
-    # The segment beyond which the log could not be read, although there is more of it; empty for none.
+    # The last readable segment when later ones exist; empty for none.
     unread_from: str
-    # How long each step took.
+    # Duration of each step in seconds.
     seconds: Mapping[str, float]
 
 
 @dataclass(kw_only=True, slots=True)
 class _StepTimer:
-    """Measures the steps, and says when one begins."""
+    """Measures the steps, and reports the start of each."""
 
-    told: Callable[[str], None]
+    on_progress: Callable[[str], None]
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
     def step(self, name: str, said: str) -> Iterator[None]:
-        """Measure a step; steps of one name add up."""
-        self.told(said)
+        """Measure a step; times of one name are added."""
+        self.on_progress(said)
         started = time.monotonic()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
@@ -95,29 +94,29 @@ async def restore(
     *,
     to: datetime | None,
     timeline: int | None,
-    told: Callable[[str], None],
+    on_progress: Callable[[str], None],
 ) -> RestoreResult:
-    """Bring a backup back to a moment, or as far as the log leads, in a data folder without a database.
+    """Restore a backup to a point in time, or to the end of the log, in a data folder without a database.
 
-    It goes along the newest timeline, or the one that is named.
+    The restore follows the newest timeline, or the given one.
 
-    Raises Failure, BackupDamaged, and the embedded server's errors; then there is nothing at the place.
+    Raises CommandError, BackupDamaged, and the embedded server's errors; then the data folder stays empty.
     """
     _must_fit(backup)
-    watch = _StepTimer(told=told)
-    with folder.reading(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
+    watch = _StepTimer(on_progress=on_progress)
+    with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
         with watch.step("look", "Looking at the log …"):
             before = await previous_cluster.inspect_previous(backup, folder, data_dir)
             log = WalArchive(folder, backup.wal_segment_bytes)
-            along = await selection.choose_timeline(log, [backup], timeline)
-            to = await _within(folder, log.stretch(backup, along), backup, to, before)
+            timeline = await selection.choose_timeline(log, [backup], timeline)
+            to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
         recovering = _Recovery(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
-        known = await recovering.erasures(backup, before, but=along if to is None else None)
+        known = await recovering.erasures(backup, before, but=timeline if to is None else None)
         data = place.folder()
         try:
             with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
                 await recovering.unpack(backup, data)
-            result = await recovering.finished(backup, data, along, known, data_dir, environment, to=to)
+            result = await recovering.finished(backup, data, timeline, known, data_dir, environment, to=to)
             place.complete(data)
         except BaseException:
             delete_data(data)
@@ -127,19 +126,19 @@ async def restore(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Recovery:
-    """The steps, over one folder of backups."""
+    """The steps of one restore."""
 
     folder: BackupRepository
     log: WalArchive
     place: RestoreTarget
     watch: _StepTimer
-    # Where an old cluster has what the archive does not have yet.
+    # Folders of the previous cluster with segments that the archive lacks.
     beside: Sequence[Path]
 
     async def erasures(self, backup: Backup, before: previous_cluster.PreviousCluster, *, but: int | None) -> Deletions:
-        """Return what the newest states of the database know: of an old cluster that is there, of every timeline.
+        """Return the deletions of the previous cluster, and of the newest state of every timeline.
 
-        The timeline `but` is passed over when the backup is its newest: what is brought back is that state itself.
+        The timeline `but` is skipped when the restore leads to its newest state itself.
         """
         known = Deletions()
         if before.erasures is not None:
@@ -167,26 +166,28 @@ class _Recovery:
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
             known.until = max(filter(None, (last, backup.finish_time)))
             if beyond := await self._unread(connection, backup, timeline):
-                self.watch.told(f"The log cannot be read beyond {beyond}: what was purged after that is not known.")
+                self.watch.on_progress(
+                    f"The log cannot be read beyond {beyond}: what was purged after that is not known."
+                )
         finally:
             await connection.close()
         return known
 
     async def _unread(self, connection: Connection, backup: Backup, timeline: int) -> str:
-        """Return the segment where recovery ended although the archive has later ones; empty when it has none."""
+        """Return the segment where recovery ended before the archive's end; empty for none."""
         size = backup.wal_segment_bytes
         reached = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
-        if self.log.stretch(backup, timeline).end <= reached:
+        if self.log.wal_range(backup, timeline).end <= reached:
             return ""
         return Segment(timeline, reached).name(size)
 
     async def _unpack_newest(self, backups: Sequence[Backup], data: Path) -> Backup:
-        """Write the data of the newest backup that is whole; the log leads from an older one to the same end."""
+        """Extract the newest complete backup; the log leads from an older one to the same end."""
         for backup in backups[:0:-1]:
             try:
                 await self.unpack(backup, data)
             except BackupDamaged as damaged:
-                self.watch.told(f"{damaged} An older backup is read instead.")
+                self.watch.on_progress(f"{damaged} An older backup is read instead.")
                 await asyncio.to_thread(_emptied, data)
             else:
                 return backup
@@ -194,7 +195,7 @@ class _Recovery:
         return backups[0]
 
     async def unpack(self, backup: Backup, data: Path) -> None:
-        """Write a backup's data, and say to the server that it is to recover."""
+        """Extract a backup's data, and request recovery from the server."""
         own = self.place.account.own
         await asyncio.to_thread(extraction.extract, self.folder.of(backup), backup.files, data, own, _hear_nothing)
         signal = data / "recovery.signal"
@@ -212,7 +213,7 @@ class _Recovery:
         *,
         to: datetime | None,
     ) -> RestoreResult:
-        """Recover the data, bring its schema to this version's, and remove what was purged."""
+        """Recover the data, migrate its schema, and repeat purges."""
         with contextlib.ExitStack() as measured:
             measured.enter_context(self.watch.step("recover", "Recovering …"))
             async with self._server(backup, data, timeline, to=to, archives=not self.log.is_empty) as server:
@@ -228,14 +229,16 @@ class _Recovery:
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
                     places = {"SKEIN_DATA_DIR": str(data_dir), **environment}
                     with self.watch.step("purge", "Purging again what was purged …"):
-                        fresh = known.since(await erasures.read_deletions(connection))
+                        new_tombstones = known.since(await erasures.read_deletions(connection))
                         missing = cold_storage.restore_files(
                             await cold_storage.referenced_files(connection),
                             self.folder,
                             cold_storage.archive_folders(places),
                             _cold_of(backup),
                         )
-                        erased = await purge_replay.replay_purges(connection, url, places, known=known, fresh=fresh)
+                        erased = await purge_replay.replay_purges(
+                            connection, url, places, known=known, new_tombstones=new_tombstones
+                        )
                 finally:
                     await connection.close()
         return RestoreResult(
@@ -243,7 +246,7 @@ class _Recovery:
             last_time=last,
             timeline=now_on,
             erased=erased,
-            # What is brought back as far as the log leads knows of purges itself.
+            # A restore to the end of the log has the purges already.
             erasures_until=max(filter(None, (known.until, None if to else last or backup.finish_time)), default=None),
             missing=missing,
             unread_from=unread,
@@ -259,7 +262,7 @@ class _Recovery:
             "recovery_target_timeline": str(timeline),
             "recovery_target_action": "promote",
             "max_connections": "100",
-            # A restored database begins a timeline of its own: its log goes on where that of before is.
+            # A restored database starts its own timeline in the same archive.
             **(wal_archive.archive_settings(self.folder) if archives else {}),
         }
         if to is not None:
@@ -270,8 +273,9 @@ class _Recovery:
         except PostgresDidNotStart as error:
             said = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
             why = said[-1] if said else str(error).splitlines()[0]
-            message = f"The backup {backup.backup_id} could not be recovered: {why}."
-            raise CommandError(message, ExitCode.FAULT) from error
+            raise CommandError(
+                f"The backup {backup.backup_id} could not be recovered: {why}.", ExitCode.FAULT
+            ) from error
 
 
 def _emptied(data: Path) -> None:
@@ -298,17 +302,17 @@ def _must_fit(backup: Backup) -> None:
 
 async def _within(
     folder: BackupRepository,
-    stretch: WalRange,
+    wal_range: WalRange,
     backup: Backup,
     to: datetime | None,
     before: previous_cluster.PreviousCluster,
 ) -> datetime | None:
-    """Return the moment to stop at; None for the end of the log. Raises Failure for a moment out of range."""
+    """Return the target time; None for the end of the log. Raises CommandError for a time outside the window."""
     if to is None:
         return None
-    last = await wal_archive.last_moment(stretch, backup)
-    if not stretch.missing and before.last_time is not None:
-        # What never got to the archive is taken from where the old cluster has it.
+    last = await wal_archive.last_moment(wal_range, backup)
+    if not wal_range.missing and before.last_time is not None:
+        # Segments missing in the archive come from the previous cluster.
         last = max(filter(None, (last, before.last_time)))
     until = max(filter(None, (last, backup.finish_time)))
     if to < backup.finish_time or to > until:
@@ -321,7 +325,7 @@ async def _within(
 
 
 def format_moment(moment: datetime) -> str:
-    """Return a moment as it is printed, and as --to takes it."""
+    """Return a time as printed, and as --to accepts it."""
     return moment.isoformat(sep=" ", timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -330,13 +334,15 @@ def _cold_of(backup: Backup) -> dict[str, Path]:
 
 
 async def _named_as_here(server: Server, backup: Backup) -> None:
-    """Name the database, and a superuser, as the embedded cluster will look for them; elsewhere they may be others."""
+    """Rename the database and create the superuser of the embedded cluster; a backup by URL may have others."""
     connection = await _connect(server, backup.superuser, "template1")
     try:
         if backup.database != DATABASE:
-            await connection.execute(f"ALTER DATABASE {quoted(backup.database)} RENAME TO {quoted(DATABASE)}")
+            await connection.execute(
+                f"ALTER DATABASE {quote_identifier(backup.database)} RENAME TO {quote_identifier(DATABASE)}"
+            )
         if backup.superuser != SUPERUSER:
-            await connection.execute(f"CREATE ROLE {quoted(SUPERUSER)} SUPERUSER LOGIN")
+            await connection.execute(f"CREATE ROLE {quote_identifier(SUPERUSER)} SUPERUSER LOGIN")
     finally:
         await connection.close()
 
@@ -346,4 +352,4 @@ async def _connect(server: Server, user: str, database: str) -> Connection:
 
 
 def _hear_nothing(_count: int) -> None:
-    """Tell nobody."""
+    """Ignore progress."""

@@ -1,4 +1,4 @@
-"""How many backups are kept, and what goes with those that are not."""
+"""Retention: removes old backups, and the log and files that only they needed."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PruneResult:
-    """What went."""
+    """What was removed."""
 
     backup_ids: Sequence[str]
     segments: int
     cold_files: int
 
 
-def prune(folder: BackupRepository, keep: int) -> PruneResult:
-    """Keep the newest backups, and of the log and cold storage what they need. The folder must be held for writing."""
+def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
+    """Keep the newest backups, and the log and files that they need. The caller holds the write lock."""
     backups = folder.backups()
     kept = backups[-keep:]
     gone = backups[:-keep]

@@ -1,4 +1,4 @@
-"""Which backup, and along which timeline of the log, a restore goes when it is not told."""
+"""Default choice of a restore's backup and timeline."""
 
 from __future__ import annotations
 
@@ -16,31 +16,32 @@ if TYPE_CHECKING:
 
 
 async def choose_timeline(log: WalArchive, backups: Sequence[Backup], wanted: int | None) -> int:
-    """Return the timeline that is wanted, else the one on which the last thing was done. Raises Failure.
+    """Return the requested timeline, else the one with the latest transaction. Raises CommandError.
 
-    Each restore begins one, also one that was only tried out while the cluster went on: so it is not the newest.
+    Each restore starts a timeline, also a trial beside a running cluster, so the newest number may be wrong.
     """
     known = sorted({each for backup in backups for each in log.timelines_of(backup)})
     if wanted is not None and wanted not in known:
-        message = f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(
+            f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}.", ExitCode.REFUSED
+        )
     if wanted is not None or len(known) == 1:
         return wanted or known[0]
     lasts = {each: await _last(log, backups, each) for each in known}
     return max(known, key=lambda each: (lasts[each], each))
 
 
-def newest_backup(log: WalArchive, backups: Sequence[Backup], along: int, before: datetime | None) -> Backup:
-    """Return the newest backup on the way of a timeline, of before a moment if one is given.
+def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, before: datetime | None) -> Backup:
+    """Return the newest backup that leads to a timeline, before `at` if given.
 
-    When there is none, the oldest on the way says from when on there could be.
+    Without one, the error names the earliest possible time, from the oldest backup.
     """
-    leading = [backup for backup in backups if log.leads_to(backup, along)]
+    leading = [backup for backup in backups if log.leads_to(backup, timeline)]
     fitting = [backup for backup in leading if before is None or backup.finish_time <= before]
     return (fitting or leading[:1])[-1]
 
 
-async def _last(log: WalArchive, backups: Sequence[Backup], along: int) -> datetime:
-    backup = newest_backup(log, backups, along, None)
-    last = await wal_archive.last_moment(log.stretch(backup, along), backup)
+async def _last(log: WalArchive, backups: Sequence[Backup], timeline: int) -> datetime:
+    backup = newest_backup(log, backups, timeline, None)
+    last = await wal_archive.last_moment(log.wal_range(backup, timeline), backup)
     return max(filter(None, (last, backup.finish_time)))

@@ -1,4 +1,4 @@
-"""The database that is backed up: the embedded one of a data folder, running or not, or another one by its URL."""
+"""The database of a backup: the embedded one of a data folder, running or not, or another by its URL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import asyncpg
 
 from skein_cluster.backup import wal_archive
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.embedded.recovery import find_server
-from skein_cluster.processes.single_process import DATABASE
 from skein_kit.database.schema_migrations import version
 from skein_kit.settings import ProcessSettings
 
@@ -38,13 +38,13 @@ _FACTS = """
            (SELECT rolsuper OR rolreplication FROM pg_roles WHERE rolname = session_user) AS may_copy,
            current_database() AS database
 """
-# Those that every server has.
+# Databases that every server has.
 _OWN_TABLESPACES = 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerInfo:
-    """What a server says of itself."""
+    """Facts of a server."""
 
     system_identifier: str
     version: str
@@ -59,30 +59,31 @@ class ServerInfo:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """How to reach a server: as asyncpg, and as Postgres' own programs."""
+    """How asyncpg and Postgres' programs reach a server."""
 
     connect: Mapping[str, Any] = dataclasses.field(repr=False)
     arguments: Sequence[str]
-    # PGPASSWORD, which must not be seen in the list of processes.
+    # PGPASSWORD, which must not appear in the process list.
     environment: Mapping[str, str] = dataclasses.field(repr=False)
     # The embedded cluster's data folder; None for a database by URL.
     data_dir: Path | None
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """Connect until the block ends. Raises Failure."""
+        """Connect until the block ends. Raises CommandError."""
         try:
             connection = await asyncpg.connect(**self.connect, timeout=_CONNECT_SECONDS)
         except OSError as error:
-            message = f"The database does not answer ({error}); check SKEIN_DATABASE_URL."
-            raise CommandError(message, ExitCode.UNREACHABLE) from None
+            raise CommandError(
+                f"The database does not answer ({error}); check SKEIN_DATABASE_URL.", ExitCode.UNREACHABLE
+            ) from None
         try:
             yield connection
         finally:
             await connection.close()
 
     async def facts(self) -> ServerInfo:
-        """Ask the server about itself. Raises Failure where it cannot be backed up."""
+        """Read the server's facts. Raises CommandError when it cannot be backed up."""
         async with self.connection() as connection:
             row = await connection.fetchrow(_FACTS)
             assert row is not None  # noqa: S101 - it selects from nothing.
@@ -111,7 +112,7 @@ class Source:
 
 @asynccontextmanager
 async def open_source(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Source]:
-    """Reach the database of SKEIN_DATABASE_URL if that is set, else the one of a data folder, started if need be."""
+    """Open the database of SKEIN_DATABASE_URL, or that of a data folder, which is started if needed."""
     settings = ProcessSettings.read(environment)
     url = settings.database_direct_url or settings.database_url
     if url:
@@ -123,14 +124,16 @@ async def open_source(data_dir: Path, environment: Mapping[str, str]) -> AsyncIt
 
 @asynccontextmanager
 async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -> AsyncIterator[Server]:
-    """Reach the server of a data folder; one that does not run does so until the block ends. Raises Failure.
+    """Open the server of a data folder; start a stopped one until the block ends. Raises CommandError.
 
-    The environment says where its log goes whenever it runs.
+    The environment has the repository of its log.
     """
     place = data_dir / "postgres"
     if not (place / "PG_VERSION").exists():
-        message = f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(
+            f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL.",
+            ExitCode.REFUSED,
+        )
     running = find_server(place)
     if running is not None:
         yield running

@@ -1,4 +1,4 @@
-"""Whether a backup could be brought back: every file of it, the log that it carries, and the log after it."""
+"""Verifies that a backup can be restored: its files, its own log, and the log after it."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup, BackupRepository
 
 
-async def problems(folder: BackupRepository, backup: Backup) -> list[str]:
-    """Return what is wrong, a sentence for each thing; nothing for a backup that is whole."""
-    found = await asyncio.to_thread(_files, folder, backup)
-    if not found:
-        found += await asyncio.to_thread(extraction.problems, folder.of(backup))
-        found += await _own_log(folder, backup)
-    found += cold_storage.problems(folder, backup)
+async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]:
+    """Return a sentence for each problem; empty for an intact backup."""
+    result = await asyncio.to_thread(_files, folder, backup)
+    if not result:
+        result += await asyncio.to_thread(extraction.file_problems, folder.of(backup))
+        result += await _own_log(folder, backup)
+    result += cold_storage.cold_storage_problems(folder, backup)
     if backup.has_log:
         try:
             log = WalArchive(folder, backup.wal_segment_bytes)
         except BackupDamaged as damaged:
-            return [*found, f"wal: {damaged}"]
+            return [*result, f"wal: {damaged}"]
         for timeline in log.timelines_of(backup):
-            stretch = log.stretch(backup, timeline)
-            if not stretch.files and not stretch.missing:
-                found.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
-            found += [each for each in await wal_archive.problems(stretch, backup) if each not in found]
-    return found
+            wal_range = log.wal_range(backup, timeline)
+            if not wal_range.files and not wal_range.missing:
+                result.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
+            result += [each for each in await wal_archive.wal_problems(wal_range, backup) if each not in result]
+    return result
 
 
 def _files(folder: BackupRepository, backup: Backup) -> list[str]:
-    found = []
+    result = []
     for name in (BASE, WAL_OF_BASE, POSTGRES_MANIFEST):
         path, expected = folder.of(backup) / name, backup.files.get(name)
         if not path.exists():
-            found.append(f"{name} is missing.")
+            result.append(f"{name} is missing.")
         elif expected is None:
-            found.append(f"{name} is not on the list of files.")
+            result.append(f"{name} is not on the list of files.")
         elif path.stat().st_size != expected["bytes"]:
-            found.append(f"{name} has {path.stat().st_size} bytes, and had {expected['bytes']}.")
+            result.append(f"{name} has {path.stat().st_size} bytes, and had {expected['bytes']}.")
         elif sha256(path) != expected["sha256"]:
-            found.append(f"{name} was changed after it was written.")
-    return found
+            result.append(f"{name} was changed after it was written.")
+    return result
 
 
 async def _own_log(folder: BackupRepository, backup: Backup) -> list[str]:
-    """Read every record that a server needs to begin with the copy."""
+    """Check every record that a server needs to start from the copy."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
         try:

@@ -1,4 +1,4 @@
-"""The write-ahead log beside the backups: how it gets there, what of it is there, and how far back and on it leads."""
+"""The archive of the write-ahead log: archiving, its content, and the ranges that it covers."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
     from skein_cluster.backup.repository import Backup
     from skein_cluster.embedded.server import Server
 
-# What is not full goes to the archive after so many seconds, if there is anything new in it.
+# A partial segment with new records is archived after so many seconds.
 _ARCHIVE_SECONDS = 60
 _SUFFIX = ".gz"
-# How far back the last commit is looked for: as long as the archive turns over once a minute, two hours of silence.
+# Segments searched for the last commit: about two hours without commits, at one segment a minute.
 _SEGMENTS_BACK = 120
-# Segments that are checked at once; a record may go on in the next one.
+# Segments checked together; a record may continue in the next one.
 _AT_ONCE = 16
-# The history of a timeline has a line for each restore.
+# Longest history of a timeline, which has a line per restore.
 _HISTORY_BYTES = 1024 * 1024
 
 
 def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
-    """Return the folder that an embedded server's log goes to, ready for it; None when none is kept. Raises Failure."""
+    """Return the prepared repository of an embedded server's log; None without one. Raises CommandError."""
     chosen = BackupSettings.read(environment).backup_dir
     if chosen is None:
         return None
@@ -56,13 +56,13 @@ def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
 async def run_server(
     data_dir: Path, folder: BackupRepository | None, *, durable: bool = True, keep: bool = False
 ) -> AsyncIterator[Server]:
-    """Run the server of a data folder, whose log goes to the folder of backups whenever it runs: else it has a gap.
+    """Run the server of a data folder. Its log is archived whenever it runs, because a gap would break restores.
 
-    Raises Failure when the folder is another database's, and the embedded server's errors.
+    Raises CommandError when the repository belongs to another database, and the embedded server's errors.
     """
     place = data_dir / "postgres"
     if folder is not None and (place / "PG_VERSION").exists():
-        # Before it runs: what it has not sent yet would go to the other's log.
+        # Check before the start, which would archive pending segments into another database's log.
         _must_be_of(folder, await postgres_programs.system_identifier(place, MAJOR))
     log = {} if folder is None else archive_settings(folder)
     async with embedded.running_server(place, durable=durable, settings=log, keep=keep) as running:
@@ -72,7 +72,7 @@ async def run_server(
 
 
 def archive_settings(folder: BackupRepository) -> dict[str, str]:
-    """Return the settings of a server whose log goes to a folder of backups."""
+    """Return the settings of a server that archives its log."""
     return {
         "wal_level": "replica",
         "max_wal_senders": "10",
@@ -83,12 +83,13 @@ def archive_settings(folder: BackupRepository) -> dict[str, str]:
 
 
 def prepare_archive(folder: BackupRepository) -> None:
-    """Make the folder of the log, which belongs to the server's user. Raises Failure."""
+    """Create the log's folder for the server's user. Raises CommandError."""
     folder.make()
     account = Account.for_server()
     if shutil.which("gzip") is None:
-        message = "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR."
-        raise CommandError(message, ExitCode.CANNOT_START)
+        raise CommandError(
+            "gzip is needed to keep the write-ahead log; install it, or unset SKEIN_BACKUP_DIR.", ExitCode.CANNOT_START
+        )
     folder.wal.mkdir(exist_ok=True, mode=0o700)
     account.own(folder.wal)
     if not account.may_enter(folder.wal):
@@ -100,7 +101,7 @@ def prepare_archive(folder: BackupRepository) -> None:
 
 
 def _archive_command(wal: Path) -> str:
-    """Return what brings one file there: packed, on the disk, and under its name last. Done again, it compares."""
+    """Return the archive_command: compress, sync, then rename. A repeat compares instead."""
     there, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
     return (
         f'if test -f {there}; then gzip -dc {there} | cmp -s - "%p"; '
@@ -109,28 +110,28 @@ def _archive_command(wal: Path) -> str:
 
 
 def restore_command(folder: BackupRepository, beside: Sequence[Path]) -> str:
-    """Return what fetches one file, from the archive or, where it never got there, from old servers' own folders."""
+    """Return the restore_command: from the archive, or else from previous servers' folders."""
     there = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
     others = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
     return f'if test -f {there}; then gzip -dc {there} > "%p"; {others}else false; fi'
 
 
 def _quoted(path: Path) -> str:
-    # Postgres reads a percent sign as the beginning of a name.
+    # Postgres expands percent signs.
     return shlex.quote(str(path)).replace("%", "%%")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WalRange:
-    """The log from a backup on, without a gap."""
+    """The log from a backup on without a gap."""
 
-    # On which timeline it ends.
+    # The timeline at its end.
     timeline: int
-    # Its segments, each with its file.
+    # Segments and their files.
     files: Mapping[Segment, Path]
-    # Names of segments that are missing although later ones are there.
+    # Names of missing segments before existing ones.
     missing: Sequence[str]
-    # The number of the last segment that is there, behind a gap as well; -1 for none.
+    # Number of the last existing segment, also behind a gap; -1 for none.
     end: int
 
     @property
@@ -140,13 +141,13 @@ class WalRange:
 
 
 class WalArchive:
-    """What a folder of the log holds."""
+    """The content of an archive."""
 
     def __init__(self, folder: BackupRepository, segment_bytes: int) -> None:
-        """Look at what is there now."""
+        """Read the archive's present content."""
         self._size = segment_bytes
         self._files: dict[Segment, Path] = {}
-        # What Postgres adds about a segment: where a copy began, or what a timeline had of its last one.
+        # Postgres' extra files: backup labels and partial segments.
         self._notes: dict[Path, int] = {}
         self._histories: dict[int, list[tuple[int, int]]] = {}
         for path in folder.wal.glob(f"*{_SUFFIX}") if folder.wal.is_dir() else ():
@@ -161,16 +162,16 @@ class WalArchive:
 
     @property
     def is_empty(self) -> bool:
-        """Say whether there is nothing of the log."""
+        """Say whether the archive has no segments."""
         return not self._files
 
     @property
     def timelines(self) -> list[int]:
-        """Return every timeline that anything is known of."""
+        """Return all known timelines."""
         return sorted({segment.timeline for segment in self._files} | self._histories.keys())
 
     def timelines_of(self, backup: Backup) -> list[int]:
-        """Return the timelines that a backup leads to, the newest last: each restore begins one."""
+        """Return the timelines that a backup leads to, newest last."""
         return sorted({backup.timeline, *(each for each in self.timelines if self.leads_to(backup, each))})
 
     def leads_to(self, backup: Backup, timeline: int) -> bool:
@@ -182,8 +183,8 @@ class WalArchive:
             for parent, until in self._histories.get(timeline, ())
         )
 
-    def stretch(self, backup: Backup, target: int) -> WalRange:
-        """Return the log from the end of a backup on, along a timeline."""
+    def wal_range(self, backup: Backup, target: int) -> WalRange:
+        """Return the log of a timeline from the end of a backup on."""
         spans = self._spans(target)
         number = (max(lsn.parse_lsn(backup.stop_lsn), 1) - 1) // self._size
         held: dict[Segment, Path] = {}
@@ -197,18 +198,18 @@ class WalArchive:
         return WalRange(timeline=target, files=held, missing=missing, end=end)
 
     def before(self, kept: Sequence[Backup]) -> list[Path]:
-        """Return the files of segments that none of these backups needs, nor what comes after it.
+        """Return the files of segments before all that these backups need.
 
-        After a restore the log goes on from an earlier place, so a newer backup may begin before an older one.
+        After a restore the log continues from an earlier position, so a newer backup may start before an older one.
         """
         first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in kept)
         segments = [path for segment, path in self._files.items() if segment.number < first]
         return [*segments, *(path for path, number in self._notes.items() if number < first)]
 
     def _spans(self, timeline: int) -> dict[int, range]:
-        """Map the timelines on the way to one, and itself, to the segments that are read of each.
+        """Map a timeline and its ancestors to the segments that recovery reads of each.
 
-        A timeline may have gone on after another left it. What that other one had begun with by then, it has itself.
+        A timeline may continue after a branch. The branch has its own copy of the segment in which it began.
         """
         spans, begin = {}, 0
         for parent, until in self._histories.get(timeline, ()):
@@ -217,19 +218,19 @@ class WalArchive:
         return {**spans, timeline: range(begin, sys.maxsize)}
 
     def _at(self, number: int, spans: Mapping[int, range]) -> Segment | None:
-        """Return the segment that recovery takes."""
+        """Return the segment that recovery reads."""
         found = (Segment(timeline, number) for timeline, span in spans.items() if number in span)
         return next((segment for segment in found if segment in self._files), None)
 
 
 def _branches(path: Path) -> list[tuple[int, int]]:
-    """Read which timelines led to one, and up to which place."""
-    found = []
+    """Read a timeline's ancestors and the positions where they were left."""
+    result = []
     for line in read_compressed(path, _HISTORY_BYTES).decode("utf-8", errors="replace").splitlines():
         words = line.split()
         if len(words) > 1 and words[0].isdecimal():
-            found.append((int(words[0]), lsn.parse_lsn(words[1])))
-    return found
+            result.append((int(words[0]), lsn.parse_lsn(words[1])))
+    return result
 
 
 def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
@@ -238,30 +239,28 @@ def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
 
 
 def read_compressed(path: Path, most: int) -> bytes:
-    """Return a packed file, of which no more than `most` bytes are unpacked. Raises BackupDamaged, also for more."""
+    """Decompress a file of at most `most` bytes. Raises BackupDamaged, also for a larger one."""
     try:
         with gzip.open(path) as file:
             content = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
-        message = f"{path} cannot be unpacked ({type(error).__name__})."
-        raise BackupDamaged(message) from None
+        raise BackupDamaged(f"{path} cannot be unpacked ({type(error).__name__}).") from None
     if len(content) > most:
-        message = f"{path} unpacks to more than {most} bytes."
-        raise BackupDamaged(message)
+        raise BackupDamaged(f"{path} unpacks to more than {most} bytes.")
     return content
 
 
-async def last_moment(stretch: WalRange, backup: Backup) -> datetime | None:
-    """Return when the last transaction in a stretch of the log ended; None when there is none.
+async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
+    """Return the time of the last transaction in a range of the log; None for none.
 
-    A segment that cannot be unpacked is passed over here: `problems` names it.
+    A damaged segment is skipped here; `wal_problems` names it.
     """
-    segments = sorted(stretch.files, key=lambda segment: segment.number, reverse=True)
+    segments = sorted(wal_range.files, key=lambda segment: segment.number, reverse=True)
     size = backup.wal_segment_bytes
     for segment in segments[:_SEGMENTS_BACK]:
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
             try:
-                path = _write(stretch.files[segment], Path(place, segment.name(size)), size)
+                path = _write(wal_range.files[segment], Path(place, segment.name(size)), size)
             except BackupDamaged:
                 continue
             if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
@@ -270,18 +269,18 @@ async def last_moment(stretch: WalRange, backup: Backup) -> datetime | None:
 
 
 async def set_archive_owner(folder: BackupRepository, running: Server, data_dir: Path) -> None:
-    """Make the folder this database's, and note where the data lies. Raises Failure when it is another's."""
+    """Set the archive's database and data folder. Raises CommandError when it belongs to another."""
     connection = await asyncpg.connect(**running.dsn(database="postgres"))
     try:
         mine: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
     finally:
         await connection.close()
     _must_be_of(folder, mine)
-    folder.belong(mine, data_dir)
+    folder.set_owner(mine, data_dir)
 
 
 def _must_be_of(folder: BackupRepository, mine: str) -> None:
-    """Two databases whose logs have the same names would take each other's for their own."""
+    """Raise CommandError for another database, whose segments have the same names."""
     other, _ = folder.owner()
     if other not in {"", mine}:
         message = (
@@ -291,18 +290,18 @@ def _must_be_of(folder: BackupRepository, mine: str) -> None:
         raise CommandError(message, ExitCode.CANNOT_START)
 
 
-async def problems(stretch: WalRange, backup: Backup) -> list[str]:
-    """Return what is wrong with a stretch of the log: gaps, files that do not unpack, records that do not read."""
+async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
+    """Return the problems of a range of the log: gaps, damaged files, unreadable records."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
     size = backup.wal_segment_bytes
-    found = [f"wal: segment {name} is missing." for name in stretch.missing]
-    segments = sorted(stretch.files, key=lambda segment: segment.number)
+    result = [f"wal: segment {name} is missing." for name in wal_range.missing]
+    segments = sorted(wal_range.files, key=lambda segment: segment.number)
     for start in range(0, len(segments), _AT_ONCE):
-        # One more than is checked, for a record that goes on.
+        # One more segment, for a record that continues.
         batch = segments[start : start + _AT_ONCE + 1]
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
-            broken = _unpack(batch, stretch, Path(place), size)
-            found += [each for each in broken if each not in found]
+            broken = _unpack(batch, wal_range, Path(place), size)
+            result += [each for each in broken if each not in result]
             if broken:
                 continue
             checked = batch[:_AT_ONCE]
@@ -313,22 +312,22 @@ async def problems(stretch: WalRange, backup: Backup) -> list[str]:
             ]
             code, _, said = await postgres_programs.run_program(command, environment={})
             if code:
-                found.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
-    return found
+                result.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
+    return result
 
 
-def _unpack(batch: Sequence[Segment], stretch: WalRange, place: Path, size: int) -> list[str]:
-    """Unpack segments, each under the name of the last one's timeline, as one row; return what is wrong."""
-    found = []
+def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: int) -> list[str]:
+    """Decompress segments under the last one's timeline, as one sequence; return the problems."""
+    result = []
     for segment in batch:
-        path = stretch.files[segment]
+        path = wal_range.files[segment]
         try:
             content = read_compressed(path, size)
         except BackupDamaged as damaged:
-            found.append(f"wal: {damaged}")
+            result.append(f"wal: {damaged}")
             continue
         if len(content) != size:
-            found.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
+            result.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
         name = Segment(batch[min(len(batch), _AT_ONCE) - 1].timeline, segment.number).name(size)
         (place / name).write_bytes(content)
-    return found
+    return result

@@ -1,1 +1,1 @@
-"""How well recall finds what was remembered: questions whose evidence is known, asked of a running cluster."""
+"""Retrieval quality of a running cluster, by questions with known evidence."""

@@ -1,7 +1,6 @@
 """LoCoMo's conversations as memories with questions: the form in which its authors measure retrieval.
 
-Each turn is one memory, created at its session's date; `transfer.locomo` reads the same files as messages. Nothing
-that recall sees depends on where a conversation comes from.
+Each turn is one memory, created at its session's date; `skein_importers.locomo` reads the same files as messages.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
-from skein_cluster.importers.locomo import SESSION, TIME_FORMAT
-from skein_cluster.importers.records import RecordInvalid
+from skein_importers.locomo import SESSION, TIME_FORMAT
+from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -44,25 +43,23 @@ class Conversation:
 
 
 def read_conversations(path: Path) -> list[Conversation]:
-    """Read every conversation of a file with its questions. Raises RecordInvalid for a file that is something else."""
+    """Read all conversations of a file with their questions. Raises RecordInvalid for another format."""
     try:
         return [_conversation(sample) for sample in json.loads(path.read_text("utf-8"))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        message = f"{path} is no list of LoCoMo samples with conversation and qa ({what})."
-        raise RecordInvalid(message) from None
+        raise RecordInvalid(f"{path} is no list of LoCoMo samples with conversation and qa ({what}).") from None
 
 
 def evidence_of(names: Iterable[object]) -> frozenset[str]:
-    """Return the ids of turns that a question's evidence names, cleaned of the slips that the data has."""
+    """Return the turn ids of a question's evidence, with the data's typing errors corrected."""
     return frozenset(f"D{int(session)}:{int(turn)}" for name in names for session, turn in _TURN.findall(str(name)))
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
     memories = list(_memories(sample["conversation"]))
     if not memories:
-        message = "a conversation has no turns"
-        raise ValueError(message)
+        raise ValueError("a conversation has no turns")
     return Conversation(str(sample["sample_id"]), memories, [_question(asked) for asked in sample["qa"]])
 
 
@@ -77,7 +74,7 @@ def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:
         name = f"session_{number}"
         at = datetime.strptime(conversation[f"{name}_date_time"], TIME_FORMAT).replace(tzinfo=UTC)
         for place, turn in enumerate(conversation[name]):
-            # Seconds apart, so that the turns of a session have an order.
+            # One second apart, so that turns keep their order.
             yield _memory(turn, session_id=name, at=at + timedelta(seconds=place))
 
 

@@ -1,4 +1,4 @@
-"""How well answers hold their evidence: recall at k, reciprocal ranks, and how sure their means are. Pure."""
+"""Measures of answers: recall at k, reciprocal ranks, and confidence intervals of their means. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DEPTHS = (5, 10, 25)
 # The name of the mean reciprocal rank; the others are "recall@5", ...
 MRR = "mrr"
 MEASURES = (*(f"recall@{depth}" for depth in DEPTHS), MRR)
-# Of 40 resamples one lies below the interval and one above it.
+# One of 40 resamples lies below the interval, and one above.
 _TAIL = 0.025
 _RESAMPLES = 1000
 
@@ -23,9 +23,9 @@ class ScoredQuestion:
     """One question with its answer."""
 
     category: str
-    # The ids of what holds the answer. None: there is nothing to find, and any answer will do.
+    # Ids of the evidence. Empty: every answer is right.
     evidence: frozenset[str]
-    # The ids of what came back, best first.
+    # Ids of the hits, best first.
     found: tuple[str, ...]
 
     def scores(self) -> tuple[float, ...]:
@@ -35,7 +35,7 @@ class ScoredQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """A mean, and the interval that holds 95 of 100 means of questions drawn again."""
+    """A mean with its 95 % bootstrap interval."""
 
     value: float
     low: float
@@ -47,12 +47,12 @@ class Mean:
 
 
 def recall_at(depth: int, evidence: frozenset[str], found: Sequence[str]) -> float:
-    """Return the share of the evidence that is among the first `depth`; 1 when there is no evidence."""
+    """Return the share of the evidence among the first `depth` hits; 1 without evidence."""
     return len(evidence.intersection(found[:depth])) / len(evidence) if evidence else 1.0
 
 
 def reciprocal_rank(asked: ScoredQuestion) -> float:
-    """Return 1 / the place of the first evidence, 0 when none was found; 1 when there is no evidence."""
+    """Return 1 / the rank of the first evidence, 0 when none was found; 1 without evidence."""
     if not asked.evidence:
         return 1.0
     return next((1.0 / place for place, name in enumerate(asked.found, start=1) if name in asked.evidence), 0.0)
@@ -94,7 +94,7 @@ def by_category(asked: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQues
 
 
 def ablation_loss(whole: Sequence[ScoredQuestion], without: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
-    """Return what is lost of every measure by asking the same questions another way, question by question."""
+    """Return the paired loss of every measure between two runs of the same questions."""
     rows = [
         [had - has for had, has in zip(one.scores(), other.scores(), strict=True)]
         for one, other in zip(whole, without, strict=True)

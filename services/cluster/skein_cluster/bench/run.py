@@ -1,4 +1,4 @@
-"""Asking a running cluster what a conversation holds: a fresh tenant, its memories, every question, timed."""
+"""Runs a benchmark on a cluster: a new tenant, its memories, and every question, timed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client
-from skein_cluster.api.organizations import create_tenant
+from skein_cluster.api.tenants import create_tenant
 from skein_cluster.bench.measures import DEPTHS, ScoredQuestion
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.cli.recall_hits import hit_name
@@ -25,56 +25,60 @@ from skein_cluster.cli.recall_hits import hit_name
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
+    from skein_client.connection import Connection
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
 
 LIMIT = max(DEPTHS)
-# Up to here the memory service makes vectors before it answers, so that nothing is left for later.
+# Largest batch that the memory service embeds before it replies.
 _EMBEDDED_AT_ONCE = 16
 _PENDING_SECONDS = 300.0
 _PENDING_PAUSE_SECONDS = 0.25
-# Where only the answers count, and not how long they take.
+# Concurrent questions when times do not matter.
 _AT_ONCE = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BenchResult:
-    """What came back for the questions of a conversation, in their order."""
+    """Results of a conversation's questions, in order."""
 
     asked: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
-    # The signals that had a part in a score.
+    # Signals with a share of any score.
     signals: frozenset[str]
     # The model whose vectors were searched.
     model: str
-    # Answers by words alone, or without an arm: what they miss says nothing about the rest.
+    # Answers without vectors or without an arm, which say nothing about quality.
     degraded: int
 
 
 @asynccontextmanager
 async def temporary_tenant(
-    operator: ClusterClient, conversation: Conversation, *, keep: bool = False
-) -> AsyncIterator[ClusterClient]:
-    """Lend a fresh tenant that holds the conversation, searchable whole; it is deleted afterwards unless kept."""
-    # A slug is made of the name, and none may come twice.
-    tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
-    try:
-        connection = dataclasses.replace(operator.connection, api_key=api_key, tenant_id="")
-        async with open_client(connection) as api:
-            await store_memories(api, conversation.memories)
-            yield api
-    finally:
-        if not keep:
-            request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
-            request.grace.FromTimedelta(timedelta())
-            # What went wrong before matters more.
-            with contextlib.suppress(SkeinError):
-                await operator.tenancy.DeleteTenant(request)
+    connection: Connection, conversation: Conversation, *, keep: bool = False
+) -> AsyncIterator[Client]:
+    """Create a tenant that holds the conversation with all vectors; delete it afterwards unless `keep`.
+
+    The connection is the operator's; the client that is returned uses the new tenant's key.
+    """
+    async with open_client(connection) as operator:
+        # The slug is derived from the name and must be unique.
+        tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
+        try:
+            async with open_client(dataclasses.replace(connection, api_key=api_key)) as api:
+                await store_memories(api, conversation.memories)
+                yield api
+        finally:
+            if not keep:
+                request = tenancy_pb2.DeleteTenantRequest(tenant_id=tenant_id)
+                request.grace.FromTimedelta(timedelta())
+                # An earlier error matters more.
+                with contextlib.suppress(SkeinError):
+                    await operator.tenancy.DeleteTenant(request)
 
 
-async def store_memories(api: ClusterClient, memories: Sequence[memory_pb2.Memory]) -> None:
-    """Store memories in their order, and wait until every one of them has its vector."""
+async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> None:
+    """Store memories in order, and wait until all have vectors."""
     pending: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
         batch = memories[start : start + _EMBEDDED_AT_ONCE]
@@ -86,19 +90,20 @@ async def store_memories(api: ClusterClient, memories: Sequence[memory_pb2.Memor
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
             for memory_ids in pending:
-                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - nobody says when they are there.
+                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - no event says when they are done.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
-        message = f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?"
-        raise CommandError(message, ExitCode.FAULT) from None
+        raise CommandError(
+            f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+        ) from None
 
 
 async def ask_questions(
-    api: ClusterClient, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
+    api: Client, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
 ) -> BenchResult:
-    """Ask every question, with other weights for some signals if given.
+    """Ask every question, with other weights for some signals if set.
 
-    One after another with the weights that are in force, so that the times are those of a caller who is alone.
+    With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
 
@@ -136,18 +141,18 @@ async def ask_questions(
 
 
 async def run_ablations(
-    api: ClusterClient, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
+    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
-    found: dict[str, list[ScoredQuestion]] = {}
+    result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
-        found[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
+        result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
         done(len(questions))
-    return found
+    return result
 
 
-async def _have_vectors(api: ClusterClient, memory_ids: Sequence[str]) -> bool:
-    """Say whether all of a few memories are found by meaning: only a hit with a vector has a similarity."""
+async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:
+    """Say whether all of some memories have vectors: only such a hit has a similarity."""
     quoted = ", ".join(f'"{name}"' for name in memory_ids)
     wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
     response = await api.gateway.Recall(

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PROGRAM = "skein"
-# What a suggestion stores, and the question that finds it again.
+# The example of a suggestion: a text, and a question for it.
 EXAMPLE = "Anna prefers tea to coffee"
 QUESTION = "what does Anna drink?"
 
 
-def program() -> str:
-    """Return how this shell calls the command: `skein` where the PATH leads to it, else as it was called."""
+def program_name() -> str:
+    """Return how this shell calls the command: `skein` if it is on the PATH, else as it was called."""
     called = Path(sys.argv[0])
     if called.name != PROGRAM:
         return PROGRAM
@@ -32,7 +32,7 @@ def program() -> str:
 
 def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
     """Return a command line that calls the same cluster as `environment`, from the shell that runs this process."""
-    words = [program(), *(quote_argument(argument) for argument in arguments)]
+    words = [program_name(), *(quote_argument(argument) for argument in arguments)]
     folder = environment.get("SKEIN_DATA_DIR", "")
     if folder and Path(folder).expanduser() != data_dir(os.environ):
         words += ["--data-dir", shlex.quote(folder)]
@@ -40,7 +40,7 @@ def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
 
 
 def quote_argument(argument: str) -> str:
-    """Quote an argument for a shell, in double quotes where they keep it as it is: people read those more easily."""
+    """Quote an argument for a shell, in double quotes if possible, which people read more easily."""
     plain = shlex.quote(argument)
     is_plain_text = not set(argument) & set('"$`\\!\n')
     return f'"{argument}"' if plain != argument and is_plain_text else plain

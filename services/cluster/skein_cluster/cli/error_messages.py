@@ -1,4 +1,4 @@
-"""The sentence and the exit code for every error that is expected; what is not here is a bug."""
+"""Messages and exit codes of expected errors. Any other error is a bug."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.errors import EmbeddedPostgresError
+from skein_importers.errors import ImportRefused
 from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
@@ -34,7 +35,7 @@ _PLAIN: Mapping[tuple[type[Exception], ...], ExitCode] = {
     (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationError, OperatorKeyRefused): (
         ExitCode.CANNOT_START
     ),
-    (NotConfigured,): ExitCode.REFUSED,
+    (NotConfigured, ImportRefused): ExitCode.REFUSED,
 }
 _DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
@@ -46,9 +47,9 @@ _DATABASE_AWAY = (
 
 
 def command_error(error: BaseException) -> CommandError | None:
-    """Return how the command ends for an expected error; None for one that is a bug."""
+    """Return the CommandError for an expected error; None for a bug."""
     if isinstance(error, BaseExceptionGroup):
-        # What is left when a task of several fails: the others were only cancelled.
+        # A failed task of a group: the others were only cancelled.
         return next((found for inner in error.exceptions if (found := command_error(inner)) is not None), None)
     if isinstance(error, CommandError):
         return error
@@ -58,15 +59,15 @@ def command_error(error: BaseException) -> CommandError | None:
         return CommandError(
             f"The database refused the connection: {error}. Check SKEIN_DATABASE_URL.", ExitCode.UNREACHABLE
         )
-    # The others say all there is to say.
+    # The messages of the others are complete.
     return next((CommandError(str(error), code) for kinds, code in _PLAIN.items() if isinstance(error, kinds)), None)
 
 
 def error_sentence(error: SkeinError) -> str:
-    """Say what was refused, which field is wrong, and what to do."""
+    """Return what failed, which field is wrong, and what to do."""
     message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
-    # Services of this version name the violations in the message already.
+    # Services of this version have the violations in the message.
     unstated = [violation for violation in error.violations if violation.description not in message]
     parts += [f"{violation.field}: {violation.description}." for violation in unstated]
     parts += [f"{name}: {value}." for name, value in error.metadata.items() if f"{name}: {value}" not in message]

@@ -1,4 +1,4 @@
-"""How the command ends: its exit codes. `failures` maps errors to them."""
+"""Exit codes of the command, and CommandError. `error_messages` maps errors to them."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """What the exit code of `skein` says; `skein --help` shows the same list."""
+    """Exit codes of `skein`; `skein --help` lists them."""
 
     OK = 0
-    # The cluster refused, something was not found, or the answer is no (`skein status`: not everything serves).
+    # Refused by the cluster, not found, or a negative result (`skein status`: a service does not serve).
     REFUSED = 1
     # The command line is wrong (click's own number).
     USAGE = 2
-    # A port, a data folder, a setting or a migration stands in the way of starting.
+    # A port, data folder, setting or migration prevents the start.
     CANNOT_START = 3
     # No cluster or no database answers.
     UNREACHABLE = 4
     # The cluster failed; its logs hold the reason.
     FAULT = 5
-    # Ctrl-C ended a command that was not done.
+    # Ctrl-C ended an unfinished command.
     INTERRUPTED = 130
 
 

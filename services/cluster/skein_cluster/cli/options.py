@@ -18,7 +18,7 @@ Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
 
 def _environment(_context: click.Context, _parameter: click.Parameter, value: Path | None) -> dict[str, str]:
-    """Put the option over the environment, where settings and credentials are looked up."""
+    """Apply the option to the environment of settings and credentials."""
     return {**os.environ, "SKEIN_DATA_DIR": str(value if value is not None else default_data_dir())}
 
 
@@ -60,7 +60,7 @@ def memory_fields(command: Decorated) -> Decorated:
 
     @functools.wraps(command)
     def collected(*arguments: Any, **values: Any) -> Any:
-        # A tag that is named twice is one tag.
+        # Drop duplicate tags.
         fields = {"type": values.pop("type_"), "tags": list(dict.fromkeys(values.pop("tags")))}
         fields |= {name: values.pop(name) for name in ("title", "key", "external_id", "importance")}
         is_set = {name: value for name, value in fields.items() if value not in (None, "", [])}

@@ -1,4 +1,4 @@
-"""What the command prints: tables for people, one JSON document for programs, notes on stderr."""
+"""Printed output: tables for people, one JSON document for programs, notes on stderr."""
 
 from __future__ import annotations
 
@@ -22,46 +22,46 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
     from rich.console import JustifyMethod
 
-# Width of a table that goes to a file or a pipe, where rich would assume 80.
+# Width of tables in files and pipes, for which rich assumes 80.
 _PIPE_WIDTH = 120
-# Width that each column beside an id needs at least, its padding included.
+# Least width of columns beside an id, with padding.
 _LEAST_WIDTH = 10
 
 
 def stdout_console() -> Console:
-    """Return stdout; made anew for each use, because tests and pipes exchange it."""
+    """Return a console on stdout, created for each use, because tests and pipes replace stdout."""
     return _console(stderr=False)
 
 
 def stderr_console() -> Console:
-    """Return stderr."""
+    """Return a console on stderr."""
     return _console(stderr=True)
 
 
 def print_json(value: object) -> None:
-    """Print one JSON document on stdout, in ASCII where the stream cannot say more."""
+    """Print one JSON document on stdout, in ASCII if the stream's encoding needs it."""
     is_unicode = sys.stdout.encoding.lower().startswith("utf")
     text = exact.dumps(value, indent=2, ensure_ascii=not is_unicode)
     click.echo(exact.escape_active(text))
 
 
 def escape_controls(text: str) -> str:
-    """Return a text of unknown origin so that it shows, and does nothing to a terminal."""
+    """Return a text with control characters escaped, so that it cannot control a terminal."""
     return exact.CONTROL_CHARACTERS.sub(_escaped, text.replace("\r\n", "\n"))
 
 
 def echo(text: str, *, err: bool = False) -> None:
-    """Print a line that may hold names or contents that users wrote."""
+    """Print a line that may contain user texts."""
     click.echo(escape_controls(text), err=err)
 
 
 def echo_content(text: str) -> None:
-    """Print a content: to a program as it is, to a terminal so that it shows."""
+    """Print a content, unchanged to a program and escaped to a terminal."""
     click.echo(escape_controls(text) if sys.stdout.isatty() else text)
 
 
 def message_to_dict(message: Message, *, with_texts: bool = True) -> dict[str, Any]:
-    """Convert a message with its fields named as in the protos, empty ones included, so that the shape is stable."""
+    """Convert a message with proto field names and empty fields, so that the form is stable."""
     return fields.to_values(
         message, with_texts=with_texts, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
@@ -86,13 +86,13 @@ def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -
         stderr_console().print(Text(empty))
         return
     for line in lines:
-        # As Text: what users wrote is no markup.
+        # As Text, because user texts are not markup.
         into.add_row(*(cell if isinstance(cell, Text) else Text(escape_controls(str(cell))) for cell in line))
     console = stdout_console()
     for place, column in enumerate(into.columns):
         if column.no_wrap:
             longest = max(len(part) for line in lines for part in str(line[place]).splitlines() or [""])
-            # In a narrow terminal an id gives way, or nothing of the other columns would be left.
+            # In a narrow terminal ids are broken, because other columns would vanish.
             column.no_wrap = console.width - longest >= _LEAST_WIDTH * (len(into.columns) - 1)
     console.print(into)
 
@@ -118,7 +118,7 @@ def _console(*, stderr: bool) -> Console:
 
 
 class _Printable(RenderHook):
-    """Lets through the console's own codes for colours, and none that stand in texts."""
+    """Escapes control characters of texts, but not the console's own colour codes."""
 
     def __init__(self, console: Console) -> None:
         self._console = console

@@ -1,4 +1,4 @@
-"""The first so many items of a list, over as many pages as that takes."""
+"""The first items of a paginated list."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 async def list_first(limit: int, method: Callable[..., Awaitable[Any]], request: Message, field: str) -> list[Any]:
     """Call a List method until there are `limit` items or no more."""
-    found: list[Any] = []
+    result: list[Any] = []
     async with aclosing(cast("AsyncGenerator[Any, None]", iterate_pages(method, request, field))) as every:
         async for item in every:
-            found.append(item)
-            if len(found) >= limit:
+            result.append(item)
+            if len(result) >= limit:
                 break
-    return found
+    return result

@@ -1,4 +1,4 @@
-"""Hits of recall as a person reads them."""
+"""Hits of recall in readable form."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def hit_name(hit: recall_pb2.Hit) -> str:
 
 
 def hit_time(hit: recall_pb2.Hit) -> Timestamp:
-    """Return when it was said or became known."""
+    """Return the time of a message, or when a memory became known."""
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return hit.block.create_time
     return hit.message.create_time if hit.kind == recall_pb2.ITEM_KIND_MESSAGE else hit.memory.create_time
 
 
 def hit_text(hit: recall_pb2.Hit) -> str:
-    """Return what was said, with the speaker, or what is remembered; of a block what it is called as well."""
+    """Return a message with its speaker, a memory's content, or a block with its label."""
     if hit.kind == recall_pb2.ITEM_KIND_BLOCK:
         return f"{hit.block.label}: {hit.block.value}"
     if hit.kind == recall_pb2.ITEM_KIND_MESSAGE:
@@ -43,13 +43,13 @@ def hit_text(hit: recall_pb2.Hit) -> str:
 
 
 def format_components(hit: recall_pb2.Hit) -> str:
-    """Return what each signal adds to the score, as far as it can be seen: "dense 0.41 + lexical 0.22"."""
+    """Return the visible contributions to a score: "dense 0.41 + lexical 0.22"."""
     shares = [(part.signal, f"{part.value * part.weight:.2f}") for part in hit.components if part.weight]
     return " + ".join(f"{signal} {share}" for signal, share in shares if float(share))
 
 
 def format_profile(subject: subjects_pb2.Subject) -> str:
-    """Return who a person is, in a line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
+    """Return a profile in one line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
     values = (fields.value_of(subject, name) for name in ("profile", "preferences"))
     known = [exact.dumps(value, separators=(", ", ": ")) for value in values if value]
     said = [part for part in (subject.display_name, subject.timezone, *known) if part]

@@ -51,7 +51,7 @@ def _folder(command: Decorated) -> Decorated:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _BackupContext:
-    """What every command of the group works on."""
+    """The repository and data folder of a command."""
 
     data_dir: Path
     folder: BackupRepository
@@ -65,16 +65,17 @@ class _BackupContext:
         return cls(data_dir=data_dir, folder=BackupRepository(chosen.absolute()), environment=environment)
 
     def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
-        """Return the backup that is named, or all of them, oldest first. Raises Failure."""
+        """Return the named backup, or all, oldest first. Raises CommandError."""
         if (backup_id is None) is not latest:
             raise click.UsageError("Name a backup, or say --latest.")
         if backup_id is not None:
-            return [self.folder.find(backup_id)]
-        found = self.folder.backups()
-        if not found:
-            message = f"There is no backup in {self.folder.path}; `skein backup create` makes one."
-            raise CommandError(message, ExitCode.REFUSED)
-        return found
+            return [self.folder.get_backup(backup_id)]
+        result = self.folder.backups()
+        if not result:
+            raise CommandError(
+                f"There is no backup in {self.folder.path}; `skein backup create` makes one.", ExitCode.REFUSED
+            )
+        return result
 
 
 @click.group()
@@ -95,9 +96,9 @@ def backup_command() -> None:
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.writing():
+    with _troubles_named(), where.folder.write_lock():
         backup = _run(_create(where))
-        pruned = retention.prune(where.folder, keep) if keep else None
+        pruned = retention.prune_backups(where.folder, keep) if keep else None
     if as_json:
         output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
@@ -117,7 +118,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
         found = _run(recovery_window.recovery_windows(where.folder))
     unreadable = where.folder.unreadable()
     if as_json:
-        told = [
+        on_progress = [
             {
                 **_told(each.backup),
                 "leads_to_timeline": each.timeline,
@@ -126,7 +127,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
             }
             for each in found
         ]
-        output.print_json({"backups": told, "unreadable": unreadable})
+        output.print_json({"backups": on_progress, "unreadable": unreadable})
         return
     lines = [
         (
@@ -162,7 +163,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     where = _BackupContext.of(data_dir, backup_dir)
     try:
         backup = where.named(backup_id, latest=latest)[-1]
-        name, found = backup.backup_id, _run(verification.problems(where.folder, backup))
+        name, found = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
     except BackupDamaged as damaged:
         name, found = backup_id or "", [str(damaged)]
     if as_json:
@@ -174,8 +175,7 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
             output.stdout_console().print(Text(f"{name} is whole."))
     if found:
         how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
-        message = f"{how_many} wrong with {name}."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(f"{how_many} wrong with {name}.", ExitCode.REFUSED)
 
 
 @backup_command.command("restore")
@@ -210,7 +210,7 @@ def restore(
     What was purged since then is purged again before anybody can start the cluster: memories, sessions, people,
     tenants, accounts; and what was revoked is revoked.
     """
-    # The folder that is being made has no backups.
+    # The new data folder has no backups.
     own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     where = _BackupContext.of(data_dir, backup_dir or own)
     moment = _moment(to)
@@ -233,8 +233,8 @@ def restore(
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.writing():
-        pruned = retention.prune(where.folder, keep)
+    with _troubles_named(), where.folder.write_lock():
+        pruned = retention.prune_backups(where.folder, keep)
     if as_json:
         output.print_json(
             {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
@@ -247,30 +247,30 @@ async def _create(where: _BackupContext) -> Backup:
     shown = output.stderr_console()
     with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
 
-        def told(done: int, whole: int) -> None:
+        def on_progress(done: int, whole: int) -> None:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
         async with open_source(where.data_dir, where.environment) as found:
-            return await base_backup.create_backup(where.folder, found, where.environment, told=told)
+            return await base_backup.create_backup(where.folder, found, where.environment, on_progress=on_progress)
 
 
 async def _restore(
     where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
 ) -> RestoreResult:
-    def told(said: str) -> None:
+    def on_progress(said: str) -> None:
         output.stderr_console().print(Text(said))
 
     log = WalArchive(where.folder, backups[0].wal_segment_bytes)
-    along = await selection.choose_timeline(log, backups, timeline)
-    backup = selection.newest_backup(log, backups, along, moment)
+    timeline = await selection.choose_timeline(log, backups, timeline)
+    backup = selection.newest_backup(log, backups, timeline, moment)
     return await restoring.restore(
-        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=along, told=told
+        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=timeline, on_progress=on_progress
     )
 
 
 def _run(work: Coroutine[Any, Any, Made]) -> Made:
-    """Run to the end, or until SIGTERM, after which nothing is left of what was begun."""
+    """Run to the end or until SIGTERM, which leaves nothing behind."""
 
     async def until_told() -> Made:
         task = asyncio.ensure_future(work)
@@ -280,8 +280,7 @@ def _run(work: Coroutine[Any, Any, Made]) -> Made:
     try:
         return asyncio.run(until_told())
     except asyncio.CancelledError:
-        message = "Told to end before it was done: nothing is left of it."
-        raise CommandError(message, ExitCode.INTERRUPTED) from None
+        raise CommandError("Told to end before it was done: nothing is left of it.", ExitCode.INTERRUPTED) from None
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -290,8 +289,9 @@ def _moment(text: str | None) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        message = f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".'
-        raise click.BadParameter(message, param_hint="--to") from None
+        raise click.BadParameter(
+            f'"{text}" is no moment; write it as "2026-11-21 22:15:30Z".', param_hint="--to"
+        ) from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(UTC)
 
 
@@ -300,12 +300,10 @@ def _troubles_named() -> Iterator[None]:
     try:
         yield
     except BackupDamaged as damaged:
-        message = f"{damaged} `skein backup verify` says what else is wrong."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        raise CommandError(f"{damaged} `skein backup verify` says what else is wrong.", ExitCode.REFUSED) from None
     except OSError as error:
-        # A volume that is full or cannot be written to.
-        message = f"It could not be done: {error}."
-        raise CommandError(message, ExitCode.REFUSED) from None
+        # The volume is full or read-only.
+        raise CommandError(f"It could not be done: {error}.", ExitCode.REFUSED) from None
 
 
 def _told(backup: Backup) -> dict[str, Any]:

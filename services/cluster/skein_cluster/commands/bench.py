@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.text import Text
 
-from skein_cluster.api.client import as_operator
+from skein_cluster.api.client import operator_connection
 from skein_cluster.bench.conversations import read_conversations
 from skein_cluster.bench.measures import MEASURES, ablation_loss, by_category, summary
 from skein_cluster.bench.run import ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_export import progress
-from skein_cluster.importers.records import RecordInvalid
+from skein_importers.records import RecordInvalid
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,29 +79,25 @@ async def _run(
     environment: Mapping[str, str], conversations: Sequence[Conversation], *, ablation: bool, keep: bool
 ) -> _BenchRun:
     run = _BenchRun()
-    async with as_operator(environment) as operator:
-        for conversation in conversations:
-            async with temporary_tenant(operator, conversation, keep=keep) as api:
-                with progress(f"asking {conversation.name}", 0) as done:
-                    answers = await ask_questions(api, conversation.questions)
-                    signals = sorted(answers.signals) if ablation else []
-                    without = await run_ablations(api, conversation.questions, signals, done)
-            run.asked += answers.asked
-            run.seconds += answers.seconds
-            run.memories += len(conversation.memories)
-            run.degraded += answers.degraded
-            run.model = run.model or answers.model
-            for signal, again in without.items():
-                before, after = run.without.setdefault(signal, ([], []))
-                before += answers.asked
-                after += again
-            run.conversations.append(
-                {
-                    "name": conversation.name,
-                    "memories": len(conversation.memories),
-                    **_measures(answers.asked),
-                }
-            )
+    connection = operator_connection(environment)
+    for conversation in conversations:
+        async with temporary_tenant(connection, conversation, keep=keep) as api:
+            with progress(f"asking {conversation.name}", 0) as done:
+                answers = await ask_questions(api, conversation.questions)
+                signals = sorted(answers.signals) if ablation else []
+                without = await run_ablations(api, conversation.questions, signals, done)
+        run.asked += answers.asked
+        run.seconds += answers.seconds
+        run.memories += len(conversation.memories)
+        run.degraded += answers.degraded
+        run.model = run.model or answers.model
+        for signal, again in without.items():
+            before, after = run.without.setdefault(signal, ([], []))
+            before += answers.asked
+            after += again
+        run.conversations.append(
+            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.asked)}
+        )
     return run
 
 

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from skein_kit.settings import SettingValue
 
 REDACTED = "•••"
-# Passwords within addresses.
+# Passwords in URLs.
 _USER = re.compile(r"(?<=://)\S+(?=@)")
-# What `skein up` makes itself: any value stands for it.
+# Settings that `skein up` creates itself; any value will do.
 _MADE = {"SKEIN_DATABASE_URL": "postgresql://embedded/skein", "SKEIN_SYSTEM_KEY": REDACTED * 16}
 
 
@@ -115,7 +115,7 @@ def _shown(reading: SettingValue) -> dict[str, Any]:
 
 
 def _value(value: object, *, secret: bool) -> object:
-    """Return what may be shown of a value; of a secret whether there is one."""
+    """Return a value for display; a secret only shows whether it is set."""
     if secret:
         return REDACTED if value else ""
     return value if isinstance(value, (bool, int, float, type(None))) else _USER.sub(REDACTED, str(value))

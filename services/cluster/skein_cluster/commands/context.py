@@ -58,7 +58,7 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
     if as_json:
         output.print_json(output.message_to_dict(answer))
         return
-    # As it is: a line that is broken to fit the terminal would not be the text that a prompt gets.
+    # Unwrapped: the printed text must be the prompt's text.
     if answer.text:
         output.echo_content(answer.text)
     told = (
@@ -74,7 +74,7 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
 async def _build(
     environment: Mapping[str, str], request: gateway_pb2.BuildContextRequest
 ) -> tuple[gateway_pb2.BuildContextResponse, bool]:
-    """Return the answer, and whether there was nothing that it could have found."""
+    """Return the response, and whether the tenant is empty."""
     async with as_tenant(environment) as api:
         answer = await api.gateway.BuildContext(request)
         is_empty = not answer.text and not answer.omitted_count and not answer.incomplete

@@ -13,15 +13,16 @@ from rich.text import Text
 from skein_auth.api_keys.bootstrap import ensure_operator_key
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster import registry
-from skein_cluster.api.client import RETRIES, OperatorSettings
-from skein_cluster.api.legacy_tenant import DEFAULT_SLUG, ensure_legacy_tenant
+from skein_cluster.api.client import RETRIES, TIMEOUT_SECONDS, OperatorSettings, open_client
+from skein_cluster.api.tenants import ensure_legacy_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.config.unknown_settings import refuse_unknown_settings
+from skein_importers.organizations import LEGACY_SLUG
 from skein_kit.database.schema_migrations import LOCK_SECONDS, Migration, migrate
 from skein_kit.settings import ProcessSettings, SettingInvalid
 
-# No table, no schema, no role to act as.
+# The table, schema or role is missing.
 _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, asyncpg.InvalidParameterValueError)
 
 
@@ -62,7 +63,7 @@ def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
 @click.option("--name", default="bootstrap", show_default=True, help="What the key is for.")
 @click.option(
     "--legacy-tenant",
-    default=DEFAULT_SLUG,
+    default=LEGACY_SLUG,
     show_default=True,
     metavar="SLUG",
     help="The tenant of callers of an earlier system; made with --legacy-token-file.",
@@ -85,7 +86,7 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     key = known or asyncio.run(_bootstrap(database_url(), name))
     made = {} if known else {"operator_key": key}
     if token:
-        made["legacy_tenant_id"] = asyncio.run(ensure_legacy_tenant(_operator(key), legacy_tenant, token))
+        made["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
     if as_json:
         output.print_json(made)
         return
@@ -103,8 +104,7 @@ def database_url() -> str:
     settings = ProcessSettings.read()
     url = settings.database_direct_url or settings.database_url
     if not url:
-        message = "SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid("SKEIN_DATABASE_URL is needed: the Postgres to use, as postgresql://…")
     return url
 
 
@@ -132,17 +132,18 @@ def _token(path: Path) -> str:
     try:
         token = path.read_text("utf-8").strip()
     except OSError as error:
-        message = f"The legacy token cannot be read from {path}: {error.strerror}."
-        raise SettingInvalid(message) from None
+        raise SettingInvalid(f"The legacy token cannot be read from {path}: {error.strerror}.") from None
     if not token:
-        message = f"{path} holds no legacy token."
-        raise SettingInvalid(message)
+        raise SettingInvalid(f"{path} holds no legacy token.")
     return token
 
 
-def _operator(key: str) -> Connection:
+async def _ensure_legacy_tenant(key: str, slug: str, token: str) -> str:
     endpoint = os.environ.get("SKEIN_ENDPOINT", "127.0.0.1:50050")
-    return Connection(endpoint=endpoint, api_key=key, ca_file=read_ca_file(os.environ), timeout=60.0, retries=RETRIES)
+    ca_file = read_ca_file(os.environ)
+    connection = Connection(endpoint=endpoint, api_key=key, ca_file=ca_file, timeout=TIMEOUT_SECONDS, retries=RETRIES)
+    async with open_client(connection) as operator:
+        return await ensure_legacy_tenant(operator, slug, token)
 
 
 def _unreachable(error: Exception) -> CommandError:
@@ -158,5 +159,4 @@ def _password(name: str) -> str:
     try:
         return Path(path).read_text("utf-8").strip()
     except OSError as error:
-        message = f"{variable}_FILE names a file that cannot be read: {error.strerror}."
-        raise SettingInvalid(message) from None
+        raise SettingInvalid(f"{variable}_FILE names a file that cannot be read: {error.strerror}.") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,46 +15,40 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from skein.memory.v1 import archives_pb2
 from skein_client.pagination import iterate_pages
-from skein_cluster.api.client import as_tenant
+from skein_cluster.api.client import as_operator, as_tenant, open_client, operator_connection
 from skein_cluster.cli import options
 from skein_cluster.cli import output as console
+from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_report import show_comparison, show_report
-from skein_cluster.importers.comparison import Comparison
-from skein_cluster.importers.exporter import export
-from skein_cluster.importers.id_prefix import PREFIX, PrefixedSource
-from skein_cluster.importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
-from skein_cluster.importers.realms import (
-    choose_realms,
-    compare_all,
-    compare_one,
-    dry_run,
-    import_all,
-    import_into_tenant,
-)
-from skein_cluster.importers.records import FIELDS, ITEMS
-from skein_cluster.importers.report import Report
-from skein_cluster.importers.sources import FORMATS
-from skein_cluster.importers.sources.base import CountWithSamples, Notes
-from skein_cluster.importers.sources.files import READERS, open_file
+from skein_importers.comparison import Comparison
+from skein_importers.exporter import export
+from skein_importers.id_prefix import PREFIX, PrefixedSource
+from skein_importers.memory_file import FORMS, MODES, ImportCounts, export_memory, import_memory
+from skein_importers.realms import choose_realms, compare_all, compare_one, dry_run, import_all, import_into_tenant
+from skein_importers.records import FIELDS, ITEMS
+from skein_importers.report import Report
+from skein_importers.sources import FORMATS
+from skein_importers.sources.base import CountWithSamples, Notes
+from skein_importers.sources.files import READERS, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from contextlib import AbstractAsyncContextManager, AbstractContextManager
 
-    from skein_cluster.api.client import ClusterClient
-    from skein_cluster.importers.sources.base import Realm, Source
+    from skein_client.client import Client
+    from skein_importers.sources.base import Realm, Source
 
 _FORMS = (*READERS, *FORMS, *FORMATS)
 # Differences that seed 004's plan allows a dual write: 0.1 %.
 _THRESHOLD = 0.001
-# Refusals that a person wants to see at once; --json has all.
+# Refusals shown to a person; --json has all.
 _SHOWN = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportOptions:
-    """What an import is asked to do."""
+    """Options of `skein import`."""
 
     form: str
     source: str
@@ -92,7 +87,7 @@ class ImportOptions:
 )
 @options.cluster_options
 @options.json_option
-def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None:
+def import_command(mode: str, environment: dict[str, str], **values: Any) -> None:
     """Import SOURCE into the tenant. Repeating it adds nothing twice, and goes on where it was interrupted.
 
     \b
@@ -111,26 +106,26 @@ def import_command(mode: str, environment: dict[str, str], **asked: Any) -> None
     The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
     with 1 when records were refused, or with --compare when more than the threshold is missing or different.
     """  # noqa: D301 - click wants the backspace itself.
-    wanted = ImportOptions(**asked)
-    _check(wanted)
-    if wanted.form in FORMS:
-        _whole(environment, wanted, mode)
+    chosen = ImportOptions(**values)
+    _check(chosen)
+    if chosen.form in FORMS:
+        _import_file(environment, chosen, mode)
         return
-    report = Report()
-    with _opened(wanted) as opened:
-        source = PrefixedSource(opened, wanted.prefix) if wanted.prefix else opened
-        realms = choose_realms(source, wanted.realm, every=wanted.is_all)
-        if wanted.is_comparison:
-            _compare(environment, wanted, source, realms, report)
+    report = Report(describe_error=error_sentence)
+    with _open_source(chosen) as plain_source:
+        source = PrefixedSource(plain_source, chosen.prefix) if chosen.prefix else plain_source
+        realms = choose_realms(source, chosen.realm, every=chosen.is_all)
+        if chosen.is_comparison:
+            _compare(environment, chosen, source, realms, report)
             return
         tenants: dict[str, str] = {}
-        with progress(f"{'checking' if wanted.is_dry else 'importing'} {wanted.form}", None) as done:
-            if wanted.is_dry:
-                dry_run(source, realms, report, done, every=wanted.is_all)
+        with progress(f"{'checking' if chosen.is_dry else 'importing'} {chosen.form}", None) as done:
+            if chosen.is_dry:
+                dry_run(source, realms, report, done, every=chosen.is_all)
             else:
-                tenants = _bring(environment, wanted, source, realms, report, done)
-        has_people = not wanted.is_all and _has_people(source)
-    show_report(report, dry_run=wanted.is_dry, as_json=wanted.as_json, tenants=tenants)
+                tenants = _import_interruptible(environment, chosen, source, realms, report, done)
+        has_people = not chosen.is_all and _has_people(source)
+    show_report(report, dry_run=chosen.is_dry, as_json=chosen.as_json, tenants=tenants)
     if has_people:
         console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
     if report.refused_count:
@@ -148,15 +143,15 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
     With --whole: memories, links, trust, aliases, conflicts and blocks, as skein_export_v1.
     """
     if whole:
-        count, left = asyncio.run(_export_whole(environment, output.write))
+        count, archived = asyncio.run(_export_file(environment, output.write))
         console.stderr_console().print(f"Exported {count} items.")
     else:
-        counts, left = asyncio.run(_export(environment, output.write))
-        told = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
-        console.stderr_console().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in told)}.")
-    if left:
+        counts, archived = asyncio.run(_export(environment, output.write))
+        kinds = [*FIELDS, *(kind for kind in ITEMS if counts[kind])]
+        console.stderr_console().print(f"Exported {', '.join(f'{counts[kind]} {_plural(kind)}' for kind in kinds)}.")
+    if archived:
         console.echo(
-            f"Without {left} memories that lie in cold storage: `skein archive list` names the archives, and "
+            f"Without {archived} memories that lie in cold storage: `skein archive list` names the archives, and "
             "`skein archive restore` brings one back.",
             err=True,
         )
@@ -179,64 +174,99 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         yield lambda count: bar.advance(task, count)
 
 
-def _check(wanted: ImportOptions) -> None:
+def _check(chosen: ImportOptions) -> None:
     """Raise UsageError for options that do not go together."""
-    takes_vectors = wanted.form in FORMATS and FORMATS[wanted.form].has_vectors
-    if wanted.vectors and not takes_vectors:
-        raise click.UsageError(f"--vectors is not for {wanted.form}.")
-    if wanted.realm and wanted.is_all:
+    takes_vectors = chosen.form in FORMATS and FORMATS[chosen.form].has_vectors
+    if chosen.vectors and not takes_vectors:
+        raise click.UsageError(f"--vectors is not for {chosen.form}.")
+    if chosen.realm and chosen.is_all:
         raise click.UsageError("Give either --realm or --all.")
-    if wanted.is_comparison and wanted.is_dry:
+    if chosen.is_comparison and chosen.is_dry:
         raise click.UsageError("--compare writes nothing; leave --dry-run out.")
-    if wanted.form in FORMS and (wanted.realm or wanted.is_all):
-        raise click.UsageError(f"A file of the format {wanted.form} has no realms; leave --realm and --all out.")
-    if wanted.form in FORMS and wanted.prefix:
-        raise click.UsageError(f"--prefix is not for {wanted.form}.")
-    if wanted.prefix and not PREFIX.fullmatch(wanted.prefix):
+    if chosen.form in FORMS and (chosen.realm or chosen.is_all):
+        raise click.UsageError(f"A file of the format {chosen.form} has no realms; leave --realm and --all out.")
+    if chosen.form in FORMS and chosen.prefix:
+        raise click.UsageError(f"--prefix is not for {chosen.form}.")
+    if chosen.prefix and not PREFIX.fullmatch(chosen.prefix):
         raise click.UsageError("--prefix takes 1 to 64 letters, digits and signs, without spaces.")
-    files = [wanted.vectors] if wanted.vectors else []
-    if wanted.form not in FORMATS or not FORMATS[wanted.form].is_url:
-        files.insert(0, wanted.source)
+    files = [chosen.vectors] if chosen.vectors else []
+    if chosen.form not in FORMATS or not FORMATS[chosen.form].is_url:
+        files.insert(0, chosen.source)
     for file in files:
-        # Who may read it, and what is in it, is for those who open it.
+        # Permissions and content are checked when it is opened.
         click.Path(exists=True, readable=False).convert(file, None, None)
 
 
-def _opened(wanted: ImportOptions) -> AbstractContextManager[Source]:
-    if wanted.form in READERS:
-        return open_file(wanted.form, wanted.source)
-    return FORMATS[wanted.form].open(wanted.source, wanted.vectors)
+def _open_source(chosen: ImportOptions) -> AbstractContextManager[Source]:
+    if chosen.form in READERS:
+        return open_file(chosen.form, chosen.source)
+    return FORMATS[chosen.form].open(chosen.source, chosen.vectors)
 
 
-def _bring(
+def _import_interruptible(
     environment: Mapping[str, str],
-    wanted: ImportOptions,
+    chosen: ImportOptions,
     source: Source,
     realms: Sequence[Realm],
     report: Report,
     done: Callable[[int], None],
 ) -> dict[str, str]:
     try:
-        if wanted.is_all:
-            return asyncio.run(import_all(environment, source, realms, report, done))
-        asyncio.run(import_into_tenant(environment, source, realms, report, done))
+        return asyncio.run(_import(environment, chosen, source, realms, report, done))
     except KeyboardInterrupt:
         written = sum(report.written.values())
-        message = f"Interrupted: the {written} records that were written stay, and the same command goes on from there."
-        raise CommandError(message, ExitCode.INTERRUPTED) from None
+        raise CommandError(
+            f"Interrupted: the {written} records that were written stay, and the same command goes on from there.",
+            ExitCode.INTERRUPTED,
+        ) from None
+
+
+async def _import(
+    environment: Mapping[str, str],
+    chosen: ImportOptions,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> dict[str, str]:
+    if chosen.is_all:
+        async with as_operator(environment) as operator:
+            return await import_all(operator, _opens_tenants(environment), source, realms, report, done)
+    async with as_tenant(environment) as api:
+        await import_into_tenant(api, source, realms, report, done)
     return {}
 
 
+async def _compare_realms(
+    environment: Mapping[str, str],
+    chosen: ImportOptions,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> Comparison:
+    if chosen.is_all:
+        async with as_operator(environment) as operator:
+            return await compare_all(operator, _opens_tenants(environment), source, realms, report, done)
+    async with as_tenant(environment) as api:
+        return await compare_one(api, source, realms, report, done)
+
+
+def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
+    """Return a function that opens the operator's client for a tenant."""
+    connection = operator_connection(environment)
+    return lambda tenant_id: open_client(dataclasses.replace(connection, tenant_id=tenant_id))
+
+
 def _compare(
-    environment: Mapping[str, str], wanted: ImportOptions, source: Source, realms: Sequence[Realm], report: Report
+    environment: Mapping[str, str], chosen: ImportOptions, source: Source, realms: Sequence[Realm], report: Report
 ) -> None:
-    with progress(f"comparing {wanted.form}", None) as done:
-        hold = compare_all if wanted.is_all else compare_one
-        comparison = asyncio.run(hold(environment, source, realms, report, done))
-    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
-    if wanted.is_all and _has_people(source):
+    with progress(f"comparing {chosen.form}", None) as done:
+        comparison = asyncio.run(_compare_realms(environment, chosen, source, realms, report, done))
+    show_comparison(comparison, chosen.threshold, as_json=chosen.as_json)
+    if chosen.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
-    if comparison.share > wanted.threshold:
+    if comparison.share > chosen.threshold:
         sys.exit(ExitCode.REFUSED)
 
 
@@ -244,19 +274,20 @@ def _has_people(source: Source) -> bool:
     return next(iter(source.people(Notes())), None) is not None
 
 
-def _whole(environment: Mapping[str, str], wanted: ImportOptions, mode: str) -> None:
-    """Import a whole memory; compare it by asking what overwriting would change."""
+def _import_file(environment: Mapping[str, str], chosen: ImportOptions, mode: str) -> None:
+    """Import a whole memory; a comparison is a dry run of overwriting."""
     try:
-        text = Path(wanted.source).read_text("utf-8")
+        text = Path(chosen.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        message = f"{wanted.source} cannot be read ({reason}): check its name and who may read it."
-        raise CommandError(message, ExitCode.REFUSED) from None
-    if not wanted.is_comparison:
-        done = asyncio.run(_import_whole(environment, text, wanted.form, mode, dry_run=wanted.is_dry))
-        _show_whole(done, as_json=wanted.as_json)
+        raise CommandError(
+            f"{chosen.source} cannot be read ({reason}): check its name and who may read it.", ExitCode.REFUSED
+        ) from None
+    if not chosen.is_comparison:
+        done = asyncio.run(_import_text(environment, text, chosen.form, mode, dry_run=chosen.is_dry))
+        _show_counts(done, as_json=chosen.as_json)
         return
-    done = asyncio.run(_import_whole(environment, text, wanted.form, "overwrite", dry_run=True))
+    done = asyncio.run(_import_text(environment, text, chosen.form, "overwrite", dry_run=True))
     comparison = Comparison(
         in_source=done.created + done.updated + done.unchanged,
         in_skein=done.updated + done.unchanged,
@@ -264,43 +295,43 @@ def _whole(environment: Mapping[str, str], wanted: ImportOptions, mode: str) -> 
         different={(kind, "some field"): CountWithSamples(count) for kind, count in done.updated.items()},
         unreadable=len(done.refused),
     )
-    show_comparison(comparison, wanted.threshold, as_json=wanted.as_json)
-    if comparison.share > wanted.threshold:
+    show_comparison(comparison, chosen.threshold, as_json=chosen.as_json)
+    if comparison.share > chosen.threshold:
         sys.exit(ExitCode.REFUSED)
 
 
 async def _export(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[Mapping[str, int], int]:
     async with as_tenant(environment) as api:
-        return await export(api, write), await _stored(api)
+        return await export(api, write), await _count_archived(api)
 
 
-async def _import_whole(
+async def _import_text(
     environment: Mapping[str, str], text: str, form: str, mode: str, *, dry_run: bool
 ) -> ImportCounts:
     async with as_tenant(environment) as api:
         return await import_memory(api, text, form, mode, dry_run=dry_run)
 
 
-async def _export_whole(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[int, int]:
+async def _export_file(environment: Mapping[str, str], write: Callable[[str], object]) -> tuple[int, int]:
     async with as_tenant(environment) as api:
-        return await export_memory(api, write), await _stored(api)
+        return await export_memory(api, write), await _count_archived(api)
 
 
-async def _stored(api: ClusterClient) -> int:
-    """Return how many memories lie in cold storage, which no export reads."""
+async def _count_archived(api: Client) -> int:
+    """Return the number of archived memories, which exports leave out."""
     request = archives_pb2.ListArchivesRequest(page_size=1000)
     return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])
 
 
-def _show_whole(done: ImportCounts, *, as_json: bool) -> None:
+def _show_counts(done: ImportCounts, *, as_json: bool) -> None:
     kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
     if as_json:
         counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
         console.print_json({**counts, "refused": [list(entry) for entry in done.refused]})
     else:
-        made = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
+        counts_table = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
         rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
-        console.print_table(made, rows, empty="The file holds nothing that could be stored.")
+        console.print_table(counts_table, rows, empty="The file holds nothing that could be stored.")
         for line, kind, reason in done.refused[:_SHOWN]:
             console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
         if len(done.refused) > _SHOWN:

@@ -1,4 +1,4 @@
-"""How `skein import` tells what became of a source: the mapping report and the comparison."""
+"""Prints the mapping report and the comparison of `skein import`."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from skein_cluster.cli import output
-from skein_cluster.importers.records import FIELDS, Kind
-from skein_cluster.importers.report import Outcome
+from skein_importers.records import FIELDS, Kind
+from skein_importers.report import Outcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.importers.comparison import Comparison
-    from skein_cluster.importers.report import Report
-    from skein_cluster.importers.sources.base import CountWithSamples
+    from skein_importers.comparison import Comparison
+    from skein_importers.report import Report
+    from skein_importers.sources.base import CountWithSamples
 
-# Refusals that a person wants to see at once; --json has more.
+# Refusals shown to a person; --json has more.
 _SHOWN = 20
 # Characters of an id that are enough to find it.
 _NAME = 60
 
 
 def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mapping[str, str]) -> None:
-    """Print what was read, written, changed on the way, left behind and refused."""
+    """Print the mapping report."""
     if as_json:
         output.print_json({**_as_json(report), "dry_run": dry_run, "tenants": dict(tenants)})
         return
@@ -120,15 +120,15 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
 
 def _show_notes(report: Report) -> None:
     changed: dict[str, list[tuple[object, ...]]] = {}
-    for (table, column, how), tally in sorted(report.notes.coercions.items()):
+    for (table, column, how), tally in sorted(report.notes.conversions.items()):
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
         changed.setdefault(table, []).append((column, tally.count, how, samples))
     for table, lines in changed.items():
         made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
         output.print_table(made, lines, empty="")
-    if report.notes.leavings:
+    if report.notes.ignored:
         made = output.table("table", "rows", "left behind", numbers=("rows",))
-        left = [(table, count, why) for (table, why), count in sorted(report.notes.leavings.items())]
+        left = [(table, count, why) for (table, why), count in sorted(report.notes.ignored.items())]
         output.print_table(made, left, empty="")
 
 
@@ -153,11 +153,10 @@ def _as_json(report: Report) -> dict[str, Any]:
         ],
         "coerced": [
             {"table": table, "column": column, "how": how, "count": tally.count, "samples": tally.samples}
-            for (table, column, how), tally in sorted(report.notes.coercions.items())
+            for (table, column, how), tally in sorted(report.notes.conversions.items())
         ],
         "left": [
-            {"table": table, "why": why, "count": count}
-            for (table, why), count in sorted(report.notes.leavings.items())
+            {"table": table, "why": why, "count": count} for (table, why), count in sorted(report.notes.ignored.items())
         ],
     }
 

@@ -25,16 +25,16 @@ from skein_kit.ids import parse_id
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
 
 
 _KEY_COLUMN = "key, and how its secret begins"
 _PAGE = 1000
-# Keys that a message names.
+# Keys listed in an error message.
 _SHOWN = 5
-# Characters of an id or a secret that say which key is meant; fewer are a typing error.
+# Least characters that select a key by its id or secret.
 _SHORTEST = 4
-# Characters of a secret that tell keys of one tenant apart: "skein_", the tenant, and when the key was made.
+# Characters of a secret that identify a key: "skein_", the tenant, and the creation time.
 _SHOWN_PREFIX = 42
 
 
@@ -177,8 +177,8 @@ async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
         return (await api.auth.RevokeApiKey(request)).api_key
 
 
-async def _key_named(api: ClusterClient, text: str) -> str:
-    """Return the id of the key whose id or whose secret begins with `text`. Raises Failure for none and for several.
+async def _key_named(api: Client, text: str) -> str:
+    """Return the id of the key whose id or secret begins with `text`. Raises CommandError for none and for several.
 
     The message repeats nothing of the text, which may be a secret.
     """
@@ -189,7 +189,7 @@ async def _key_named(api: ClusterClient, text: str) -> str:
     found = []
     async for key in iterate_pages(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
         prefix = _prefix_of(key, tenant_id)
-        # A text that is longer than what the ids determine is a whole secret, or most of it.
+        # A longer text is a secret or most of it.
         if key.api_key_id.startswith(begins) or prefix.startswith(begins[: len(prefix)]):
             found.append(key)
     if len(begins) >= _SHORTEST and len(found) == 1:
@@ -202,8 +202,8 @@ async def _key_named(api: ClusterClient, text: str) -> str:
     raise CommandError(message, ExitCode.REFUSED)
 
 
-async def _own_tenant(api: ClusterClient) -> UUID:
-    """Return the tenant that the call acts in; the nil one for an operator who named none."""
+async def _own_tenant(api: Client) -> UUID:
+    """Return the tenant of the call; the nil id for an operator without one."""
     tenant_id = (await api.auth.GetMe(auth_pb2.GetMeRequest())).tenant_id
     return UUID(tenant_id) if tenant_id else UUID(int=0)
 

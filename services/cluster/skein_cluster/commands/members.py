@@ -12,15 +12,15 @@ from rich.text import Text
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_cluster.api.client import as_operator, open_client
-from skein_cluster.api.organizations import find_tenant
+from skein_cluster.api.client import open_client, operator_connection
+from skein_cluster.api.tenants import find_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.pagination import list_first
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
 
 _ROLES = {
     "viewer": members_pb2.ROLE_VIEWER,
@@ -108,7 +108,7 @@ def invite_command(
     if not made.token:
         output.echo(f"Mailed to {made.invitation.email}.")
         return
-    # A cluster of an earlier version answers without the link.
+    # A cluster of an earlier version returns no link.
     output.echo(made.link or made.token)
     until = output.format_time(made.invitation.expire_time)
     told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
@@ -123,16 +123,16 @@ def _show(member: members_pb2.Member, *, as_json: bool) -> None:
 
 
 @asynccontextmanager
-async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[ClusterClient]:
+async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterator[Client]:
     """Call as the operator who acts in a tenant."""
-    async with (
-        as_operator(environment) as api,
-        open_client(dataclasses.replace(api.connection, tenant_id=await find_tenant(api, tenant_id))) as acting,
-    ):
+    connection = operator_connection(environment)
+    async with open_client(connection) as operator:
+        found = await find_tenant(operator, tenant_id)
+    async with open_client(dataclasses.replace(connection, tenant_id=found)) as acting:
         yield acting
 
 
-async def _id_of(api: ClusterClient, account: str) -> str:
+async def _id_of(api: Client, account: str) -> str:
     """Return the id of an account that is named by its address or its id."""
     if "@" not in account:
         return account

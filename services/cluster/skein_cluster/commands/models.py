@@ -204,47 +204,47 @@ def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
 
 async def _list(environment: Mapping[str, str]) -> list[pb.EmbeddingModel]:
     async with as_operator(environment) as api:
-        return list((await api.recall.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models)
+        return list((await api.index.ListEmbeddingModels(pb.ListEmbeddingModelsRequest())).embedding_models)
 
 
 async def _register(environment: Mapping[str, str], model: pb.EmbeddingModel) -> pb.EmbeddingModel:
     async with as_operator(environment) as api:
         request = pb.RegisterEmbeddingModelRequest(embedding_model=model)
-        return (await api.recall.RegisterEmbeddingModel(request)).embedding_model
+        return (await api.index.RegisterEmbeddingModel(request)).embedding_model
 
 
 async def _reindex(environment: Mapping[str, str], request: pb.StartReindexRequest, *, wait: bool) -> pb.Reindex:
     async with as_operator(environment) as api:
-        found = (await api.recall.StartReindex(request)).reindex
-        while wait and found.state == pb.REINDEX_STATE_RUNNING:
+        result = (await api.index.StartReindex(request)).reindex
+        while wait and result.state == pb.REINDEX_STATE_RUNNING:
             await asyncio.sleep(_SECONDS_BETWEEN)
-            found = (await api.recall.GetReindex(pb.GetReindexRequest(reindex_id=found.reindex_id))).reindex
-        return found
+            result = (await api.index.GetReindex(pb.GetReindexRequest(reindex_id=result.reindex_id))).reindex
+        return result
 
 
 async def _progress(environment: Mapping[str, str], reindex_id: str | None, limit: int) -> list[pb.Reindex]:
     async with as_operator(environment) as api:
         if reindex_id:
-            return [(await api.recall.GetReindex(pb.GetReindexRequest(reindex_id=reindex_id))).reindex]
+            return [(await api.index.GetReindex(pb.GetReindexRequest(reindex_id=reindex_id))).reindex]
         request = pb.ListReindexesRequest(page_size=limit)
-        return await list_first(limit, api.recall.ListReindexes, request, "reindexes")
+        return await list_first(limit, api.index.ListReindexes, request, "reindexes")
 
 
 async def _cancel(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex:
     async with as_operator(environment) as api:
-        return (await api.recall.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
+        return (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
 
 
 async def _compare(environment: Mapping[str, str], request: pb.CompareModelsRequest) -> pb.CompareModelsResponse:
     async with as_operator(environment) as api:
-        return await api.recall.CompareModels(request)
+        return await api.index.CompareModels(request)
 
 
 async def _use(environment: Mapping[str, str], request: pb.SetActiveModelRequest) -> pb.SetActiveModelResponse:
     async with as_operator(environment) as api:
-        return await api.recall.SetActiveModel(request)
+        return await api.index.SetActiveModel(request)
 
 
 async def _drop(environment: Mapping[str, str], model: str) -> None:
     async with as_operator(environment) as api:
-        await api.recall.DropModel(pb.DropModelRequest(model=model))
+        await api.index.DropModel(pb.DropModelRequest(model=model))

@@ -38,14 +38,15 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
             raise CommandError(message, ExitCode.USAGE)
     taken = [name for name in clients if curve.certificate_files(folder, name)]
     if taken or len(set(clients)) < len(clients):
-        message = f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made."
-        raise CommandError(message, ExitCode.REFUSED)
+        raise CommandError(
+            f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made.",
+            ExitCode.REFUSED,
+        )
     names = [*([] if curve.certificate_files(folder, curve.SERVER) else [curve.SERVER]), *clients]
     try:
         made = [str(curve.create_certificate(folder, name)) for name in names]
     except OSError as error:
-        message = f"The folder {folder} cannot be written: {error.strerror}."
-        raise CommandError(message, ExitCode.CANNOT_START) from None
+        raise CommandError(f"The folder {folder} cannot be written: {error.strerror}.", ExitCode.CANNOT_START) from None
     if as_json:
         output.print_json({"folder": str(folder), "made": made})
         return

@@ -20,11 +20,11 @@ from skein_cluster.cli.recall_hits import format_components, format_profile, hit
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
 
 Decorated = TypeVar("Decorated", bound="Callable[..., Any]")
 
-# Sessions that are looked through for messages: a tenant with more of them has some.
+# Sessions searched for messages; a tenant with more surely has some.
 _SESSIONS = 100
 _ARMS = {
     "memories": gateway_pb2.ARM_MEMORIES,
@@ -41,7 +41,7 @@ MODES = {
 
 
 def visibility_options(command: Decorated) -> Decorated:
-    """Add --agent and --subject; the command gets `agent` and `subject`, empty for nobody."""
+    """Add --agent and --subject; the command gets `agent` and `subject`, empty when not set."""
     command = click.option("--subject", default="", help="Only what is seen with this person, and the profile.")(
         command
     )
@@ -60,7 +60,7 @@ def mode_option(command: Decorated) -> Decorated:
 
 
 def context_of(agent: str, subject: str) -> memory_pb2.MemoryFilter | None:
-    """Return the condition that something is seen by an agent with a person; None for nobody."""
+    """Return the visibility for an agent and a subject; None without both."""
     if not agent and not subject:
         return None
     return memory_pb2.MemoryFilter(visible_to=memory_pb2.ScopeContext(agent_id=agent, subject_id=subject))
@@ -121,7 +121,7 @@ def recall_command(
     show_incomplete(answer.incomplete)
 
 
-async def is_tenant_empty(api: ClusterClient) -> bool:
+async def is_tenant_empty(api: Client) -> bool:
     """Say whether the tenant has no memory and no message that the credential can read."""
     try:
         memories = await api.memories.ListMemories(memory_pb2.ListMemoriesRequest(page_size=1))
@@ -135,7 +135,7 @@ async def is_tenant_empty(api: ClusterClient) -> bool:
 async def _recall(
     environment: Mapping[str, str], request: gateway_pb2.RecallRequest
 ) -> tuple[gateway_pb2.RecallResponse, bool]:
-    """Return the answer, and whether there was nothing that it could have found."""
+    """Return the response, and whether the tenant is empty."""
     async with as_tenant(environment) as api:
         answer = await api.gateway.Recall(request)
         asks_what_is_stored = not request.arms or bool({*request.arms} & _STORED)

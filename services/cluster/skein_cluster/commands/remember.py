@@ -17,7 +17,7 @@ from skein_cluster.cli import command_lines, options, output
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Words of the text that the suggested recall asks for.
+# Words of the text in the suggested recall.
 _ASKED_WORDS = 6
 
 
@@ -51,7 +51,7 @@ def remember_command(
         return
     output.echo(stored.memory_id)
     question = " ".join(content.split()[:_ASKED_WORDS])
-    # As it is: a command line that is broken to fit the terminal cannot be copied.
+    # Unwrapped: a wrapped command line cannot be copied.
     output.echo(f"Try next: {command_lines.command_line('recall', question, environment=environment)}", err=True)
     if answer.pending_embedding_count:
         output.stderr_console().print(Text("It is found by its words already, and by meaning soon."))

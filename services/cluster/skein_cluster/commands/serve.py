@@ -1,4 +1,4 @@
-"""`skein serve`: services in this process, against a database that somebody else runs and migrates."""
+"""`skein serve`: services in this process, on an existing, migrated database."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ async def _serve(names: tuple[str, ...]) -> None:
     services = registry.load(names)
     needing = [service.name for service in services if service.has_database]
     if needing and not settings.database_url:
-        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid(
+            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        )
     logs.configure(settings.log_level)
     log = logs.get("skein")
     host = registry.host_of(settings, dict(os.environ), here=names)
@@ -68,7 +69,7 @@ async def _serve(names: tuple[str, ...]) -> None:
 
 
 def _die_with(parent: int) -> None:
-    """End with the process that started us, however it ends: nothing may be left behind."""
+    """End this process when its parent ends in any way."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:

@@ -88,8 +88,9 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
             await _stay(data_dir, single_process_cluster, never_ends, log=log)
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
-            message = f"{str(error).partition(' Their')[0]} The log {where} says why."
-            raise CommandError(message, ExitCode.CANNOT_START) from error
+            raise CommandError(
+                f"{str(error).partition(' Their')[0]} The log {where} says why.", ExitCode.CANNOT_START
+            ) from error
 
 
 async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
@@ -100,15 +101,17 @@ async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
 
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
     """Read "memory=2" and the like."""
-    found: dict[str, int] = {}
+    result: dict[str, int] = {}
     able = [name for name in registry.PORTS if name != "pc2"]
     for said in counts:
         name, _, count = said.partition("=")
         if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
-            message = f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}."
-            raise click.BadParameter(message, param_hint="--replicas")
-        found[name] = int(count)
-    return found
+            raise click.BadParameter(
+                f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}.",
+                param_hint="--replicas",
+            )
+        result[name] = int(count)
+    return result
 
 
 async def _stay(
@@ -128,12 +131,12 @@ async def _stay(
             watcher.cancel()
             output.stdout_console().print("Stopping …")
     output.stdout_console().print(
-        "Stopped." if not stopping.asked else "Stopped. The data stays; start again with the same command."
+        "Stopped." if not stopping.is_set else "Stopped. The data stays; start again with the same command."
     )
 
 
 def never_ends(_cluster: LocalCluster) -> asyncio.Future[None]:
-    """Return a future that stays open: services of one process end together."""
+    """Return a future that never completes: services of one process end together."""
     return asyncio.get_running_loop().create_future()
 
 
@@ -179,14 +182,14 @@ def print_overview(
 
 
 def _try_next(data_dir: Path) -> list[str]:
-    """Return command lines for another terminal, which may not know the data folder of this one."""
+    """Return command lines for another terminal, with the data folder if needed."""
     found = [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
-    # The data folder is said once, above.
+    # The overview has the data folder already.
     return [*found, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
 
 
 def pc2_ports(cluster: LocalCluster) -> str:
-    """Return the assistants' ports, those that were moved with where they are now."""
+    """Return the assistants' ports, moved ones with their address."""
     ports = [
         (str(number), address.rpartition(":")[2])
         for number in registry.PC2_PORTS

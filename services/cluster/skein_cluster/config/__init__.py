@@ -1,1 +1,1 @@
-"""What the environment says to a process: which settings there are, who reads them, and what is wrong with them."""
+"""Settings in the environment: the catalog of all, their readers, and checks."""

@@ -24,7 +24,7 @@ from skein_worker.settings import WorkerSettings
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-# Who reads each dataclass.
+# Services that read each dataclass.
 PROCESS = "every process"
 COMMAND = "command"
 SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
@@ -79,15 +79,15 @@ WITHOUT_DATACLASS: Mapping[str, str] = {
 DATA_DIR = "SKEIN_DATA_DIR"
 PC2_KEY = "SKEIN_PC2_API_KEY"
 MODEL_KEY = "SKEIN_EMBEDDINGS_API_KEY"
-# What the command and the client call with, which a service never reads.
+# Settings of the command and the client, which services do not read.
 CLIENT_SETTINGS = ("SKEIN_ENDPOINT", "SKEIN_API_KEY", "SKEIN_API_KEY_FILE", "SKEIN_TENANT_ID")
-# Read by the scripts of the repository and by its tests alone.
+# Settings of the repository's scripts and tests.
 TOOL_SETTINGS = ("SKEIN_PYTHON", "SKEIN_ENVIRONMENT", "SKEIN_SUBNET_PREFIX", "SKEIN_TEST_FORM", "SKEIN_TEST_LAYER")
 FILE = "_FILE"
 
 
 def setting_names() -> frozenset[str]:
-    """Return every variable that something reads; those of models' keys have no end (see MODEL_KEY)."""
+    """Return all known variables; keys of models have any name (see MODEL_KEY)."""
     return frozenset(
         (
             *_of_dataclasses(),
@@ -106,10 +106,10 @@ def settings_classes(services: Collection[str]) -> list[type[Settings]]:
 
 
 def read_settings(services: Collection[str], environment: Mapping[str, str]) -> list[SettingValue]:
-    """Return every setting of a process of these services, one that two of them read once."""
+    """Return every setting of a process of these services, each once."""
     found: dict[str, SettingValue] = {}
     for kind in settings_classes(services):
-        for reading in kind.readings(environment):
+        for reading in kind.read_all(environment):
             found.setdefault(reading.name, reading)
     for reading in _without_dataclass(services, environment):
         found.setdefault(reading.name, reading)
@@ -123,14 +123,14 @@ def password_setting(service: str) -> str:
 
 def _of_dataclasses() -> Iterator[str]:
     for kind in SETTINGS_READERS:
-        for reading in kind.readings({}):
+        for reading in kind.read_all({}):
             yield reading.name
             if isinstance(reading.default, str):
                 yield f"{reading.name}{FILE}"
 
 
 def _without_dataclass(services: Collection[str], environment: Mapping[str, str]) -> Iterator[SettingValue]:
-    called = {called for service in registry.load(services) for called in service.calls} - set(services)
+    called = {called for service in registry.load(services) for called in service.depends_on} - set(services)
     for name in services:
         yield _plain(f"SKEIN_{name.upper()}_PORT", environment, registry.PORTS[name])
     for name in sorted(called):

@@ -1,4 +1,4 @@
-"""What is wrong with what a process is told, each in one sentence; nothing is opened but files."""
+"""Checks of a process's settings, one sentence per problem; opens nothing but files."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from skein_auth.accounts import passwords
 from skein_auth.accounts.self_service import sign_up_rule
 from skein_auth.federation.providers import Providers, ProviderSettings
-from skein_auth.oauth import server
-from skein_auth.settings import AuthSettings, SystemKeys
+from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
 from skein_cluster import registry
 from skein_cluster.config.catalog import FILE, read_settings, settings_classes
 from skein_cluster.config.unknown_settings import unknown_settings
@@ -40,12 +39,12 @@ if TYPE_CHECKING:
     Check = Callable[[], object]
 
 _ADDRESS = re.compile(r"(?:[^\s/:@]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
-# Targets of gRPC: one name of many replicas, or all of their addresses.
+# gRPC targets: a name of several replicas, or all of their addresses.
 _SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
 
 
 def find_problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
-    """Return what would keep these services from starting in one process, or make them do something else than told."""
+    """Return the problems that prevent these services' start in one process, or change its effect."""
     found = dict.fromkeys(unknown_settings(environment))
     settings = read_settings(services, environment)
     found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
@@ -62,7 +61,7 @@ def find_problems(services: Collection[str], environment: Mapping[str, str]) -> 
 
 
 def find_notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
-    """Return what keeps no service from starting and is still worth knowing."""
+    """Return notes about settings that do not prevent a start."""
     if "gateway" not in services:
         return []
     host = ProcessSettings.read(environment).host
@@ -72,11 +71,11 @@ def find_notes(services: Collection[str], environment: Mapping[str, str]) -> lis
 
 
 def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterator[Check]:
-    """Yield what raises SettingInvalid where services would at their start."""
+    """Yield checks that raise SettingInvalid as the services' start would."""
     for kind in settings_classes(services):
         yield partial(kind.read, environment)
     yield partial(_check_process, services, environment)
-    yield lambda: MutualTlsFiles.of(ProcessSettings.read(environment))
+    yield lambda: MutualTlsFiles.from_settings(ProcessSettings.read(environment))
     yield partial(_check_addresses, services, environment)
     yield partial(_check_ports, services, environment)
     for name in services:
@@ -88,15 +87,15 @@ def _check_process(services: Collection[str], environment: Mapping[str, str]) ->
     settings = ProcessSettings.read(environment)
     needing = [name for name in registry.NAMES if name in services and name in registry.WITH_DATABASE]
     if needing and not settings.database_url:
-        message = f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
-        raise SettingInvalid(message)
+        raise SettingInvalid(
+            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+        )
     if settings.ca_file is not None:
         try:
             ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
             why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
-            message = f"SKEIN_CA_FILE names a file that {why}."
-            raise SettingInvalid(message) from None
+            raise SettingInvalid(f"SKEIN_CA_FILE names a file that {why}.") from None
 
 
 def _check_addresses(services: Collection[str], environment: Mapping[str, str]) -> None:
@@ -104,11 +103,9 @@ def _check_addresses(services: Collection[str], environment: Mapping[str, str]) 
         variable = f"SKEIN_{name.upper()}_ADDRESS"
         text = environment.get(variable, "")
         if text and not _is_target(text):
-            message = f'{variable} should be "host:port", or "https://host:port" for TLS.'
-            raise SettingInvalid(message)
+            raise SettingInvalid(f'{variable} should be "host:port", or "https://host:port" for TLS.')
         if text and name in services:
-            message = f"{variable} is not used: {name} runs in this process."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{variable} is not used: {name} runs in this process.")
 
 
 def _is_target(text: str) -> bool:
@@ -145,7 +142,7 @@ def _check_master_keys(environment: Mapping[str, str]) -> None:
 
 def _check_tls(environment: Mapping[str, str]) -> None:
     settings = GatewaySettings.read(environment)
-    ServerTls.of(settings.tls_certificate, settings.tls_key)
+    ServerTls.read(settings.tls_certificate, settings.tls_key)
 
 
 def _check_certificates(environment: Mapping[str, str]) -> None:
@@ -154,17 +151,17 @@ def _check_certificates(environment: Mapping[str, str]) -> None:
 
 
 def _check_mail(environment: Mapping[str, str]) -> None:
-    Mailer.of(MailSettings.read(environment))
+    Mailer.from_settings(MailSettings.read(environment))
 
 
 def _check_outbound(environment: Mapping[str, str]) -> None:
-    SafeHttpClient.of(OutboundSettings.read(environment))
+    SafeHttpClient.from_settings(OutboundSettings.read(environment))
 
 
 _OF_SERVICE: Mapping[str, tuple[Callable[[Mapping[str, str]], object], ...]] = {
     "auth": (
         _check_system_keys,
-        lambda environment: server.check_oauth_settings(AuthSettings.read(environment)),
+        lambda environment: check_oauth_settings(AuthSettings.read(environment)),
         lambda environment: passwords.check_password_settings(AuthSettings.read(environment)),
         lambda environment: sign_up_rule(AuthSettings.read(environment).sign_up),
         _check_providers,

@@ -1,4 +1,4 @@
-"""What the database says to a process's settings: whether it may come in, the schema, and connections enough."""
+"""Checks of a process's settings with the database: permission, schema, number of connections."""
 
 from __future__ import annotations
 
@@ -21,45 +21,49 @@ if TYPE_CHECKING:
     Connection: TypeAlias = asyncpg.Connection[asyncpg.Record]
 
 _SECONDS = 5.0
-# Beside its pool: the one that asks whether the database answers.
+# Besides its pool: the probe's connection.
 _BESIDE_A_POOL = 1
-# The worker's queue listens on one more.
+# The worker's queue has one more.
 _OF_THE_QUEUE = 1
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DatabaseCheck:
-    """What was found: what is wrong, and what is worth knowing."""
+    """Problems and notes of a database check."""
 
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
 def max_connections(services: Collection[str], pool_size: int) -> int:
-    """Return how many connections one process of these services keeps at most."""
+    """Return the most connections of one process of these services."""
     pools = [name for name in registry.WITH_DATABASE if name in services]
     return len(pools) * (pool_size + _BESIDE_A_POOL) + (_OF_THE_QUEUE if "worker" in pools else 0)
 
 
 async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
-    """Ask the database of SKEIN_DATABASE_URL, and a replica if there is one; who does not answer is a note."""
+    """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note."""
     settings = ProcessSettings.read(environment)
     wanted = [name for name in registry.WITH_DATABASE if name in services]
-    found = DatabaseCheck()
+    result = DatabaseCheck()
     if not wanted or not settings.database_url:
-        return found
+        return result
     url = settings.database_direct_url or settings.database_url
-    await _ask("SKEIN_DATABASE_URL", url, partial(_asked, services=wanted, settings=settings, replicas=replicas), found)
+    await _connect_and_check(
+        "SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), result
+    )
     reading = [name for name in wanted if name in database_revision.SERVICES]
     if settings.replica_url and reading:
-        await _ask("SKEIN_REPLICA_URL", settings.replica_url, partial(_asked_replica, services=reading), found)
-    return found
+        await _connect_and_check(
+            "SKEIN_REPLICA_URL", settings.replica_url, partial(_run_replica_checks, services=reading), result
+        )
+    return result
 
 
-async def _ask(
+async def _connect_and_check(
     setting: str, url: str, ask: Callable[[Connection, DatabaseCheck], Awaitable[None]], found: DatabaseCheck
 ) -> None:
-    """Ask whom a setting leads to; services start also when nobody answers there."""
+    """Check the database of one setting; services also start without it."""
     try:
         async with asyncio.timeout(_SECONDS):
             connection = await asyncpg.connect(url)
@@ -74,23 +78,23 @@ async def _ask(
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
         found.problems.append(f"The database of {setting} refuses: {error}.")
     except (ValueError, asyncpg.ClientConfigurationError):
-        # The error would repeat the URL.
+        # The error would contain the URL.
         found.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
     except (OSError, asyncpg.PostgresError) as error:
         found.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
 
 
-async def _asked(
+async def _run_checks(
     connection: Connection, found: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
 ) -> None:
     await _roles(connection, "SKEIN_DATABASE_URL", services, found)
     await _schema(connection, services, found)
-    # Behind a pooler of connections, that one decides how many the database sees.
+    # A connection pooler limits the connections of the database.
     if not settings.database_direct_url:
         await _connections(connection, services, settings, replicas, found)
 
 
-async def _asked_replica(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
+async def _run_replica_checks(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
     await _roles(connection, "SKEIN_REPLICA_URL", services, found)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
         found.notes.append(
@@ -100,16 +104,18 @@ async def _asked_replica(connection: Connection, found: DatabaseCheck, *, servic
 
 async def _roles(connection: Connection, setting: str, services: list[str], found: DatabaseCheck) -> None:
     roles = {database_role(name) for name in services}
-    there = {
+    roles_found = {
         row["rolname"]: row["may"]
         for row in await connection.fetch(
             "SELECT rolname, pg_has_role(current_user, oid, 'MEMBER') AS may FROM pg_roles WHERE rolname = ANY($1)",
             list(roles),
         )
     }
-    refused = sorted(role for role in roles if there.get(role) is False)
-    if roles - there.keys():
-        found.problems.append(f"The database has no role {', '.join(sorted(roles - there.keys()))}: run skein migrate.")
+    refused = sorted(role for role in roles if roles_found.get(role) is False)
+    if roles - roles_found.keys():
+        found.problems.append(
+            f"The database has no role {', '.join(sorted(roles - roles_found.keys()))}: run skein migrate."
+        )
     if refused:
         found.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
 
@@ -118,7 +124,7 @@ async def _schema(connection: Connection, services: list[str], found: DatabaseCh
     newest = registry.migrations()[-1].number
     try:
         await connection.execute(f"SET ROLE {database_role(services[0])}")
-        version = await connection.fetchval(Queries.of("skein_kit")["schema_version"].text)
+        version = await connection.fetchval(Queries.load("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
         found.problems.append("The database has no schema that can be read: run skein migrate.")
         return

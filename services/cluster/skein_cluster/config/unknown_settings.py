@@ -1,4 +1,4 @@
-"""Refusing SKEIN_* variables that nothing reads: a name that is wrong by one letter would be no setting at all."""
+"""Refuses unknown SKEIN_* variables, because a misspelt name would have no effect."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _CUTOFF = 0.75
-# What Kubernetes tells every pod of each Service "skein-…" of its namespace, unless it is told not to.
+# Variables that Kubernetes sets for each Service "skein-…" by default.
 _LINK = re.compile(
     r"SKEIN_\w+_(?:SERVICE_HOST|SERVICE_PORT(?:_\w+)?|PORT_\d+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
@@ -28,7 +28,7 @@ def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
 
 
 def unknown_settings(environment: Mapping[str, str]) -> Iterable[str]:
-    """Yield a sentence for each variable that nothing reads, and one for those that Kubernetes made."""
+    """Yield a sentence for each unknown variable, and one for those of Kubernetes."""
     known = setting_names()
     links = sorted(name for name, value in environment.items() if _is_link(name, value, known))
     for name in sorted(environment):

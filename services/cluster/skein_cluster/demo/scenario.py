@@ -1,4 +1,4 @@
-"""What `skein demo` shows: the sample household imported and asked, each answer with its reasons, and one trace."""
+"""The demo: imports the sample household, asks questions, shows the hits with their signals, and one trace."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from skein.gateway.v1 import gateway_pb2
 from skein_client.connection import Connection, read_ca_file
 from skein_cluster.api.client import open_client
 from skein_cluster.cli import output
+from skein_cluster.cli.error_messages import error_sentence
 from skein_cluster.cli.recall_hits import format_components, hit_kind, hit_name, hit_text, hit_time
 from skein_cluster.demo.trace_tree import find_trace, render_tree
-from skein_cluster.importers.importer import Importer, Report
-from skein_cluster.importers.records import Kind, read_jsonl
+from skein_importers.importer import Importer, Report
+from skein_importers.records import Kind, read_jsonl
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
     from rich.console import Console
 
-    from skein_cluster.api.client import ClusterClient
+    from skein_client.client import Client
     from skein_cluster.processes.single_process import LocalCluster
 
 _SHOWN = 3
-# Up to here services embed what they are given before they answer, so that nothing is left for later.
+# Largest batch that is embedded before the reply.
 _EMBEDDED_AT_ONCE = 16
 _TEXT = 110
 _RECALL = "skein.gateway.v1.GatewayService/Recall"
@@ -37,7 +38,7 @@ _RECALL = "skein.gateway.v1.GatewayService/Recall"
 
 @dataclass(frozen=True, slots=True)
 class SampleQuestion:
-    """A question to ask of the sample, and the records that hold its answer."""
+    """A question about the sample, and the records with its answer."""
 
     question: str
     answer: str
@@ -45,7 +46,7 @@ class SampleQuestion:
 
 
 def questions() -> list[SampleQuestion]:
-    """Return the questions of the sample that are meant for the demo."""
+    """Return the sample's questions for the demo."""
     loaded: list[dict[str, Any]] = json.loads((files("skein_cluster") / "sample" / "questions.json").read_text("utf-8"))
     return [
         SampleQuestion(entry["question"], entry["answer"], frozenset(entry["evidence"]))
@@ -55,7 +56,7 @@ def questions() -> list[SampleQuestion]:
 
 
 async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
-    """Import, ask and show, through the gateway's socket, as any client would."""
+    """Import, ask and print, through the gateway, as any client does."""
     out = output.stdout_console()
     credentials = cluster.credentials
     connection = Connection(
@@ -76,9 +77,9 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
         out.print(render_tree(trace))
 
 
-async def _import(api: ClusterClient, out: Console) -> None:
+async def _import(api: Client, out: Console) -> None:
     out.print(Rule("The sample conversation", align="left"))
-    report, started = Report(), time.monotonic()
+    report, started = Report(describe_error=error_sentence), time.monotonic()
     with as_file(files("skein_cluster") / "sample" / "household.jsonl") as path:
         await Importer(api, report, lambda _count: None, batch=_EMBEDDED_AT_ONCE).run(read_jsonl(path))
     names = {Kind.SESSION: "sessions", Kind.MESSAGE: "messages", Kind.MEMORY: "memories", Kind.LINK: "links"}
@@ -90,7 +91,7 @@ async def _import(api: ClusterClient, out: Console) -> None:
         out.print(Text(f"{refused.where} was refused: {refused.reason}", style="red"))
 
 
-async def _ask(api: ClusterClient, out: Console, number: int, question: SampleQuestion) -> bool:
+async def _ask(api: Client, out: Console, number: int, question: SampleQuestion) -> bool:
     started = time.perf_counter()
     answer = await api.gateway.Recall(gateway_pb2.RecallRequest(query=question.question, limit=_SHOWN))
     milliseconds = (time.perf_counter() - started) * 1000

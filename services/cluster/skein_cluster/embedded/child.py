@@ -1,7 +1,7 @@
-"""Run as a script: become the given user, ask to die with the parent, then turn into the given program.
+"""Script that changes the user, binds its life to the parent, and executes a program.
 
-A small process of its own instead of `preexec_fn`, because Python code between fork and exec may deadlock in a parent
-with threads (gRPC's, for one). It imports the standard library only and must not be imported by anything.
+It replaces `preexec_fn`, because Python code between fork and exec may deadlock in a parent with threads such as
+gRPC's. It imports the standard library only, and no module may import it.
 Arguments: PARENT_PID USER_ID GROUP_ID PROGRAM [ARGUMENT…]; a USER_ID of -1 keeps the user.
 """
 

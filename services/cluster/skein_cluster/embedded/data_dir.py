@@ -1,10 +1,10 @@
-"""Where a cluster's data lies, who may use it now, and its first creation.
+"""A cluster's data folder: its place, its lock, and its first creation.
 
-Normally the data lies where it was asked for. Run by root below a folder that the server's user cannot enter (a clone
-in root's home), it lies in `/var/lib/skein/<hash>-<random>` and the asked path becomes a symbolic link to it, so it
+Normally the data is at the requested path. When root runs below a folder that the server's user cannot enter (a clone
+in root's home), it is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So the data
 persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it names the
-path it was made for. Data that may be lost (`durable=False`) goes
-below the temp directory in that case, and is removed there by a later run once its link is gone.
+requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once its link
+is gone.
 """
 
 from __future__ import annotations
@@ -30,51 +30,51 @@ if TYPE_CHECKING:
     from skein_cluster.embedded.account import Account
 
 SYSTEM_DATA = Path("/var/lib/skein")
-# Postgres cuts longer paths off without a word (MAXPGPATH is 1024 and its own file names come on top).
+# Postgres silently truncates longer paths (MAXPGPATH is 1024, including its own file names).
 _LONGEST_PATH = 900
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DataDir:
-    """A cluster's data folder: the path it was asked for and the one that holds it, which are mostly the same."""
+    """A cluster's data folder: the requested path and the real one, which are mostly the same."""
 
-    asked: Path
+    requested: Path
     real: Path
     is_new: bool
 
     @property
     def log(self) -> Path:
-        """The server's log, beside the asked path."""
-        return self.asked.with_name(f"{self.asked.name}.log")
+        """The server's log, beside the requested path."""
+        return self.requested.with_name(f"{self.requested.name}.log")
 
     def prepare(self, account: Account) -> Path:
         """Make an empty folder beside the place for `initdb`.
 
-        It has a name of its own each time: the `initdb` of a start killed just now may still be clearing up.
+        Its name is new each time: the `initdb` of a start that was just killed may still be removing files.
         """
-        self._sweep()
-        made = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
-        account.own(made)
-        return made
+        self._remove_leftovers()
+        new_folder = Path(tempfile.mkdtemp(prefix=self._prefix, dir=self.real.parent))
+        account.own(new_folder)
+        return new_folder
 
-    def complete(self, made: Path) -> None:
-        """Move a finished new cluster into place, in one step, and leave the link at the asked path."""
-        made.rename(self.real)
-        self._sweep()
-        if self.real != self.asked and not self.asked.is_symlink():
-            self.real.with_name(f"{self.real.name}.origin").write_bytes(os.fsencode(self.asked))
+    def complete(self, new_folder: Path) -> None:
+        """Move a finished new cluster into place in one step, and create the link at the requested path."""
+        new_folder.rename(self.real)
+        self._remove_leftovers()
+        if self.real != self.requested and not self.requested.is_symlink():
+            self.real.with_name(f"{self.real.name}.origin").write_bytes(os.fsencode(self.requested))
             with contextlib.suppress(FileNotFoundError):
-                self.asked.rmdir()
-            self.asked.symlink_to(self.real)
-        for folder in {self.real.parent, self.asked.parent}:
+                self.requested.rmdir()
+            self.requested.symlink_to(self.real)
+        for folder in {self.real.parent, self.requested.parent}:
             _sync(folder)
 
     @property
     def _prefix(self) -> str:
-        return f"{digest(self.asked)}.first-start-"
+        return f"{digest(self.requested)}.first-start-"
 
-    def _sweep(self) -> None:
-        """Remove what killed first starts left."""
+    def _remove_leftovers(self) -> None:
+        """Remove leftovers of killed first starts."""
         for folder in self.real.parent.iterdir():
             if folder.name.startswith(self._prefix):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -82,88 +82,89 @@ class DataDir:
 
 @contextlib.contextmanager
 def lock_data_dir(data_dir: Path, account: Account, *, durable: bool) -> Iterator[DataDir]:
-    """Hold the data folder for this process until the end of the block; raise DataDirInUse when another one does.
+    """Lock the data folder until the block ends; raise DataDirInUse when another process holds it.
 
     The kernel drops the locks with the process, however it ends. Two locks where a link is involved, because a copied
     clone brings a second link to the same data.
     """
-    asked = _spelled_out(data_dir)
-    with contextlib.ExitStack() as held:
-        held.enter_context(_locked(asked, asked))
-        home = _find(asked, account, durable=durable)
-        if home.real != asked:
-            held.enter_context(_locked(home.real, asked))
+    requested = _absolute_path(data_dir)
+    with contextlib.ExitStack() as locked:
+        locked.enter_context(_locked(requested, requested))
+        home = _find(requested, account, durable=durable)
+        if home.real != requested:
+            locked.enter_context(_locked(home.real, requested))
         try:
             yield home
         finally:
-            # A first start that was stopped half-way: its place has a random name, so nobody else waits for the lock.
-            if home.real != asked and not home.real.exists():
+            # An interrupted first start: its place has a random name, so no other process waits for the lock.
+            if home.real != requested and not home.real.exists():
                 _lock_file(home.real).unlink(missing_ok=True)
 
 
 def delete_data_dir(data_dir: Path) -> None:
-    """Remove a cluster that nobody runs, its log, and where there is one the link to it; nothing there is fine."""
-    asked = _spelled_out(data_dir)
-    real = asked.resolve()
-    with contextlib.ExitStack() as held:
-        held.enter_context(_locked(asked, asked))
-        if real != asked:
-            held.enter_context(_locked(real, asked))
+    """Remove a stopped cluster, its log, and its link if any; a missing cluster is no error."""
+    requested = _absolute_path(data_dir)
+    real = requested.resolve()
+    with contextlib.ExitStack() as locked:
+        locked.enter_context(_locked(requested, requested))
+        if real != requested:
+            locked.enter_context(_locked(real, requested))
         if (real / "PG_VERSION").exists():
             _remove(real)
-        if asked.is_symlink():
-            asked.unlink()
-        for path in (real.with_name(f"{real.name}.origin"), asked.with_name(f"{asked.name}.log")):
+        if requested.is_symlink():
+            requested.unlink()
+        for path in (real.with_name(f"{real.name}.origin"), requested.with_name(f"{requested.name}.log")):
             path.unlink(missing_ok=True)
-        # The asked path's lock file stays: somebody may have it open, about to lock it.
-        if real != asked:
+        # The lock file stays: another process may have it open, about to lock it.
+        if real != requested:
             _lock_file(real).unlink(missing_ok=True)
 
 
 def _remove(folder: Path) -> None:
-    """Remove a folder, whatever vanishes by itself meanwhile: a server that was killed may be ending still."""
+    """Remove a folder while a killed server may still be removing files in it."""
     while folder.exists():
         # (From Python 3.13 on that is no error.)
         with contextlib.suppress(FileNotFoundError):
             shutil.rmtree(folder)
 
 
-def _spelled_out(data_dir: Path) -> Path:
+def _absolute_path(data_dir: Path) -> Path:
     absolute = data_dir.expanduser().absolute()
     absolute.parent.mkdir(parents=True, exist_ok=True)
     return absolute.parent.resolve() / absolute.name
 
 
-def _find(asked: Path, account: Account, *, durable: bool) -> DataDir:
-    real = asked.resolve()
-    if asked.is_symlink() and not real.exists():
+def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
+    real = requested.resolve()
+    if requested.is_symlink() and not real.exists():
         if durable or real.parent != private_folder(account):
-            problem = f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
-            raise DataDirUnusable(asked, problem)
-        asked.unlink()
-        real = asked
+            raise DataDirUnusable(
+                requested, f"it is a link to {real}, which is gone; bring that back, or remove the link to start empty"
+            )
+        requested.unlink()
+        real = requested
     if len(os.fsencode(real)) > _LONGEST_PATH:
-        raise DataDirUnusable(asked, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
+        raise DataDirUnusable(requested, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
     enterable = account.may_enter(real.parent)
     if _holds_cluster(real, account):
         if not enterable:
-            raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
-        return DataDir(asked=asked, real=real, is_new=False)
+            raise DataDirUnusable(requested, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+        return DataDir(requested=requested, real=real, is_new=False)
     if enterable:
-        return DataDir(asked=asked, real=real, is_new=True)
-    if asked.is_symlink():
-        raise DataDirUnusable(asked, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
+        return DataDir(requested=requested, real=real, is_new=True)
+    if requested.is_symlink():
+        raise DataDirUnusable(requested, f"{_name(account.user)}, who runs the server, cannot enter {real.parent}")
     if durable:
-        base = _system_data(asked)
+        base = _system_data(requested)
     else:
         base = private_folder(account)
         _remove_orphans(base)
-    elsewhere = base / f"{digest(asked)}-{secrets.token_hex(4)}"
-    return DataDir(asked=asked, real=elsewhere, is_new=True)
+    elsewhere = base / f"{digest(requested)}-{secrets.token_hex(4)}"
+    return DataDir(requested=requested, real=elsewhere, is_new=True)
 
 
 def _remove_orphans(base: Path) -> None:
-    """Remove data that may be lost and whose link is gone, as after a test run whose folder was removed."""
+    """Remove temporary data whose link is gone, as after a test run."""
     for note in base.glob("*.origin"):
         real = note.with_suffix("")
         with contextlib.suppress(DataDirInUse, FileNotFoundError):
@@ -177,7 +178,7 @@ def _remove_orphans(base: Path) -> None:
 
 
 def _holds_cluster(real: Path, account: Account) -> bool:
-    """Whether there is a cluster that we can run (false: nothing is there yet)."""
+    """Say whether the folder has a cluster that we can run; False when it is empty."""
     try:
         names = os.listdir(real)  # noqa: PTH208 - an error is wanted for what is no folder
     except FileNotFoundError:
@@ -197,21 +198,22 @@ def _holds_cluster(real: Path, account: Account) -> bool:
     owner_id = real.stat().st_uid
     if owner_id != account.user:
         owner, needed = _name(owner_id), _name(account.user)
-        problem = f"it belongs to {owner}, and the server runs as {needed}; start it as {owner}, or chown -R it"
-        raise DataDirUnusable(real, problem)
+        raise DataDirUnusable(
+            real, f"it belongs to {owner}, and the server runs as {needed}; start it as {owner}, or chown -R it"
+        )
     return True
 
 
-def _system_data(asked: Path) -> Path:
+def _system_data(requested: Path) -> Path:
     try:
         SYSTEM_DATA.mkdir(mode=0o711, parents=True, exist_ok=True)
         SYSTEM_DATA.chmod(0o711)
     except OSError as error:
         problem = (
-            f"Postgres does not run as root, no other user can enter {asked.parent}, and {SYSTEM_DATA} cannot be made"
-            f" ({error.strerror}); use a data folder that everybody can enter"
+            f"Postgres does not run as root, no other user can enter {requested.parent}, and {SYSTEM_DATA} cannot be "
+            f"made ({error.strerror}); use a data folder that everybody can enter"
         )
-        raise DataDirUnusable(asked, problem) from None
+        raise DataDirUnusable(requested, problem) from None
     return SYSTEM_DATA
 
 
@@ -220,14 +222,14 @@ def _lock_file(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, asked: Path) -> Iterator[None]:
-    # Not followed when it is a link: the folder may be one where others write as well.
+def _locked(path: Path, requested: Path) -> Iterator[None]:
+    # Do not follow links: others may write to the folder.
     handle = os.open(_lock_file(path), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise DataDirInUse(asked, os.read(handle, 20).decode().strip()) from None
+            raise DataDirInUse(requested, os.read(handle, 20).decode().strip()) from None
         os.ftruncate(handle, 0)
         os.pwrite(handle, f"{os.getpid()}\n".encode(), 0)
         yield

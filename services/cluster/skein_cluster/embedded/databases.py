@@ -1,4 +1,4 @@
-"""Making and removing databases on a running embedded server."""
+"""Databases of a running embedded server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ if TYPE_CHECKING:
 
     from skein_cluster.embedded.server import Server
 
+# The database of a cluster on an embedded server.
+DATABASE = "skein"
+
 
 async def create_database(server: Server, name: str, template: str | None = None, *, if_missing: bool = False) -> None:
-    """Create a database, as a copy of the template when one is named (nobody may be connected to that one).
+    """Create a database, as a copy of `template` if set (which must have no connections).
 
     With `if_missing` an existing database is left as it is; otherwise it is asyncpg's DuplicateDatabaseError.
     """
-    statement = f"CREATE DATABASE {quoted(name)}"
+    statement = f"CREATE DATABASE {quote_identifier(name)}"
     if template is not None:
-        statement += f" TEMPLATE {quoted(template)}"
+        statement += f" TEMPLATE {quote_identifier(template)}"
         # Faster than going through the write-ahead log, but it needs a checkpoint: cheap only without fsync.
         statement += "" if server.durable else " STRATEGY file_copy"
     async with _connection(server) as connection:
@@ -34,7 +37,7 @@ async def create_database(server: Server, name: str, template: str | None = None
 async def drop_database(server: Server, name: str) -> None:
     """Drop a database if it exists, ending the sessions that are connected to it."""
     async with _connection(server) as connection:
-        await connection.execute(f"DROP DATABASE IF EXISTS {quoted(name)} WITH (FORCE)")
+        await connection.execute(f"DROP DATABASE IF EXISTS {quote_identifier(name)} WITH (FORCE)")
 
 
 @contextlib.asynccontextmanager
@@ -46,6 +49,6 @@ async def _connection(server: Server) -> AsyncIterator[asyncpg.Connection[asyncp
         await connection.close()
 
 
-def quoted(name: str) -> str:
-    """Return a name as it stands in a statement, whatever characters it has."""
+def quote_identifier(name: str) -> str:
+    """Return a quoted SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

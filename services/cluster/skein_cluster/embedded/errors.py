@@ -1,4 +1,4 @@
-"""Why an embedded Postgres could not be run; each message says what to do next."""
+"""Errors of an embedded Postgres; each message says what to do."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# A setting that Postgres rejects is echoed in its log, connection strings with passwords included.
+# Postgres' log repeats rejected settings, including connection strings with passwords.
 _SECRET = re.compile(r"(?i)(password\s*[=:]?\s*)\S+")
 
 
 class EmbeddedPostgresError(Exception):
-    """The embedded Postgres could not be run; nothing of the data was changed."""
+    """The embedded Postgres could not run. Its data is unchanged."""
 
 
 class PostgresDidNotStart(EmbeddedPostgresError):
-    """The server, or what prepares it, ended or stayed silent; carries the last lines of its log."""
+    """The server or initdb ended or did not answer; the message has the last lines of its log."""
 
     def __init__(self, problem: str, *, log_lines: str = "") -> None:
         """Join the problem with the log lines, passwords masked."""
@@ -26,7 +26,7 @@ class PostgresDidNotStart(EmbeddedPostgresError):
 
 
 class DataDirInUse(EmbeddedPostgresError):
-    """A process that still lives runs a server on the same data folder."""
+    """A live process runs a server on the same data folder."""
 
     def __init__(self, data_dir: Path, holder: str) -> None:
         """Name the holder when its lock file does."""
@@ -35,7 +35,7 @@ class DataDirInUse(EmbeddedPostgresError):
 
 
 class DataDirUnusable(EmbeddedPostgresError):
-    """The folder holds something else, or belongs to somebody else."""
+    """The folder has other content or another owner."""
 
     def __init__(self, data_dir: Path, problem: str) -> None:
         """Say what is wrong with which folder."""

@@ -1,4 +1,4 @@
-"""Our folder under the temp directory: nobody else may write to it, the server's user may enter it."""
+"""A private folder under the temp directory: only we may write, and the server's user may enter."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def digest(path: Path) -> str:
 def private_folder(account: Account) -> Path:
     """Make or find the folder `skein-<uid>` in the first temp directory that is short and enterable.
 
-    A folder of that name that somebody else made is not trusted; the next temp directory is tried.
+    Another user's folder of that name is not trusted; the next temp directory is tried.
     """
     tried = dict.fromkeys(Path(base).resolve() for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108 - checked below
     for base in tried:
@@ -41,15 +41,16 @@ def private_folder(account: Account) -> Path:
         plain = not {",", '"'} & set(str(folder))
         if fits and plain and account.may_enter(base) and _is_ours(folder, mode=0o711 if account.switch else 0o700):
             return folder
-    problem = f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
-    raise PostgresDidNotStart(problem)
+    raise PostgresDidNotStart(
+        f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
+    )
 
 
 @contextlib.contextmanager
 def socket_folder(account: Account, data_dir: Path) -> Iterator[Path]:
-    """Make the empty folder for one cluster's socket, which the server's user alone may enter; removed at the end.
+    """Create the folder of one cluster's socket, which only the server's user may enter; remove it at the end.
 
-    Its name depends on the data folder alone: after a restart the server is found at the same address.
+    Its name depends on the data folder alone, so that the address survives a restart.
     """
     folder = private_folder(account) / digest(data_dir)
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""A cluster brought back from files: run beside its place until it is whole, then moved there in one step.
+"""A cluster restored from files: it runs beside its place until it is complete, then moves there in one step.
 
-Nothing lies at the place before that, so whoever starts a server there meanwhile is refused, and a restore that was
-killed leaves nothing that could be taken for a database.
+The place stays empty and locked before that, so no server can start there, and a killed restore leaves no partial
+database.
 """
 
 from __future__ import annotations
@@ -30,32 +30,32 @@ if TYPE_CHECKING:
 _STATUS_LINE = 7
 _PORT_LINE = 3
 _SOCKET_LINE = 4
-# Of what a backup was made of, these may name what is not on this machine.
+# Settings of the original server that may name files missing on this machine.
 _OURS_ALONE = {"shared_preload_libraries": "", "hot_standby": "off", "listen_addresses": ""}
 _TRUSTED = "local all all trust\n"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RestoreTarget:
-    """A place that nobody else can use, and where its data is made ready."""
+    """A locked place, and the folder where its data is prepared."""
 
     account: Account
     home: DataDir
     launch: ServerPrograms
 
     def folder(self) -> Path:
-        """Make an empty folder for the data; one that was made before is removed."""
+        """Create an empty folder for the data; remove an earlier one."""
         return self.home.prepare(self.account)
 
     @contextlib.asynccontextmanager
     async def running(self, folder: Path, settings: Mapping[str, str]) -> AsyncIterator[Server]:
-        """Run a server on the folder's data, which is whole when the block begins, as far as recovery brings it.
+        """Run a server on the folder's data; recovery has finished when the block begins.
 
         Raises PostgresDidNotStart with the last lines of its log.
         """
         _completed(folder, self.account)
         with socket_folder(self.account, folder) as sockets:
-            # Whoever may enter the folder is trusted, whatever the backup's own file asks of them.
+            # Trust all who may enter the folder, whatever the backup's own file demands.
             trust = sockets / "pg_hba.conf"
             trust.write_text(_TRUSTED, "utf-8")
             self.account.own(trust)
@@ -82,27 +82,27 @@ class RestoreTarget:
                 await stop(process, STOP_SECONDS)
 
     def complete(self, folder: Path) -> None:
-        """Move the folder to its place, with everything in it on the disk."""
+        """Sync the folder to disk and move it to its place."""
         os.sync()
         self.home.complete(folder)
 
 
 @contextlib.contextmanager
 def prepare_restore(data_dir: Path, *, seconds: float) -> Iterator[RestoreTarget]:
-    """Hold an empty place until the block ends; recovery gets so many seconds.
+    """Lock an empty place until the block ends; `seconds` limits recovery.
 
-    Raises DataDirInUse, and DataDirUnusable where something lies already.
+    Raises DataDirInUse, and DataDirUnusable when the place is not empty.
     """
     account = Account.for_server()
     with lock_data_dir(data_dir, account, durable=True) as home, log_of(home) as log:
         if not home.is_new:
-            raise DataDirUnusable(home.asked, "it holds a database already; restore into an empty folder")
+            raise DataDirUnusable(home.requested, "it holds a database already; restore into an empty folder")
         launch = ServerPrograms(account=account, binaries=programs(account), log=log, seconds=seconds)
         yield RestoreTarget(account=account, home=home, launch=launch)
 
 
 def find_server(data_dir: Path) -> Server | None:
-    """Return the server that runs on a data folder, as its own pid file tells; None when there is none."""
+    """Return the server that runs on a data folder by its pid file; None for none."""
     real = data_dir.resolve()
     try:
         lines = (real / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -110,9 +110,9 @@ def find_server(data_dir: Path) -> Server | None:
         is_ready = lines[_STATUS_LINE].strip() == "ready"
         os.kill(pid, 0)
     except (OSError, IndexError, ValueError):
-        # There is none, or the file or the process is another user's.
+        # No server, or the file or process belongs to another user.
         return None
-    # After a power cut the number may be another process's.
+    # After a power cut another process may have the number.
     if not is_ready or not sockets or not is_server_of(pid, real):
         return None
     account = Account.for_server()
@@ -120,7 +120,7 @@ def find_server(data_dir: Path) -> Server | None:
 
 
 def _completed(folder: Path, account: Account) -> None:
-    """Add the files that a server reads at its start and that lie elsewhere in some installations."""
+    """Add files that a server reads at its start and that some installations keep elsewhere."""
     for name, text in (("postgresql.conf", ""), ("pg_ident.conf", ""), ("pg_hba.conf", _TRUSTED)):
         path = folder / name
         if not path.exists():
@@ -130,5 +130,5 @@ def _completed(folder: Path, account: Account) -> None:
 
 
 def delete_data(folder: Path) -> None:
-    """Remove data that served its purpose."""
+    """Remove temporary data."""
     shutil.rmtree(folder, ignore_errors=True)

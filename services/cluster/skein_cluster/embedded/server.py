@@ -36,7 +36,7 @@ LOG_BYTES = 10_000_000
 LOG_LINES = 20
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _STATUS_LINE = 7
-# Backends of a killed server need a moment to notice; until then a new one refuses with these words.
+# Postgres' message while backends of a killed server still run.
 _STILL_ENDING = "is still in use"
 
 
@@ -44,12 +44,12 @@ _STILL_ENDING = "is still in use"
 class Server:
     """A running embedded Postgres."""
 
-    # The private folder of its socket; the same after every restart on the same data folder.
+    # The private folder of its socket, the same after every restart.
     host: str
     port: int
-    # Of the process that was started first: see `keep`.
+    # Pid of the first process: see `keep`.
     pid: int
-    # Where the data really lies (see `skein_cluster.embedded.data_dir`).
+    # The real data folder (see `skein_cluster.embedded.data_dir`).
     data_dir: Path
     # The folder with pg_basebackup, pg_dump and the rest, runnable by the server's user.
     binaries: Path
@@ -79,10 +79,10 @@ async def running_server(
     """Run a server on the data folder, made on first use, until the end of the block.
 
     Enter it in a thread that lives as long as the server (the main thread): the kernel ends the server with that
-    thread, also when we are killed. Whoever comes through the socket is trusted, and the socket lies in a folder that
-    only the server's user and root may enter; by `tcp_port`, on 127.0.0.1, a role needs a password.
+    thread, also when we are killed. Connections through the socket are trusted; only the server's user and root may
+    enter its folder. On `tcp_port` at 127.0.0.1 a role needs a password.
     The settings are Postgres' own and visible in the list of processes: no secrets in them.
-    With `keep` a server that ends by itself meanwhile is started again, as often as it takes.
+    With `keep` a server that ends by itself is started again, as often as needed.
     Beside the data folder lie `<name>.lock` and `<name>.log`, the latter emptied at a start that finds it over 10 MB.
 
     Raises DataDirInUse, DataDirUnusable or PostgresDidNotStart, all of them EmbeddedPostgresError.
@@ -130,7 +130,7 @@ async def running_server(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerPrograms:
-    """How the programs of a server are run: as whom, from where, and how long a start may take."""
+    """The user, folder and start timeout of a server's programs."""
 
     account: Account
     binaries: Path
@@ -138,12 +138,12 @@ class ServerPrograms:
     seconds: float
 
     async def create(self, home: DataDir, *, durable: bool) -> None:
-        """Make the cluster beside its place and move it there when it is whole."""
+        """Create the cluster beside its place and move it there when it is complete."""
         folder = home.prepare(self.account)
         try:
             await self._initdb(folder, durable=durable)
         except BaseException:
-            # Also when we are told to stop meanwhile: half a cluster is of no use to anybody.
+            # Also after a cancellation: a partial cluster is useless.
             shutil.rmtree(folder, ignore_errors=True)
             raise
         home.complete(folder)
@@ -191,16 +191,14 @@ class ServerPrograms:
             _end_at_once(process)
             lines = said.lines()
             if asyncio.get_running_loop().time() > give_up:
-                problem = f"it was not ready after {self.seconds:g} s"
-                raise PostgresDidNotStart(problem, log_lines=lines)
+                raise PostgresDidNotStart(f"it was not ready after {self.seconds:g} s", log_lines=lines)
             if _STILL_ENDING not in lines:
-                problem = f"it ended with code {process.returncode}"
-                raise PostgresDidNotStart(problem, log_lines=lines)
+                raise PostgresDidNotStart(f"it ended with code {process.returncode}", log_lines=lines)
             await asyncio.sleep(POLL_SECONDS)
 
 
 class _LogTail:
-    """What was added to the log since this was made."""
+    """The lines added to the log since its creation."""
 
     def __init__(self, log: io.FileIO) -> None:
         self._log = log
@@ -215,7 +213,7 @@ class _LogTail:
 
 @contextlib.contextmanager
 def log_of(home: DataDir) -> Iterator[io.FileIO]:
-    # Not followed when it is a link: the folder may be one where others write as well.
+    # Do not follow links: others may write to the folder.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     with io.FileIO(os.open(home.log, flags, 0o600), "a+") as log:
         if os.fstat(log.fileno()).st_size > LOG_BYTES:
@@ -224,7 +222,7 @@ def log_of(home: DataDir) -> Iterator[io.FileIO]:
 
 
 async def _is_up(process: subprocess.Popen[bytes], data_dir: Path, give_up: float) -> bool:
-    """Wait until the server takes connections (true), has ended, or the time is over (false)."""
+    """Wait until the server accepts connections (True), or has ended or timed out (False)."""
     while process.poll() is None and asyncio.get_running_loop().time() <= give_up:
         if _is_ready(data_dir, process.pid):
             return True
@@ -233,14 +231,14 @@ async def _is_up(process: subprocess.Popen[bytes], data_dir: Path, give_up: floa
 
 
 def _is_ready(data_dir: Path, pid: int) -> bool:
-    """Whether *this* process says so: a file left by another server may say `ready` as well."""
+    """Say whether *this* process is ready: the file of another server may say `ready` as well."""
     try:
         lines = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:
         return False
     if len(lines) <= _STATUS_LINE or lines[0].strip() != str(pid):
         return False
-    # A server that is to follow another for good is as ready as it gets when it answers reads.
+    # A standby is ready when it answers reads.
     follows = (data_dir / "standby.signal").exists()
     return lines[_STATUS_LINE].strip() in ({"ready", "standby"} if follows else {"ready"})
 
@@ -264,7 +262,7 @@ async def stop(process: subprocess.Popen[bytes], seconds: float) -> None:
 
 
 def _end_at_once(process: subprocess.Popen[bytes]) -> None:
-    """Leave no process; without awaiting, so that a cancellation cannot get between."""
+    """Kill the process without awaiting, so that a cancellation cannot interrupt it."""
     if process.poll() is not None:
         return
     process.send_signal(signal.SIGQUIT)

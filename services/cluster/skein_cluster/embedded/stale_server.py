@@ -1,6 +1,6 @@
-"""The server that a killed process left on a data folder: found, stopped, or seen to be no more than a stale file.
+"""A server that a killed process left on a data folder: found and stopped, or only a stale pid file.
 
-Only whoever holds the data folder's lock may ask, so no living owner of that server can exist.
+The caller holds the data folder's lock, so that server has no living owner.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SIGNALS = ((signal.SIGINT, 20.0), (signal.SIGQUIT, 5.0), (signal.SIGKILL, 5.0))
 
 
 async def stop_stale_server(data_dir: Path, account: Account) -> None:
-    """Return once no server runs on the folder and its pid file cannot keep a new one from starting."""
+    """Return when no server runs on the folder and its pid file does not prevent a start."""
     pid = recorded_pid(data_dir)
     if pid is None:
         return
@@ -34,14 +34,13 @@ async def stop_stale_server(data_dir: Path, account: Account) -> None:
         _send(pid, number)
         await _is_gone(pid, data_dir, patience)
     if is_server_of(pid, data_dir):
-        problem = f"process {pid}, a server that an earlier run left on {data_dir}, does not end"
-        raise PostgresDidNotStart(problem)
+        raise PostgresDidNotStart(f"process {pid}, a server that an earlier run left on {data_dir}, does not end")
     if recorded_pid(data_dir) == pid and _exists(pid):
         _mark_pid_file_stale(data_dir, account)
 
 
 def recorded_pid(data_dir: Path) -> int | None:
-    """Return the process that the folder's `postmaster.pid` names, if there is one."""
+    """Return the pid in the folder's `postmaster.pid`, if any."""
     try:
         first, *_ = (data_dir / "postmaster.pid").read_text(encoding="utf-8", errors="replace").splitlines()
         return abs(int(first))
@@ -50,7 +49,7 @@ def recorded_pid(data_dir: Path) -> int | None:
 
 
 async def _is_gone(pid: int, data_dir: Path, patience: float) -> bool:
-    """Whether the folder's server ended within so many seconds."""
+    """Say whether the folder's server ended within so many seconds."""
     give_up = asyncio.get_running_loop().time() + patience
     while is_server_of(pid, data_dir):
         if asyncio.get_running_loop().time() >= give_up:
@@ -60,10 +59,10 @@ async def _is_gone(pid: int, data_dir: Path, patience: float) -> bool:
 
 
 def _mark_pid_file_stale(data_dir: Path, account: Account) -> None:
-    """Make a pid file stale in Postgres' eyes whose number now belongs to another process (or to a zombie).
+    """Make Postgres see a pid file as stale whose number now belongs to another process (or a zombie).
 
-    Postgres refuses to start while that process exists, unless it is its own parent: us. The file is not removed,
-    because its shared-memory line is what keeps a server from starting next to surviving backends of a killed one.
+    Postgres refuses to start while that process exists, unless it is its own parent: us. The file stays, because its
+    shared-memory line keeps a server from starting beside surviving backends of a killed one.
     """
     path = data_dir / "postmaster.pid"
     _, *rest = path.read_bytes().splitlines(keepends=True)
@@ -75,7 +74,7 @@ def _mark_pid_file_stale(data_dir: Path, account: Account) -> None:
 
 
 def is_server_of(pid: int, data_dir: Path) -> bool:
-    """Say whether this process is a server on the folder, and not another that has its number by now."""
+    """Say whether this process is a server on the folder, not another with the same number."""
     state, command = _process(pid)
     if state.startswith("Z") or not command or not command[0].endswith("postgres"):
         return False
@@ -102,7 +101,7 @@ def _process(pid: int) -> tuple[str, list[str]]:
 
 
 def _folder(pid: int) -> Path | None:
-    """Return where the process is, if the system lets us know; a postmaster sits in its data folder."""
+    """Return a process's working directory if readable, which for a postmaster is its data folder."""
     try:
         return Path(f"/proc/{pid}/cwd").readlink()
     except OSError:

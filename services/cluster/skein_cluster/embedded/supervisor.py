@@ -1,6 +1,6 @@
-"""Starting a server again that ended by itself: killed, or stopped by a disk without room.
+"""Restarts a server that ended by itself: killed, or stopped by a full disk.
 
-The data folder is what it was, and recovery keeps every write that was acknowledged. Who calls meanwhile is refused.
+Recovery keeps every acknowledged write. Connections are refused meanwhile.
 """
 
 from __future__ import annotations
@@ -15,28 +15,28 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Awaitable, Callable
 
-# How soon it is noticed, and between a start that failed and the next one: doubled each time.
+# Poll interval, and first pause after a failed start, which doubles each time.
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE_SECONDS = 0.5
 _LONGEST_PAUSE_SECONDS = 15.0
-# A server that ran for longer is no server that cannot start.
+# A server that ran longer counts as started.
 _GOOD_SECONDS = 60.0
 
 _log = logs.get("postgres")
 
 
 class ServerSupervisor:
-    """The process of a server, which may be another one later."""
+    """The process of a server, which restarts may replace."""
 
     def __init__(
         self, process: subprocess.Popen[bytes], start: Callable[[], Awaitable[subprocess.Popen[bytes]]]
     ) -> None:
-        """Begin with a process that runs; `start` makes another one or raises PostgresDidNotStart."""
+        """Supervise a running process; `start` creates another or raises PostgresDidNotStart."""
         self.process = process
         self._start = start
 
     async def keep(self) -> None:
-        """Start it again whenever it ends, until cancelled. A start that fails is logged, and tried again."""
+        """Restart the server whenever it ends, until cancelled. A failed start is logged and retried."""
         loop = asyncio.get_running_loop()
         started, pause = loop.time(), _FIRST_PAUSE_SECONDS
         while True:
@@ -55,7 +55,7 @@ class ServerSupervisor:
         try:
             self.process = await self._start()
         except (PostgresDidNotStart, OSError) as error:
-            # Also when the machine has no room for another process, or for the file of the server's.
+            # Also when the machine cannot start a process or write the server's files.
             _log.error("postgres_did_not_start", why=str(error), pause_seconds=pause)
             await asyncio.sleep(pause)
             return False

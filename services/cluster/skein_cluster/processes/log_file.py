@@ -1,4 +1,4 @@
-"""Log files of a cluster on this machine: one that has grown long is set aside at the next start."""
+"""Log files of a cluster on this machine; a long one is rotated at the next start."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def log_to_file(path: Path | None, level: str) -> Iterator[None]:
         try:
             yield
         finally:
-            # Whoever logs later must not find a closed file.
+            # Later log calls must not write to a closed file.
             logs.configure(level)
 
 
 def tail(path: Path, lines: int) -> str:
-    """Return the last lines; empty when there is no such file."""
+    """Return the last lines; empty for a missing file."""
     if not path.exists():
         return ""
     return "\n".join(path.read_text("utf-8", errors="replace").splitlines()[-lines:])

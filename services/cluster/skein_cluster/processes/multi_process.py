@@ -1,7 +1,7 @@
 """The whole cluster as one process per service on this machine, over one embedded Postgres: `skein cluster`.
 
-The same data folder as `skein up`, with the services' logs below `logs/`. A service that ends is not started again:
-this is the form for trying and testing separate processes, not for keeping them up.
+The data folder is that of `skein up`, with the services' logs below `logs/`. A service that ends is not restarted: this
+form is for tests of separate processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.05
 _ADMIN = "SKEIN_ADMIN_PORT"
-# Over the time that a service takes by its own settings.
+# Added to a service's own drain and grace time.
 _STOP_MARGIN_SECONDS = 10.0
 _LOG_TAIL_LINES = 5
 _ONE_OF_EACH: Mapping[str, int] = MappingProxyType({})
@@ -50,10 +50,10 @@ class ServiceProcess:
 
     @classmethod
     @asynccontextmanager
-    async def running(
+    async def start_process(
         cls, service: str, environment: Mapping[str, str], log: Path, *, name: str = ""
     ) -> AsyncIterator[Self]:
-        """Run `skein serve SERVICE` until the block ends, then let it drain; `name` tells it from its replicas."""
+        """Run `skein serve SERVICE` until the block ends, then let it drain; `name` distinguishes replicas."""
         settings = ProcessSettings.read(environment)
         with log_file.open_log(log) as output:
             process = await asyncio.create_subprocess_exec(
@@ -63,7 +63,7 @@ class ServiceProcess:
                 stdout=output,
                 stderr=output,
                 env=environment,
-                # A Ctrl-C on the terminal reaches us alone; we end the services in order.
+                # Ctrl-C reaches this process alone, which stops the services in order.
                 start_new_session=True,
             )
         child = cls(
@@ -79,14 +79,14 @@ class ServiceProcess:
             await child.stop()
 
     async def wait_ready(self) -> None:
-        """Wait until /readyz says yes; a process that ends instead is a Failure with its last words."""
+        """Wait until /readyz succeeds. Raises CommandError with the last message of a process that ends instead."""
         while not await _is_ready(self.admin):
             if self.process.returncode is not None:
-                raise CommandError(self.obituary(), ExitCode.CANNOT_START)
+                raise CommandError(self.exit_message(), ExitCode.CANNOT_START)
             await asyncio.sleep(_POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Ask it to stop, and end it when it takes too long or we are cancelled."""
+        """Terminate the process; kill it after a timeout or a cancellation."""
         try:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 self.process.terminate()
@@ -96,13 +96,13 @@ class ServiceProcess:
                 self.process.kill()
             await asyncio.shield(self.process.wait())
 
-    def obituary(self) -> str:
-        """Say how it ended, in one sentence, with its own last words when it could not start."""
+    def exit_message(self) -> str:
+        """Return how the process ended, with its own error message when it could not start."""
         code = self.process.returncode
         how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
-        said = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
-        return f"{self.name} {how}. {said}"
+        cause = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
+        return f"{self.name} {how}. {cause}"
 
 
 @asynccontextmanager
@@ -114,24 +114,24 @@ async def multi_process_cluster(
     ready_seconds: float = 60.0,
     replicas: Mapping[str, int] = _ONE_OF_EACH,
 ) -> AsyncIterator[LocalCluster]:
-    """Run every service in a process of its own until the block ends, and stop those at the edge first.
+    """Run every service in its own process until the block ends; edge services stop first.
 
-    Of those in `replicas` so many run, and each call goes to the next of them; the second one of memory is "memory-2".
+    `replicas` has numbers of processes; calls go to them in turn, and memory's second one is "memory-2".
 
-    Raises PortTaken, Failure with a service's own words when it cannot start, and the embedded server's errors.
+    Raises PortTaken, CommandError with the message of a service that cannot start, and the embedded server's errors.
     """
-    copies = _replica_services(replicas)
+    replica_services = _replica_services(replicas)
     async with (
         prepared_database(
-            data_dir, lambda own: _wanted_ports(own, copies), environment=environment, durable=durable
+            data_dir, lambda own: _wanted_ports(own, replica_services), environment=environment, durable=durable
         ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
-        # Kept to the end: some are listened on only once the others are ready.
-        chosen = stack.enter_context(_chosen_ports(values, copies))
-        for name in dict.fromkeys(copies.values()):
-            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, copies))
+        # Reserved to the end: some services listen only when others are ready.
+        chosen = stack.enter_context(_chosen_ports(values, replica_services))
+        for name in dict.fromkeys(replica_services.values()):
+            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, replica_services))
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
         children: list[ServiceProcess] = []
@@ -139,12 +139,15 @@ async def multi_process_cluster(
         async def start(names: Iterable[str]) -> None:
             started = [
                 await stack.enter_async_context(
-                    ServiceProcess.running(
+                    ServiceProcess.start_process(
                         service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label
                     )
                 )
                 for service in names
-                for label in (service, *(label for label, copied in copies.items() if copied == service))
+                for label in (
+                    service,
+                    *(label for label, replicated in replica_services.items() if replicated == service),
+                )
             ]
             children.extend(started)
             await _all_ready(started, ready_seconds)
@@ -153,32 +156,34 @@ async def multi_process_cluster(
         addresses = registry.host_of(settings, {**values, **chosen}).addresses
         addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
         pc2_host = Pc2Settings.read(values).host
-        addresses |= {label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in copies.items()}
+        addresses |= {
+            label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in replica_services.items()
+        }
         addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
         if values.get("SKEIN_TLS_CERTIFICATE"):
             values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
-        # pc2 speaks for the development tenant, whose key exists only once the others are ready.
-        made = await base.write_credentials(addresses)
-        values.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+        # pc2 acts in the development tenant, whose key exists only when the others are ready.
+        credentials = await base.write_credentials(addresses)
+        values.setdefault("SKEIN_PC2_API_KEY", credentials.api_key)
         await start(["pc2"])
         yield LocalCluster(
             addresses=addresses,
             admins={child.name: child.admin for child in children},
             processes={child.name: child.process.pid for child in children},
             postgres=base.postgres,
-            credentials=made,
+            credentials=credentials,
             logs={child.name: child.log for child in children},
         )
 
 
 async def watch_exits(cluster: LocalCluster) -> AsyncIterator[str]:
-    """Yield the name of each service whose process ends, as it ends."""
-    left = dict(cluster.processes)
-    while left:
-        for name, pid in list(left.items()):
+    """Yield the name of each service when its process ends."""
+    running_pids = dict(cluster.processes)
+    while running_pids:
+        for name, pid in list(running_pids.items()):
             if not _is_alive(pid):
-                del left[name]
+                del running_pids[name]
                 yield name
         await asyncio.sleep(1.0)
 
@@ -191,8 +196,7 @@ async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None
             task.result()
         if late:
             names = ", ".join(waiting[task] for task in late)
-            message = f"Not ready after {seconds:.0f} s: {names}. Their logs say why."
-            raise CommandError(message, ExitCode.CANNOT_START)
+            raise CommandError(f"Not ready after {seconds:.0f} s: {names}. Their logs say why.", ExitCode.CANNOT_START)
     finally:
         for task in waiting:
             task.cancel()
@@ -200,7 +204,7 @@ async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None
 
 
 def _replica_services(replicas: Mapping[str, int]) -> dict[str, str]:
-    """Return the name of each further replica, with that of its service."""
+    """Return the service of each further replica by its name."""
     return {f"{name}-{number}": name for name, count in replicas.items() for number in range(2, count + 1)}
 
 
@@ -208,29 +212,34 @@ def _port(service: str) -> str:
     return f"SKEIN_{service.upper()}_PORT"
 
 
-def _target(service: str, environment: Mapping[str, str], chosen: Mapping[str, str], copies: Mapping[str, str]) -> str:
-    """Return the address that stands for all replicas of a service."""
+def _target(
+    service: str, environment: Mapping[str, str], chosen: Mapping[str, str], replica_services: Mapping[str, str]
+) -> str:
+    """Return the gRPC target of all replicas of a service."""
     host = ProcessSettings.read(environment).host
-    variables = [_port(service), *(f"{_port(service)} {label}" for label, name in copies.items() if name == service)]
+    variables = [
+        _port(service),
+        *(f"{_port(service)} {label}" for label, name in replica_services.items() if name == service),
+    ]
     return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
 
 
 @contextlib.contextmanager
-def _chosen_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> Iterator[dict[str, str]]:
-    """Keep a real port for every port setting, because others must know it before the service listens.
+def _chosen_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Reserve a port for every setting, because others must know it before the service listens.
 
-    `SKEIN_ADMIN_PORT <service>` stands for the admin port of each process; those of further replicas are free ones.
+    `SKEIN_ADMIN_PORT <service>` is the admin port of a process; further replicas get free ones.
     """
-    with reserved_ports(_wanted_ports(environment, copies)) as kept:
+    with reserved_ports(_wanted_ports(environment, replica_services)) as kept:
         yield kept
 
 
-def _wanted_ports(environment: Mapping[str, str], copies: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _wanted_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
     wanted = registry.ports(settings, environment)
     for number, name in enumerate(registry.NAMES):
         wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
-    for label, name in copies.items():
+    for label, name in replica_services.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
         wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
     return wanted

@@ -1,4 +1,4 @@
-"""Ports of this machine, for those who must know a port before anything listens on it."""
+"""Reserved ports of this machine, for processes that must know a port before a server listens on it."""
 
 from __future__ import annotations
 
@@ -15,25 +15,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-# Below the ports that outgoing connections are given, which come and go by the hundred on a busy machine.
+# Below the range of outgoing connections, which change constantly on a busy machine.
 PORTS = range(20_000, 32_000)
 
 
 @contextmanager
 def reserved_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -> Iterator[dict[str, str]]:
-    """Keep a port for each setting until the block ends: the one that it wants of a host, for 0 a free one of `among`.
+    """Reserve a port for each setting until the block ends: the configured one, or for 0 a free one of `among`.
 
-    Nobody who looks for a free port here finds one that is kept, nor do outgoing connections take it, but a server that
-    is given it may listen on it, any number of times. What follows a space in a setting's name tells it from others
-    alone. What cannot be kept for another reason than that somebody listens (a host that is not here, a port for root
-    alone) is left to whoever tries to listen. Two who want the same port at the same time both get it.
+    Searches for free ports and outgoing connections skip a reserved port, but its server may listen on it any number of
+    times. A suffix after a space in a setting's name only makes it unique. Ports that cannot be reserved for other
+    reasons (a foreign host, a port for root) are left to their server. Two processes may reserve one port at once.
 
-    Raises PortTaken where somebody listens on a port that is wanted, and SettingInvalid for a port that is none or is
-    wanted twice.
+    Raises PortTaken for a port in use, and SettingInvalid for an invalid or duplicate port.
     """
     check_distinct({name: port for name, (_, port) in wanted.items()})
     with ExitStack() as stack:
-        # First those that are wanted: a free one is none of them.
+        # Configured ports first, so that free ones differ from them.
         kept = {name: _keep(stack, name, host, port) for name, (host, port) in wanted.items() if port}
         candidates = iter(random.sample(among, len(among)))
         yield {
@@ -42,52 +40,48 @@ def reserved_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORT
 
 
 def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> AbstractContextManager[dict[str, str]]:
-    """Keep a free port for each name until the block ends, as `reserved_ports` does."""
+    """Reserve a free port for each name until the block ends, as `reserved_ports` does."""
     return reserved_ports(dict.fromkeys(names, (host, 0)), among=among)
 
 
 def check_free(wanted: Mapping[str, tuple[str, int]]) -> None:
-    """Raise, for the ports that settings want now, what `reserved_ports` raises; 0 wants none."""
+    """Raise the errors of `reserved_ports` for configured ports; 0 is any port."""
     with reserved_ports({name: (host, port) for name, (host, port) in wanted.items() if port}):
         pass
 
 
 def check_distinct(ports: Mapping[str, int]) -> None:
-    """Raise SettingInvalid for a setting that leads to no port, and for two that lead to the same; 0 is any."""
+    """Raise SettingInvalid for an invalid port and for duplicates; 0 is any port."""
     taken: dict[int, str] = {}
     for name, port in ports.items():
         setting = _setting(name)
         if not 0 <= port <= LAST_PORT:
-            message = f"{setting} should be a port from 0 to {LAST_PORT}, not {port}."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{setting} should be a port from 0 to {LAST_PORT}, not {port}.")
         if port and port in taken:
-            message = f"{taken[port]} and {setting} are both port {port}."
-            raise SettingInvalid(message)
+            raise SettingInvalid(f"{taken[port]} and {setting} are both port {port}.")
         taken[port] = setting
 
 
 def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:
-    """Keep a port unless somebody listens there: connections that ended there a moment ago are none of our business."""
+    """Reserve a port unless a server listens there; connections that just ended do not matter."""
     try:
         keeper = stack.enter_context(closing(_socket(host)))
         keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         keeper.bind((host, port))
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            message = f"Port {port} is in use; set {_setting(name)} to another port."
-            raise PortTaken(message) from None
+            raise PortTaken(f"Port {port} is in use; set {_setting(name)} to another port.") from None
     return str(port)
 
 
 def _keep_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
-    """Keep the first candidate that nobody has, listening or not."""
+    """Reserve the first candidate that no socket has, listening or not."""
     for port in candidates:
         with ExitStack() as trying:
             try:
                 keeper = trying.enter_context(closing(_socket(host)))
-                # Without SO_REUSEADDR, so that a port that somebody keeps as we do is none; with it from now on, so
-                # that the server for which it is kept may have it (Linux lets two have a port that both let go, until
-                # one of them listens, and a keeper never does).
+                # Bind without SO_REUSEADDR, so that ports reserved by others are skipped; set it later, so that the
+                # server may bind too (Linux lets two sockets share a port with it until one of them listens).
                 keeper.bind((host, port))
                 keeper.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             except OSError as error:
@@ -95,8 +89,7 @@ def _keep_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
                     continue
             stack.push(trying.pop_all())
             return str(port)
-    message = f"no port of {host} that may be taken is free"
-    raise OSError(message)
+    raise OSError(f"no port of {host} that may be taken is free")
 
 
 def _setting(name: str) -> str:

@@ -1,8 +1,7 @@
 """The whole cluster in one process over an embedded Postgres: what `skein up`, `skein demo` and the tests run.
 
-Its data folder holds `postgres/`, `system.key` (what the services share with auth), `master.key` (what the secrets of
-tenants are sealed under) and `credentials.json`, which the first start writes: an operator key, a development tenant
-and an API key for it.
+Its data folder holds `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts tenants'
+secrets) and `credentials.json`, which the first start writes: an operator key, a development tenant and its API key.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from skein_cluster import embedded as postgres
 from skein_cluster import registry
 from skein_cluster.api import credentials
 from skein_cluster.backup import wal_archive
+from skein_cluster.embedded.databases import DATABASE
 from skein_cluster.processes.ports import check_free
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.host.process import PortTaken, run_services
@@ -29,22 +29,20 @@ if TYPE_CHECKING:
     from skein_cluster.api.credentials import Credentials
     from skein_cluster.embedded.server import Server
 
-DATABASE = "skein"
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LocalCluster:
-    """A cluster that is ready, in one process or in many."""
+    """A ready cluster in one process or several."""
 
-    # "127.0.0.1:50051" of each service, "http", and "pc2:5570" and the like for the assistants.
+    # "127.0.0.1:50051" by service, "http", and "pc2:5570" and the like for the assistants.
     addresses: Mapping[str, str]
     # "127.0.0.1:9450" of /metrics, /livez and /readyz, for the process of each service.
     admins: Mapping[str, str]
-    # The process of each service.
+    # Pid of each service.
     processes: Mapping[str, int]
     postgres: Server
     credentials: Credentials
-    # Where the logs of each service's process go, when they go to files of their own.
+    # Log file of each service's process, if any.
     logs: Mapping[str, Path] = field(default_factory=dict)
 
 
@@ -58,15 +56,15 @@ async def single_process_cluster(
 ) -> AsyncIterator[LocalCluster]:
     """Run every service over an embedded Postgres until the block ends.
 
-    Raises PortTaken, and the embedded server's errors; either says what to do.
+    Raises PortTaken, and the embedded server's errors.
     """
     async with prepared_database(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
         check_free(_wanted_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
         async with run_services(registry.load(), host) as cluster:
-            # pc2 speaks for the development tenant, whose key exists only once the others are ready.
-            await cluster.wait_ready(ready_seconds, but={"pc2"})
+            # pc2 acts in the development tenant, whose key exists only when the others are ready.
+            await cluster.wait_ready(ready_seconds, except_={"pc2"})
             made = await base.write_credentials(host.addresses)
             base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
             await cluster.wait_ready(ready_seconds)
@@ -82,16 +80,16 @@ async def single_process_cluster(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreparedDatabase:
-    """What services run on: a migrated database, and the keys."""
+    """A migrated database with its keys."""
 
     data_dir: Path
-    # What services read their settings from: SKEIN_DATABASE_URL and SKEIN_SYSTEM_KEY included.
+    # The services' environment, with SKEIN_DATABASE_URL and SKEIN_SYSTEM_KEY.
     environment: dict[str, str]
     postgres: Server
     operator_key: str = field(repr=False)
 
     async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
-        """Make what is missing of the development tenant, and write credentials.json."""
+        """Create the development tenant and its key if needed, and write credentials.json."""
         made = await credentials.ensure_development_credentials(
             addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
         )
@@ -109,9 +107,8 @@ async def prepared_database(
 ) -> AsyncIterator[PreparedDatabase]:
     """Run the embedded Postgres, migrated and with an operator key, until the block ends.
 
-    Of what is going to be listened on, `wanted_ports` of the environment, all must be free before a database is made:
-    that takes some seconds. Where there is one already, whoever has its folder may well have the ports too, and is
-    told of first.
+    `wanted_ports` of the environment must be free before a database is created, which takes seconds. With an existing
+    database, a process that holds the data folder is reported first: it probably has the ports too.
     """
     values = dict(os.environ if environment is None else environment)
     if wanted_ports is not None and not (data_dir / "postgres" / "PG_VERSION").exists():
@@ -132,7 +129,7 @@ async def prepared_database(
 
 
 async def prepare_database(server: Server) -> None:
-    """Create the database if it is missing, and bring its schema to the newest version."""
+    """Create the database if needed, and migrate it to the newest version."""
     await postgres.create_database(server, DATABASE, if_missing=True)
     url = server.url(user="postgres", database=DATABASE)
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
@@ -144,15 +141,14 @@ def _wanted_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
 
 
 def _must_all_be_open(addresses: Mapping[str, str], environment: Mapping[str, str]) -> None:
-    """Raise PortTaken when pc2 had to do without one of its ports: on this machine that is for a person to decide."""
+    """Raise PortTaken when pc2 could not open one of its ports: on this machine a person decides about that."""
     for number, (setting, port) in zip(registry.PC2_PORTS, registry.pc2_ports(environment).items(), strict=True):
         if f"pc2:{number}" not in addresses:
-            message = f"Port {port} is in use; set {setting} to another port for the assistants' port {number}."
-            raise PortTaken(message)
+            raise PortTaken(f"Port {port} is in use; set {setting} to another port for the assistants' port {number}.")
 
 
 async def _operator_key(database_url: str, before: str | None) -> str:
-    """Return the operator key of an earlier start if it still is one, else a new one."""
+    """Return the operator key of an earlier start if it is still valid, else a new one."""
     if before is not None:
         with suppress(OperatorKeyRefused):
             return await ensure_operator_key(database_url, display_name="skein up", secret=before)

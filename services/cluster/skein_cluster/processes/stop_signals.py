@@ -1,4 +1,4 @@
-"""Being asked to stop: the first SIGINT or SIGTERM asks, the second one insists."""
+"""Stop signals: the first SIGINT or SIGTERM stops in order, the second one at once."""
 
 from __future__ import annotations
 
@@ -16,39 +16,38 @@ if TYPE_CHECKING:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def _last_words(name: str) -> None:
+def _report_second_signal(name: str) -> None:
     click.echo(f"Ended at once by a second {name}: what was under way was cut off.", err=True)
 
 
 class StopSignal:
-    """Whether this process was asked to stop."""
+    """An event that SIGINT and SIGTERM set."""
 
-    def __init__(self, task: asyncio.Task[object], last_words: Callable[[str], object]) -> None:
-        """Cancel `task` when the wish comes before anybody waits for it."""
+    def __init__(self, task: asyncio.Task[object], on_second_signal: Callable[[str], object]) -> None:
+        """Cancel `task` when the signal comes before `wait` is called."""
         self._task = task
-        self._last_words = last_words
-        self._wish = asyncio.Event()
+        self._report_second_signal = on_second_signal
+        self._event = asyncio.Event()
         self._is_awaited = False
 
     @classmethod
     @contextmanager
-    def on_signals(cls, last_words: Callable[[str], object] = _last_words) -> Iterator[Self]:
-        """Listen to signals while the block runs; a stop during its start ends the block quietly.
+    def on_signals(cls, on_second_signal: Callable[[str], object] = _report_second_signal) -> Iterator[Self]:
+        """Handle signals while the block runs; a signal before `wait` ends the block quietly.
 
-        `last_words` is told the name of the second signal, which ends the process there and then.
+        `on_second_signal` gets the name of the second signal, which ends the process at once.
         """
         task: asyncio.Task[object] | None = asyncio.current_task()
         if task is None:
-            message = "only a task can be stopped"
-            raise RuntimeError(message)
-        stopping = cls(task, last_words)
+            raise RuntimeError("only a task can be stopped")
+        stop_signal = cls(task, on_second_signal)
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
-            loop.add_signal_handler(number, stopping.ask, number)
+            loop.add_signal_handler(number, stop_signal.set, number)
         try:
-            yield stopping
+            yield stop_signal
         except asyncio.CancelledError:
-            if not stopping.asked:
+            if not stop_signal.is_set:
                 raise
             task.uncancel()
         finally:
@@ -56,23 +55,23 @@ class StopSignal:
                 loop.remove_signal_handler(number)
 
     @property
-    def asked(self) -> bool:
-        """Say whether the wish has come."""
-        return self._wish.is_set()
+    def is_set(self) -> bool:
+        """Say whether a signal has come."""
+        return self._event.is_set()
 
-    def ask(self, number: int = signal.SIGTERM) -> None:
-        """Take a signal."""
-        if self.asked:
+    def set(self, number: int = signal.SIGTERM) -> None:
+        """Handle a signal."""
+        if self.is_set:
             try:
-                self._last_words(signal.Signals(number).name)
+                self._report_second_signal(signal.Signals(number).name)
             finally:
-                # Every process that we started ends with us: the kernel sees to it.
+                # The kernel ends our child processes with us.
                 os._exit(128 + number)
-        self._wish.set()
+        self._event.set()
         if not self._is_awaited:
             self._task.cancel()
 
     async def wait(self) -> None:
-        """Return when the process is asked to stop."""
+        """Return when a signal has come."""
         self._is_awaited = True
-        await self._wish.wait()
+        await self._event.wait()

@@ -1,9 +1,8 @@
-"""The state of the cluster as the gateway sees it: what each service's own health check says."""
+"""GetClusterStatus: the health of every service, read from its gRPC health check."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from typing import TYPE_CHECKING, Any
 
 from google.protobuf.duration_pb2 import Duration
@@ -11,27 +10,30 @@ from grpc import aio
 from grpc_health.v1 import health, health_pb2
 
 from skein.gateway.v1 import gateway_pb2 as pb
+from skein_gateway import VERSION
 from skein_kit.host.process import is_ready
 
 if TYPE_CHECKING:
+    from skein_kit.calls.call import Context
     from skein_kit.host.process import Host, ServicerRegistry
 
-VERSION = importlib.metadata.version("skein-gateway")
+
 CHECK_SECONDS = 2.0
-# The services that have a health check, in the order in which they are told.
+# Services with a health check, in the order of the response.
 SERVICES = ("gateway", "auth", "tenancy", "session", "memory", "recall", "worker", "pc2")
 
 
-class ClusterStatus:
-    """The services that this process knows an address of."""
+class ClusterStatusHandler:
+    """Checks each service whose address this process knows, concurrently and for at most CHECK_SECONDS."""
 
     def __init__(self, host: Host, own: ServicerRegistry) -> None:
-        """Reach them as the host does; the gateway's `own` state needs no call."""
+        """Call services through the host's channels. `own` gives the gateway's state without a call."""
         self._host = host
         self._own = own
 
-    async def look(self) -> pb.GetClusterStatusResponse:
-        """Ask all services at once."""
+    async def GetClusterStatus(
+        self, _request: pb.GetClusterStatusRequest, _context: Context
+    ) -> pb.GetClusterStatusResponse:
         names = [name for name in SERVICES if name in self._host.addresses]
         services = await asyncio.gather(*(self._check(name) for name in names))
         return pb.GetClusterStatusResponse(version=VERSION, services=services)
@@ -46,18 +48,18 @@ class ClusterStatus:
 
     async def _state(self, service: str) -> pb.ServiceState:
         if service == "gateway":
-            ready = await is_ready(self._own) and not self._host.draining
+            ready = await is_ready(self._own) and not self._host.is_draining
             return pb.SERVICE_STATE_SERVING if ready else pb.SERVICE_STATE_NOT_SERVING
-        # Not the generated stub, which wants a channel for streams as well.
+        # The generated stub needs a channel with streams as well, which the host does not offer here.
         check: Any = self._host.channel(service, by_health=False).unary_unary(
             f"/{health.SERVICE_NAME}/Check",
             request_serializer=health_pb2.HealthCheckRequest.SerializeToString,
             response_deserializer=health_pb2.HealthCheckResponse.FromString,
         )
         try:
-            answer = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_SECONDS)
+            response = await check(health_pb2.HealthCheckRequest(), timeout=CHECK_SECONDS)
         except aio.AioRpcError:
             return pb.SERVICE_STATE_UNREACHABLE
-        if answer.status == health_pb2.HealthCheckResponse.SERVING:
+        if response.status == health_pb2.HealthCheckResponse.SERVING:
             return pb.SERVICE_STATE_SERVING
         return pb.SERVICE_STATE_NOT_SERVING

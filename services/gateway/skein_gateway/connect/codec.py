@@ -1,4 +1,4 @@
-"""The Connect protocol's unary form: messages as JSON or bytes, errors as JSON, time limits. Knows no server.
+"""The unary Connect protocol: messages as JSON or protobuf, errors as JSON, timeouts. Knows no server.
 
 See https://connectrpc.com/docs/protocol.
 """
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 PROTO = "application/proto"
-# How clients send requests of methods that answer with a stream.
+# Content types of requests to streaming methods.
 STREAMING = ("application/connect+json", "application/connect+proto")
 VERSION_HEADER = "connect-protocol-version"
 TIMEOUT_HEADER = "connect-timeout-ms"
-# The flags of the protocol's last message in a stream.
+# Flags of the last envelope of a stream.
 _END_OF_STREAM = b"\x02"
-# Longer than any message of the contract nests; keeps a hostile body from exhausting the stack.
+# Deeper than any message of the contract. Keeps a hostile body from exhausting the stack.
 _MAX_DEPTH = 64
-# An object within a list is one level of messages, and two of JSON.
+# An object in a list is one level of messages and two levels of JSON.
 _MAX_JSON_DEPTH = 2 * _MAX_DEPTH
-# How the parser of JSON tells where it is: by fields inside of one another, by a path at the end, by a name in quotes.
-_PARSED = re.compile(r"(?:Failed to parse \w+ field: )+")
-_WAY = re.compile(r"Failed to parse (\w+) field: ")
-_PLACE = re.compile(r' at "?([\w.]+?)"?\.*$')
+# How protobuf's JSON parser names a field: nested prefixes, a path at the end, or a name in quotes.
+_PARSER_PREFIXES = re.compile(r"(?:Failed to parse \w+ field: )+")
+_PARSER_PREFIX = re.compile(r"Failed to parse (\w+) field: ")
+_PARSER_SUFFIX = re.compile(r' at "?([\w.]+?)"?\.*$')
 _UNKNOWN = re.compile(r'has no field named "([^"]*)"')
-_HUMP = re.compile(r"(?<=[a-z0-9])[A-Z]")
-# A time limit. The protocol has no zero: it would end each call before it began.
+_CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
+# Timeout in milliseconds. The protocol has no zero: it would end each call before it began.
 TIMEOUT_PATTERN = "[1-9][0-9]{0,9}"
 _TIMEOUT = re.compile(TIMEOUT_PATTERN)
-# The HTTP status that goes with each code, from the protocol's table.
+# HTTP status of each code, from the protocol's table.
 _HTTP: Mapping[grpc.StatusCode, int] = {
     grpc.StatusCode.CANCELLED: 499,
     grpc.StatusCode.UNKNOWN: 500,
@@ -72,29 +72,28 @@ _DETAILS = {
 }
 
 
-def time_limit(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that the caller gives; None when it names none."""
+def timeout_seconds(headers: Mapping[str, str]) -> float | None:
+    """Return the caller's timeout in seconds; None without one. Raises FieldInvalid."""
     text = headers.get(TIMEOUT_HEADER)
     if text is None:
         return None
     if not _TIMEOUT.fullmatch(text):
         raise FieldInvalid(
-            violations=[(TIMEOUT_HEADER, "is not a positive whole number of milliseconds, of ten digits at most")]
+            violations=[(TIMEOUT_HEADER, "must be a positive whole number of milliseconds with at most ten digits")]
         )
     return int(text) / 1000
 
 
 def check_version(headers: Mapping[str, str]) -> None:
-    """Refuse a version of the protocol that is not this one."""
+    """Raise FieldInvalid unless the protocol version is absent or 1."""
     if headers.get(VERSION_HEADER, "1") != "1":
-        raise FieldInvalid(violations=[(VERSION_HEADER, "is not 1")])
+        raise FieldInvalid(violations=[(VERSION_HEADER, "must be 1")])
 
 
 def read_json(body: bytes, kind: type[Message]) -> Message:
-    """Read a message; an empty body is an empty message.
+    """Parse a message; an empty body is an empty message. Raises FieldInvalid.
 
-    Unknown fields, fields that are there twice, and anything but an object for a message are refused: they are typing
-    errors.
+    Refuses unknown fields, duplicate fields, and anything but an object in place of a message: those are typing errors.
     """
     try:
         text = body.decode("utf-8").strip() or "{}"
@@ -104,68 +103,70 @@ def read_json(body: bytes, kind: type[Message]) -> Message:
     values = json_names.normalize(strict_json.read(text, kind, _MAX_JSON_DEPTH), descriptor)
     try:
         message = json_format.ParseDict(values, kind(), max_recursion_depth=_MAX_DEPTH)
-    except Exception as error:  # noqa: BLE001 - whatever the parser raises is about the caller's text.
-        # The parser speaks of nothing but that text, and is the only one who knows what is wrong with it.
-        said = str(error).partition("\n")[0]
+    except Exception as error:  # noqa: BLE001 - the parser raises many types, all about the caller's text.
+        # The parser's message mentions only the caller's text, so the caller may read it.
+        parser_message = str(error).partition("\n")[0]
         raise FieldInvalid(
-            violations=[(_field(said), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {said}")]
+            violations=[
+                (_field_path(parser_message), f"is not the JSON of a {kind.DESCRIPTOR.full_name}: {parser_message}")
+            ]
         ) from None
     fields.drop_duplicates_to_fit(message, MAX_MESSAGE_BYTES)
     return message
 
 
-def _field(said: str) -> str:
-    """Return the path of the field that the parser speaks of, as the contract spells it; empty for none."""
-    way = _PARSED.match(said)
-    path = _WAY.findall(way.group()) if way else []
-    place, unknown = _PLACE.search(said), _UNKNOWN.search(said)
-    named = place.group(1).split(".")[1:] if place else []
+def _field_path(message: str) -> str:
+    """Return the path of the field that the parser names, in snake_case; empty for none."""
+    prefix = _PARSER_PREFIXES.match(message)
+    path = _PARSER_PREFIX.findall(prefix.group()) if prefix else []
+    suffix, unknown = _PARSER_SUFFIX.search(message), _UNKNOWN.search(message)
+    named = suffix.group(1).split(".")[1:] if suffix else []
     path = max(path, named, key=len)
     if unknown:
         path = [*path, unknown.group(1)]
-    return _HUMP.sub(lambda hump: f"_{hump.group().lower()}", ".".join(path))
+    return _CAPITAL.sub(lambda capital: f"_{capital.group().lower()}", ".".join(path))
 
 
 def dump_json(message: Message) -> bytes:
-    """Write a message as protobuf's JSON; numbers of free JSON are exact."""
+    """Serialize a message as protobuf's JSON. Numbers in Struct fields keep all digits."""
     return exact.dumps(fields.to_values(message), separators=(", ", ": ")).encode()
 
 
 def error(status: Status) -> tuple[int, bytes]:
-    """Return the HTTP status and the body that tell an error."""
+    """Return the HTTP status and the JSON body of an error."""
     return _HTTP[status_code(status)], json.dumps(_error_body(status), ensure_ascii=False).encode()
 
 
 def stream_error(status: Status) -> bytes:
-    """Return a stream of the protocol that ends with an error before it sent anything."""
+    """Return the body of a stream that ends with an error and holds no message."""
     end = json.dumps({"error": _error_body(status)}, ensure_ascii=False).encode()
     return _END_OF_STREAM + len(end).to_bytes(4, "big") + end
 
 
 def unsupported_media_error(message: str) -> bytes:
-    """Return the body that says why a request's own was not looked at: it came in a form that is not read here."""
+    """Return the JSON body for a content type or encoding that the gateway does not read."""
     return json.dumps({"code": _name(grpc.StatusCode.UNIMPLEMENTED), "message": message}).encode()
 
 
 def http_status(code: grpc.StatusCode) -> int:
-    """Return the HTTP status that an error of this code has."""
+    """Return the HTTP status of an error code."""
     return _HTTP[code]
 
 
 def error_codes() -> list[str]:
-    """Return what the protocol calls the codes of errors."""
+    """Return the protocol's names of all error codes."""
     return [_name(code) for code in _HTTP]
 
 
 def _error_body(status: Status) -> dict[str, Any]:
-    told: dict[str, Any] = {"code": _name(status_code(status)), "message": status.message}
+    body: dict[str, Any] = {"code": _name(status_code(status)), "message": status.message}
     if status.details:
-        told["details"] = [_detail(detail) for detail in status.details]
-    return told
+        body["details"] = [_detail(detail) for detail in status.details]
+    return body
 
 
 def _name(code: grpc.StatusCode) -> str:
-    # The protocol spells this one as Americans do.
+    # The protocol uses the American spelling.
     return "canceled" if code is grpc.StatusCode.CANCELLED else code.name.lower()
 
 

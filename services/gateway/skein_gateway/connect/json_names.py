@@ -1,7 +1,7 @@
-"""Names in the JSON of requests, as protobuf's parser reads them: short names of enum values, and update masks.
+"""Short enum names and update masks in request JSON, converted to the spelling of protobuf's parser.
 
-The parser takes the whole name of an enum value alone, and of a mask one text in camelCase alone. A caller who has read
-the rest of the JSON writes "global" and "profile,display_name". Knows no server.
+The parser accepts only full enum names, and a mask only as one camelCase text. Callers write "global" and
+"profile,display_name". Knows no server.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ _AFTER_UNDERSCORE = re.compile(r"_+([a-z0-9])")
 
 
 def prefix_of(enum: EnumDescriptor) -> str:
-    """Return the prefix that all names of an enum share: SCOPE_ of SCOPE_GLOBAL."""
+    """Return the common prefix of an enum's names: SCOPE_ for SCOPE_GLOBAL."""
     return str(enum.values_by_number[0].name).removesuffix("UNSPECIFIED")
 
 
 def normalize(values: Any, kind: Descriptor, path: str = "") -> Any:
-    """Return the JSON of a message with whole names of enum values and masks in camelCase.
+    """Return the JSON of a message with full enum names and camelCase masks.
 
-    `values` is changed in place. What is no object is left to the parser, which refuses it. Raises FieldInvalid for a
-    name that no value of the enum has, and UpdateMaskInvalid for a mask in another form.
+    Changes `values` in place. Leaves anything but an object to the parser, which refuses it. Raises FieldInvalid for an
+    unknown enum name and UpdateMaskInvalid for a mask that cannot be read.
     """
     if not isinstance(values, dict):
         return values
@@ -48,14 +48,14 @@ def _field(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         inner = field.message_type.fields_by_name["value"]
         if isinstance(value, dict):
-            return {key: _one(inner, each, f"{path}.{key}") for key, each in value.items()}
+            return {key: _value(inner, item, f"{path}.{key}") for key, item in value.items()}
         return value
     if field.is_repeated and isinstance(value, list):
-        return [_one(field, each, f"{path}[{index}]") for index, each in enumerate(value)]
-    return value if field.is_repeated else _one(field, value, path)
+        return [_value(field, item, f"{path}[{index}]") for index, item in enumerate(value)]
+    return value if field.is_repeated else _value(field, value, path)
 
 
-def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
+def _value(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.enum_type is not None:
         return _enum_name(field, value, path)
     if field.message_type is None:
@@ -65,7 +65,7 @@ def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
 
 def _enum_name(field: FieldDescriptor, value: Any, path: str) -> Any:
     enum = field.enum_type
-    assert enum is not None  # noqa: S101 - the caller looked.
+    assert enum is not None  # noqa: S101 - _value() calls this for enum fields only.
     if not isinstance(value, str) or value.removeprefix("-").isdecimal():
         return value
     for name in (value, value.upper(), f"{prefix_of(enum)}{value.upper()}"):
@@ -73,23 +73,23 @@ def _enum_name(field: FieldDescriptor, value: Any, path: str) -> Any:
             return name
     names = enum_value_names(field)
     short = names[0].removeprefix(prefix_of(enum)).lower() if names else "unspecified"
-    said = f"must be one of {', '.join(names)}; short names such as {short} are accepted"
-    raise FieldInvalid(violations=[(path, said)])
+    message = f"must be one of {', '.join(names)}; short names such as {short} are accepted"
+    raise FieldInvalid(violations=[(path, message)])
 
 
 def _mask(value: Any, path: str) -> str:
     paths = value.get("paths") if isinstance(value, dict) and value.keys() <= {"paths"} else value
-    texts = [each.strip() for each in paths.split(",")] if isinstance(paths, str) else paths
+    texts = [item.strip() for item in paths.split(",")] if isinstance(paths, str) else paths
     texts = [] if texts in (None, [""]) else texts
-    if not isinstance(texts, list) or not all(isinstance(each, str) and _PATH.fullmatch(each) for each in texts):
-        said = "must be names of fields, as a list or as one text with commas between them"
-        raise UpdateMaskInvalid(violations=[(path, said)])
-    return ",".join(_AFTER_UNDERSCORE.sub(lambda letter: letter.group(1).upper(), each) for each in texts)
+    if not isinstance(texts, list) or not all(isinstance(item, str) and _PATH.fullmatch(item) for item in texts):
+        message = "must be field names, as a list or as one comma-separated text"
+        raise UpdateMaskInvalid(violations=[(path, message)])
+    return ",".join(_AFTER_UNDERSCORE.sub(lambda letter: letter.group(1).upper(), item) for item in texts)
 
 
 @functools.cache
 def _named_fields(kind: Descriptor) -> dict[str, FieldDescriptor]:
-    """Return, by either spelling, the fields of a message that hold an enum or a mask, themselves or within."""
+    """Return the fields that are or contain an enum or a mask, by both spellings of their names."""
     return {name: field for field in kind.fields if _holds_names(field) for name in (field.name, field.json_name)}
 
 

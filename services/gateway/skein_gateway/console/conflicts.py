@@ -1,12 +1,12 @@
-"""Conflicts: two memories side by side, what tells them apart, and who is right."""
+"""The conflicts page: two memories side by side with their differences, and a form that resolves the conflict."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2
-from skein_gateway.console.pages import page
-from skein_gateway.console.problems import PageError, attempted, refusal_of
+from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
 from skein_gateway.oauth.pages import see_other
@@ -14,14 +14,12 @@ from skein_gateway.oauth.pages import see_other
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import PageHandler
     from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 _PAGE = 10
-# What a person can say of a conflict: the status, and which of the two is right.
+# Decisions of the form: the status, and which memory is right.
 _DECISIONS = {
     "a": (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "a"),
     "b": (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "b"),
@@ -31,76 +29,66 @@ _DECISIONS = {
 }
 
 
-class Conflicts:
-    """The handlers."""
+async def show(request: Request, context: PageContext, parameters: Parameters) -> Response:
+    """List conflicts."""
+    return await _list(request, context, parameters)
 
-    def routes(self, desk: PageHandler) -> list[Route]:
-        """Return the routes."""
-        return desk.routes("conflicts", self.show, self.act)
 
-    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
-        """List what contradicts itself."""
-        return await self._listed(request, visit, asked)
-
-    async def act(self, request: Request, visit: PageContext, asked: Parameters, form: Parameters) -> Response:
-        """Take what somebody says of a conflict."""
-        if form.get("decision") not in _DECISIONS:
-            raise FormInvalid("Choose what becomes of the conflict, then send the form again.")
-        status, canonical = _DECISIONS[form.get("decision")]
-        pair = {"a": form.get("a"), "b": form.get("b")}
-        revision = form.get("revision")
-        try:
-            await visit.api.curation.ResolveConflict(
-                curation_pb2.ResolveConflictRequest(
-                    a_memory_id=pair["a"],
-                    b_memory_id=pair["b"],
-                    status=status,
-                    canonical_memory_id=pair.get(canonical, ""),
-                    note=form.get("note").strip(),
-                    revision=int(revision) if revision.isdecimal() and len(revision) < 18 else 0,  # noqa: PLR2004 - digits of an int64.
-                )
+async def act(request: Request, context: PageContext, parameters: Parameters, form: Parameters) -> Response:
+    """Resolve a conflict as the form says."""
+    if form.get("decision") not in _DECISIONS:
+        raise FormInvalid("Choose a decision for the conflict, then send the form again.")
+    status, canonical = _DECISIONS[form.get("decision")]
+    pair = {"a": form.get("a"), "b": form.get("b")}
+    revision = form.get("revision")
+    try:
+        await context.api.curation.ResolveConflict(
+            curation_pb2.ResolveConflictRequest(
+                a_memory_id=pair["a"],
+                b_memory_id=pair["b"],
+                status=status,
+                canonical_memory_id=pair.get(canonical, ""),
+                note=form.get("note").strip(),
+                revision=int(revision) if revision.isdecimal() and len(revision) < 18 else 0,  # noqa: PLR2004 - digits of an int64.
             )
-        except Exception as error:
-            trouble = refusal_of(error)
-            if trouble is None:
-                raise
-            return await self._listed(request, visit, asked, trouble)
-        done = "kept" if status == curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW else "resolved"
-        return see_other(visit.url("conflicts", **_chosen(asked), done=done))
-
-    async def _listed(
-        self, request: Request, visit: PageContext, asked: Parameters, trouble: PageError | None = None
-    ) -> Response:
-        chosen = _chosen(asked)
-        wanted = curation_pb2.ListConflictsRequest(
-            page_size=_PAGE,
-            page_token=asked.get("page"),
-            all_types=bool(chosen["all"]),
-            show_settled=bool(chosen["settled"]),
         )
-        found = await attempted(visit.api.curation.ListConflicts(wanted))
-        failed = trouble or (found if isinstance(found, PageError) else None)
-        more = "" if isinstance(found, PageError) else found.next_page_token
-        return page(
-            "conflicts",
-            request,
-            visit,
-            status=200 if failed is None else failed.status,
-            at="conflicts",
-            title="Conflicts",
-            problem="" if trouble is None else trouble.text,
-            found=found,
-            pairs=[] if isinstance(found, PageError) else [_pair(conflict) for conflict in found.conflicts],
-            chosen=chosen,
-            first=visit.url("conflicts", **chosen) if asked.get("page") else "",
-            more=visit.url("conflicts", **chosen, page=more) if more else "",
-            form_token=visit.visitor.form_token(request.url.path),
-            may_write=visit.may("memory.write"),
-        )
+    except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
+        return await _list(request, context, parameters, page_error_of(error))
+    done = "kept" if status == curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW else "resolved"
+    return see_other(context.url("conflicts", **_filters(parameters), done=done))
 
 
-def _chosen(asked: Parameters) -> dict[str, str]:
-    return {name: "on" if asked.get(name) == "on" else "" for name in ("all", "settled")}
+async def _list(
+    request: Request, context: PageContext, parameters: Parameters, failure: PageError | None = None
+) -> Response:
+    chosen = _filters(parameters)
+    list_request = curation_pb2.ListConflictsRequest(
+        page_size=_PAGE,
+        page_token=parameters.get("page"),
+        all_types=bool(chosen["all"]),
+        show_settled=bool(chosen["settled"]),
+    )
+    response = await or_page_error(context.api.curation.ListConflicts(list_request))
+
+    return page(
+        "conflicts",
+        request,
+        context,
+        status=http_status(failure, response),
+        at="conflicts",
+        title="Conflicts",
+        problem="" if failure is None else failure.text,
+        response=response,
+        pairs=[] if isinstance(response, PageError) else [_pair(conflict) for conflict in response.conflicts],
+        chosen=chosen,
+        **page_links(context, "conflicts", response, parameters, **chosen),
+        form_token=context.browser.form_token(request.url.path),
+        may_write=context.may("memory.write"),
+    )
+
+
+def _filters(parameters: Parameters) -> dict[str, str]:
+    return {name: "on" if parameters.get(name) == "on" else "" for name in ("all", "settled")}
 
 
 def _pair(conflict: curation_pb2.Conflict) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""How values are said to a person: times, numbers, enums, signals, JSON. Pure; the clock is passed in."""
+"""Template filters that format times, numbers, enums, signals and JSON. Pure; the clock is passed in."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400
-# What a hit's signals measure.
+# Label and explanation of each signal of a hit.
 SIGNALS: Mapping[str, tuple[str, str]] = {
     "dense": ("meaning", "cosine of the query and the item"),
     "context": ("meaning around it", "the same, over the item and its neighbours in the session"),
     "lexical": ("words", "BM25 over the words of the item and, unless words alone are searched, its neighbours"),
-    "reply": ("answers", "how well the item before matches, when that ends with a question"),
-    "statement": ("states", "it does not end with a question"),
-    "length": ("length", "it is more than a phrase"),
-    "time": ("tells a time", "the query asks for a time, and it tells one"),
-    "date": ("near the date", "it was created near the date that the query names"),
-    "words": ("words", "how many of the query's words the block says"),
+    "reply": ("answers", "how well the previous item matches, if it ends with a question"),
+    "statement": ("states", "the item does not end with a question"),
+    "length": ("length", "the item is longer than a phrase"),
+    "time": ("tells a time", "the query asks for a time, and the item names one"),
+    "date": ("near the date", "the item was created near the date in the query"),
+    "words": ("words", "how many of the query's words the block contains"),
 }
-# The colour of each signal, by the number of its class.
+# The CSS class number of each signal.
 _COLOURS = {name: number for number, name in enumerate(SIGNALS)}
 _ENUMS: Mapping[str, Any] = {
     "scope": memory_pb2.Scope,
@@ -50,17 +50,17 @@ _LONGEST_JSON = 200_000
 
 
 def stamp(time: Timestamp) -> str:
-    """Return a time as HTML wants it; empty for none."""
+    """Return a time for HTML's datetime attribute; empty when unset."""
     return f"{_moment(time):%Y-%m-%dT%H:%M:%SZ}" if time.seconds or time.nanos else ""
 
 
 def exact(time: Timestamp) -> str:
-    """Return a time to the second."""
+    """Return a time with seconds; empty when unset."""
     return f"{_moment(time):%Y-%m-%d %H:%M:%S} UTC" if time.seconds or time.nanos else ""
 
 
 def ago(time: Timestamp, now: float) -> str:
-    """Return how long ago a time was, or when it was, if that is long ago or still to come."""
+    """Return the age of a time, or the time itself if it is over a week old or in the future."""
     if not (time.seconds or time.nanos):
         return ""
     seconds = now - time.seconds
@@ -76,7 +76,7 @@ def ago(time: Timestamp, now: float) -> str:
 
 
 def enum(number: int, kind: str) -> str:
-    """Return an enum's value in words: "needs review"."""
+    """Return the label of an enum value: "needs review"."""
     values = _ENUMS[kind]
     try:
         name = str(values.Name(number))
@@ -86,39 +86,39 @@ def enum(number: int, kind: str) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number with spaces between thousands; a fraction with two decimals."""
+    """Return a number with thousands separated by spaces; a fraction with two decimals."""
     return f"{value:,}".replace(",", "\N{NARROW NO-BREAK SPACE}") if float(value).is_integer() else f"{value:.2f}"
 
 
 def signal(name: str) -> str:
-    """Return what a signal is called."""
+    """Return a signal's label."""
     return SIGNALS.get(name, (name, ""))[0]
 
 
 def meaning(name: str) -> str:
-    """Return what a signal measures."""
+    """Return a signal's explanation."""
     return SIGNALS.get(name, ("", ""))[1]
 
 
 def colour(name: str) -> str:
-    """Return the class that colours a signal."""
+    """Return a signal's CSS class."""
     return f"s{_COLOURS.get(name, 9)}"
 
 
 def indented_json(message: Message, field: str) -> str:
-    """Return structured content as indented JSON; its end is left out when it is very long."""
+    """Return a JSON field as indented text, cut at 200,000 characters."""
     text = exact_json.dumps(fields.value_of(message, field), indent=2)
     return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"
 
 
 def short(text: str, length: int = 160) -> str:
-    """Return the beginning of a text in one line."""
+    """Return the beginning of a text as one line of at most `length` characters."""
     line = " ".join(text[: length * 4].split())
     return line if len(line) <= length and len(text) <= length * 4 else f"{line[: length - 1].rstrip()}…"
 
 
 def name_of(memory: memory_pb2.Memory, length: int = 90) -> str:
-    """Return what a memory is called in a list: its title, its key or the beginning of its text."""
+    """Return a memory's display name: its title, or the beginning of its text, or its key."""
     return short(memory.title or memory.content or memory.key or memory.memory_id, length)
 
 

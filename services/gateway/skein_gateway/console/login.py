@@ -1,4 +1,4 @@
-"""/: sign in as a person or with a tenant's API key, choose a tenant, sign out. Leads to nothing but our own pages."""
+"""The login pages: sign in with an account or an API key, choose a tenant, sign out. Redirects only to own pages."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from urllib.parse import quote
 from starlette.routing import Route
 
 from skein_gateway.console.page_handler import call_auth
-from skein_gateway.console.pages import page, trouble_page
-from skein_gateway.console.problems import PageError, attempted, refusal_of
+from skein_gateway.console.pages import error_page, page
+from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.console.visitors import safe_redirect_path
 from skein_gateway.identity.credential_cache import MAX_CREDENTIAL
 from skein_gateway.oauth.login import login_form_error
@@ -19,8 +19,6 @@ from skein_gateway.oauth.request_handler import OAuthError, read_form
 from skein_kit.identity.permissions import ACCOUNT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -30,156 +28,142 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.login import BrowserLogin
     from skein_kit.calls.call import Call
 
-# What the forms of the entrance are about.
-_ENTER = "/"
-_LEAVE = "/console/sign-out"
-_KEY_REFUSED = "This key is not known here, or it is revoked or over. Copy it whole: it begins with “skein_”."
+# What the CSRF tokens of the two forms depend on.
+_LOGIN_FORM = "/"
+_LOGOUT_FORM = "/console/sign-out"
+_KEY_REFUSED = "This key is unknown, revoked or expired. Copy all of it: it begins with “skein_”."
 _KEY_WITHOUT_TENANT = (
-    "This is an operator’s key, which belongs to no tenant. Use a key of the tenant that you want to see."
+    "This is an operator’s key, which belongs to no tenant. Use a key of the tenant that you want to open."
 )
-_FORGOTTEN = "This browser has forgotten your sign-in, which is over within an hour."
+_FORGOTTEN = "This browser no longer holds your sign-in; the sign-in itself expires within an hour."
 
 
 class LoginPages:
-    """The handlers of the pages before a tenant is chosen."""
+    """The handlers of the pages outside a tenant."""
 
-    def __init__(self, desk: PageHandler, people: BrowserLogin) -> None:
-        """Sign people in as OAuth's pages do."""
-        self._desk = desk
-        self._people = people
+    def __init__(self, handler: PageHandler, login: BrowserLogin) -> None:
+        """Share the login with the OAuth pages."""
+        self._handler = handler
+        self._login = login
 
     def routes(self) -> list[Route]:
-        """Return the routes; GET / itself belongs to the door, which has other answers for other software."""
+        """Return the routes. ConnectHandler serves GET /, because only browsers get the console there."""
         return [
-            Route("/", self.enter, methods=["POST"]),
+            Route("/", self.log_in, methods=["POST"]),
             Route("/console", self.show),
-            Route("/console/sign-out", self.leave, methods=["POST"]),
+            Route("/console/sign-out", self.log_out, methods=["POST"]),
         ]
 
     async def show(self, request: Request) -> Response:
-        """Ask who is there, or lead on to their tenants."""
+        """Show the login form, or redirect a signed-in caller to a tenant or the list of tenants."""
 
         async def work(call: Call) -> Response:
-            visitor = await self._desk.visitor(request)
-            credential = self._desk.credential(visitor)
-            caller = await self._desk.identify(call, credential) if credential else None
-            if caller is None or (credential == visitor.session and ACCOUNT not in caller.permissions):
-                return _ask(request, visitor)
-            wanted = safe_redirect_path(request.query_params.get("next", ""))
+            browser = await self._handler.browser(request)
+            credential = self._handler.credential(browser)
+            caller = await self._handler.identify(call, credential) if credential else None
+            if caller is None or (credential == browser.session and ACCOUNT not in caller.permissions):
+                return _login_form(request, browser)
+            redirect_path = safe_redirect_path(request.query_params.get("next", ""))
             if caller.account_id is None:
                 own = f"/console/{caller.tenant_id}"
-                return see_other(wanted if wanted.startswith(own) else own)
-            if wanted != "/":
-                return see_other(wanted)
-            await self._people.who(call, visitor)
-            tenants = await self._people.tenants()
+                return see_other(redirect_path if redirect_path.startswith(own) else own)
+            if redirect_path != "/":
+                return see_other(redirect_path)
+            await self._login.current_caller(call, browser)
+            tenants = await self._login.tenants()
             if len(tenants) == 1 and "choose" not in request.query_params:
                 return see_other(f"/console/{tenants[0].tenant_id}")
-            shown = page(
+            response = page(
                 "tenants",
                 request,
                 title="Your tenants",
                 tenants=tenants,
                 email=caller.email,
-                leave_token=visitor.form_token(_LEAVE),
+                leave_token=browser.form_token(_LOGOUT_FORM),
             )
-            visitor.remember_form(shown)
-            return shown
+            browser.remember_form(response)
+            return response
 
-        return await self._answered(request, work)
+        return await self._handler.handle(request, work, back="/")
 
-    async def enter(self, request: Request) -> Response:
-        """Take what the person filled in."""
+    async def log_in(self, request: Request) -> Response:
+        """Sign in with the submitted form."""
 
         async def work(call: Call) -> Response:
             form = await read_form(request)
-            visitor = await self._desk.visitor(request)
-            visitor.check(form, _ENTER)
+            browser = await self._handler.browser(request)
+            browser.check(form, _LOGIN_FORM)
             if form.get("step") == "key":
-                return await self._with_key(request, call, visitor, form)
-            return await self._as_person(request, visitor, form)
+                return await self._log_in_with_key(request, call, browser, form)
+            return await self._log_in_account(request, browser, form)
 
-        return await self._answered(request, work)
+        return await self._handler.handle(request, work, back="/")
 
-    async def leave(self, request: Request) -> Response:
-        """End the sign-in, and forget the key."""
+    async def log_out(self, request: Request) -> Response:
+        """Sign out and revoke the key ticket."""
 
         async def work(call: Call) -> Response:
             form = await read_form(request)
-            visitor = await self._desk.visitor(request)
-            visitor.check(form, _LEAVE)
-            self._desk.keys.drop(visitor.ticket)
-            answer = await attempted(call_auth(self._left(call, visitor)))
-            if isinstance(answer, PageError):
-                answer = trouble_page(request, replace(answer, text=f"{answer.text} {_FORGOTTEN}"))
-            # The browser forgets in any case: who leaves may leave the machine to somebody else.
-            visitor.sign_out(answer)
-            return answer
+            browser = await self._handler.browser(request)
+            browser.check(form, _LOGOUT_FORM)
+            self._handler.keys.revoke(browser.ticket)
+            response = await or_page_error(call_auth(self._log_out(call, browser)))
+            if isinstance(response, PageError):
+                response = error_page(request, replace(response, text=f"{response.text} {_FORGOTTEN}"))
+            # Delete the cookies even if auth failed: the next user may share this machine.
+            browser.sign_out(response)
+            return response
 
-        return await self._answered(request, work)
+        return await self._handler.handle(request, work, back="/")
 
-    async def _left(self, call: Call, visitor: ConsoleBrowser) -> Response:
-        if await self._people.who(call, visitor) is not None:
-            await self._people.sign_out()
+    async def _log_out(self, call: Call, browser: ConsoleBrowser) -> Response:
+        if await self._login.current_caller(call, browser) is not None:
+            await self._login.sign_out()
         return see_other("/?done=signed-out")
 
-    async def _as_person(self, request: Request, visitor: ConsoleBrowser, form: Parameters) -> Response:
+    async def _log_in_account(self, request: Request, browser: ConsoleBrowser, form: Parameters) -> Response:
         try:
-            signed_in = await call_auth(self._people.sign_in(form, visitor))
-        except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
-            return _ask(request, visitor, form, login_form_error(error))
-        answer = see_other(_onwards(form))
-        visitor.sign_out(answer)
-        visitor.sign_in(answer, signed_in)
-        self._desk.keys.drop(visitor.ticket)
-        return answer
+            login_response = await call_auth(self._login.sign_in(form, browser))
+        except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
+            return _login_form(request, browser, form, login_form_error(error))
+        response = see_other(_redirect_url(form))
+        browser.sign_out(response)
+        browser.sign_in(response, login_response)
+        self._handler.keys.revoke(browser.ticket)
+        return response
 
-    async def _with_key(self, request: Request, call: Call, visitor: ConsoleBrowser, form: Parameters) -> Response:
+    async def _log_in_with_key(
+        self, request: Request, call: Call, browser: ConsoleBrowser, form: Parameters
+    ) -> Response:
         key = form.get("key").strip()
         problem = ""
         is_text = key.isascii() and key.isprintable() and " " not in key and 0 < len(key) <= MAX_CREDENTIAL
-        caller = await self._desk.identify(call, key) if is_text else None
-        # A person's token is good for signing in as a person alone, where it ends with the sign-in.
+        caller = await self._handler.identify(call, key) if is_text else None
+        # An account's access token must not outlive its auth session as a ticket.
         if caller is None or caller.account_id is not None:
             problem = _KEY_REFUSED
-        elif caller.tenant_id is None or caller.closed:
+        elif caller.tenant_id is None or caller.is_tenant_deleted:
             problem = _KEY_WITHOUT_TENANT
         if caller is None or problem:
             refused = OAuthError(status=403, error="access_denied", description=problem)
-            return _ask(request, visitor, form, refused)
-        answer = see_other(_onwards(form))
-        self._desk.keys.drop(visitor.ticket)
-        visitor.give_ticket(answer, self._desk.keys.keep(key, str(caller.tenant_id)))
-        return answer
-
-    async def _answered(self, request: Request, work: Callable[[Call], Awaitable[Response]]) -> Response:
-        async def worked(call: Call) -> Response:
-            try:
-                return await work(call)
-            except Exception as error:
-                trouble = refusal_of(error)
-                if trouble is None:
-                    raise
-                return trouble_page(request, trouble, back="/")
-
-        def refuse(problem: OAuthError) -> Response:
-            said = PageError(title="This did not work", text=problem.description, status=problem.status)
-            return trouble_page(request, said, back="/")
-
-        return await self._desk.entry.answered(request, worked, refuse)
+            return _login_form(request, browser, form, refused)
+        response = see_other(_redirect_url(form))
+        self._handler.keys.revoke(browser.ticket)
+        browser.give_ticket(response, self._handler.keys.issue(key, str(caller.tenant_id)))
+        return response
 
 
-def _onwards(form: Parameters) -> str:
-    """Return the way after a sign-in: by the entrance, which knows where somebody may go."""
-    wanted = safe_redirect_path(form.get("next"))
-    return "/" if wanted == "/" else f"/?next={quote(wanted, safe='')}"
+def _redirect_url(form: Parameters) -> str:
+    """Return the URL after a login: the start page, which checks `next` against the caller's tenants."""
+    redirect_path = safe_redirect_path(form.get("next"))
+    return "/" if redirect_path == "/" else f"/?next={quote(redirect_path, safe='')}"
 
 
-def _ask(
-    request: Request, visitor: ConsoleBrowser, form: Parameters | None = None, problem: OAuthError | None = None
+def _login_form(
+    request: Request, browser: ConsoleBrowser, form: Parameters | None = None, problem: OAuthError | None = None
 ) -> Response:
-    wanted = request.query_params.get("next", "") if form is None else form.get("next")
-    shown = page(
+    redirect_path = request.query_params.get("next", "") if form is None else form.get("next")
+    response = page(
         "sign_in",
         request,
         status=200 if problem is None else page_status(problem),
@@ -188,10 +172,10 @@ def _ask(
         email="" if form is None else form.get("email"),
         with_key=form is not None and form.get("step") == "key",
         asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
-        wanted="" if safe_redirect_path(wanted) == "/" else wanted,
-        form_token=visitor.form_token(_ENTER),
+        redirect_path="" if safe_redirect_path(redirect_path) == "/" else redirect_path,
+        form_token=browser.form_token(_LOGIN_FORM),
     )
     if problem is not None:
-        shown.headers.update(problem.headers)
-    visitor.remember_form(shown)
-    return shown
+        response.headers.update(problem.headers)
+    browser.remember_form(response)
+    return response

@@ -1,4 +1,4 @@
-"""Memories: a list that can be narrowed, and everything about one of them."""
+"""The memories pages: a filtered list, and all details of one memory."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import access_log_pb2, history_pb2, memory_pb2, scores_pb2
-from skein_gateway.console.pages import page
-from skein_gateway.console.problems import PageError, attempted
+from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.problems import PageError, or_page_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import PageHandler
     from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
@@ -22,8 +20,8 @@ _PAGE = 25
 _LINKS = 50
 _VERSIONS = 20
 _ACCESSES = 15
-# What three decimals show.
-_SHOWN = 0.0005
+# Smallest term that three decimals can show.
+_MIN_SHOWN = 0.0005
 ORDERS = {
     "": "newest first",
     "create_time": "oldest first",
@@ -31,127 +29,124 @@ ORDERS = {
     "importance desc": "most important first",
 }
 SCOPES = ("global", "agent", "user", "session")
-# Parameters of the list's address that narrow it.
+# Query parameters of the list that filter it.
 _FILTERS = ("type", "tag", "scope", "subject", "agent", "session", "source", "where")
 
 
-class Memories:
-    """The handlers of the list and of one memory."""
+async def list_memories(request: Request, context: PageContext, parameters: Parameters) -> Response:
+    """List the memories that match the filter."""
+    order = parameters.get("order") if parameters.get("order") in ORDERS else ""
+    rpc_request = memory_pb2.ListMemoriesRequest(
+        page_size=_PAGE,
+        page_token=parameters.get("page"),
+        filter=filter_of(parameters),
+        show_archived=parameters.get("archived") == "on",
+        show_deleted=parameters.get("deleted") == "on",
+        order_by=order,
+    )
+    response = await or_page_error(context.api.memory.ListMemories(rpc_request))
+    chosen = {name: parameters.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
 
-    def routes(self, desk: PageHandler) -> list[Route]:
-        """Return the routes."""
-        return [*desk.routes("memories", self.list), *desk.routes("memory", self.show)]
+    return page(
+        "memories",
+        request,
+        context,
+        status=http_status(response),
+        at="memories",
+        title="Memories",
+        response=response,
+        chosen=chosen,
+        is_narrowed=any(chosen[name] for name in _FILTERS),
+        scopes=SCOPES,
+        orders=ORDERS,
+        **page_links(context, "memories", response, parameters, **chosen),
+    )
 
-    async def list(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
-        """List what passes the filter."""
-        order = asked.get("order") if asked.get("order") in ORDERS else ""
-        wanted = memory_pb2.ListMemoriesRequest(
-            page_size=_PAGE,
-            page_token=asked.get("page"),
-            filter=filter_of(asked),
-            show_archived=asked.get("archived") == "on",
-            show_deleted=asked.get("deleted") == "on",
-            order_by=order,
-        )
-        found = await attempted(visit.api.memory.ListMemories(wanted))
-        chosen = {name: asked.get(name) for name in (*_FILTERS, "order", "archived", "deleted")}
-        more = "" if isinstance(found, PageError) else found.next_page_token
-        return page(
-            "memories",
-            request,
-            visit,
-            status=found.status if isinstance(found, PageError) else 200,
-            at="memories",
-            title="Memories",
-            found=found,
-            chosen=chosen,
-            is_narrowed=any(chosen[name] for name in _FILTERS),
-            scopes=SCOPES,
-            orders=ORDERS,
-            first=visit.url("memories", **chosen) if asked.get("page") else "",
-            more=visit.url("memories", **chosen, page=more) if more else "",
-        )
 
-    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
-        """Show one memory, also one that is archived or deleted; a part that fails says so in its place."""
-        wanted = memory_pb2.GetMemoryRequest(memory_id=asked.get("id"), show_deleted=True)
-        memory = (await visit.api.memory.GetMemory(wanted)).memory
-        api, memory_id = visit.api, memory.memory_id
-        scores, links, versions, changes, accesses = await asyncio.gather(
-            attempted(api.memory.ExplainScore(scores_pb2.ExplainScoreRequest(memory_id=memory_id))),
-            attempted(self._links(visit, memory_id)),
-            attempted(
-                api.memory.ListMemoryVersions(
-                    memory_pb2.ListMemoryVersionsRequest(memory_id=memory_id, page_size=_VERSIONS)
+async def show_memory(request: Request, context: PageContext, parameters: Parameters) -> Response:
+    """Show one memory, even archived or deleted. A section whose call fails shows the error instead."""
+    rpc_request = memory_pb2.GetMemoryRequest(memory_id=parameters.get("id"), show_deleted=True)
+    memory = (await context.api.memory.GetMemory(rpc_request)).memory
+    api, memory_id = context.api, memory.memory_id
+    scores, links, versions, changes, accesses = await asyncio.gather(
+        or_page_error(api.memory.ExplainScore(scores_pb2.ExplainScoreRequest(memory_id=memory_id))),
+        or_page_error(_links(context, memory_id)),
+        or_page_error(
+            api.memory.ListMemoryVersions(
+                memory_pb2.ListMemoryVersionsRequest(memory_id=memory_id, page_size=_VERSIONS)
+            )
+        ),
+        or_page_error(
+            api.history.ListChanges(
+                history_pb2.ListChangesRequest(
+                    page_size=_VERSIONS, filter=history_pb2.ChangeFilter(entity_id=memory_id)
                 )
-            ),
-            attempted(
-                api.history.ListChanges(
-                    history_pb2.ListChangesRequest(
-                        page_size=_VERSIONS, filter=history_pb2.ChangeFilter(entity_id=memory_id)
-                    )
-                )
-            ),
-            attempted(self._accesses(visit, memory_id)),
-        )
-        return page(
-            "memory",
-            request,
-            visit,
-            at="memories",
-            title=memory.title or memory.key or "Memory",
-            memory=memory,
-            scores=scores,
-            bars={} if isinstance(scores, PageError) else _bars(scores),
-            links=links,
-            versions=versions,
-            changes=changes,
-            accesses=accesses,
-        )
-
-    async def _accesses(self, visit: PageContext, memory_id: str) -> access_log_pb2.ListAccessLogResponse | None:
-        if not visit.may("audit.read"):
-            return None
-        return await visit.api.history.ListAccessLog(
-            access_log_pb2.ListAccessLogRequest(memory_id=memory_id, page_size=_ACCESSES)
-        )
-
-    async def _links(self, visit: PageContext, memory_id: str) -> dict[str, Any]:
-        """Return the links of both directions, each with what the memory at its other end is called.
-
-        The names come with the graph: to read these memories would count as using them.
-        """
-        asked = memory_pb2.ListLinksRequest(memory_id=memory_id, page_size=_LINKS)
-        around = memory_pb2.GetSubgraphRequest(memory_ids=[memory_id], radius=1, max_nodes=500)
-        answer, near = await asyncio.gather(visit.api.links.ListLinks(asked), visit.api.links.GetSubgraph(around))
-        names = {node.memory_id: node.title for node in near.nodes}
-        rows = []
-        for link in answer.links:
-            is_out = link.from_memory_id == memory_id
-            end = link.to_memory_id if is_out else link.from_memory_id
-            rows.append({"link": link, "is_out": is_out, "end": end, "name": names.get(end) or end})
-        return {"rows": rows, "more": bool(answer.next_page_token)}
+            )
+        ),
+        or_page_error(_accesses(context, memory_id)),
+    )
+    return page(
+        "memory",
+        request,
+        context,
+        at="memories",
+        title=memory.title or memory.key or "Memory",
+        memory=memory,
+        scores=scores,
+        bars={} if isinstance(scores, PageError) else _bars(scores),
+        links=links,
+        versions=versions,
+        changes=changes,
+        accesses=accesses,
+    )
 
 
-def filter_of(asked: Parameters) -> memory_pb2.MemoryFilter:
-    """Return what an address narrows a list or a search to."""
-    scope = asked.get("scope")
+async def _accesses(context: PageContext, memory_id: str) -> access_log_pb2.ListAccessLogResponse | None:
+    if not context.may("audit.read"):
+        return None
+    return await context.api.history.ListAccessLog(
+        access_log_pb2.ListAccessLogRequest(memory_id=memory_id, page_size=_ACCESSES)
+    )
+
+
+async def _links(context: PageContext, memory_id: str) -> dict[str, Any]:
+    """Return the links in both directions, each with the display name of the memory at its other end.
+
+    The names come from GetSubgraph, because reading the memories would count as accesses.
+    """
+    links_request = memory_pb2.ListLinksRequest(memory_id=memory_id, page_size=_LINKS)
+    graph_request = memory_pb2.GetSubgraphRequest(memory_ids=[memory_id], radius=1, max_nodes=500)
+    links_response, graph = await asyncio.gather(
+        context.api.links.ListLinks(links_request), context.api.links.GetSubgraph(graph_request)
+    )
+    names = {node.memory_id: node.title for node in graph.nodes}
+    rows = []
+    for link in links_response.links:
+        is_out = link.from_memory_id == memory_id
+        end = link.to_memory_id if is_out else link.from_memory_id
+        rows.append({"link": link, "is_out": is_out, "end": end, "name": names.get(end) or end})
+    return {"rows": rows, "more": bool(links_response.next_page_token)}
+
+
+def filter_of(parameters: Parameters) -> memory_pb2.MemoryFilter:
+    """Return the filter that query parameters of a list or a search describe."""
+    scope = parameters.get("scope")
     return memory_pb2.MemoryFilter(
-        types=[asked.get("type").strip()] if asked.get("type").strip() else [],
-        tags_all=[tag for part in asked.get("tag").split(",") if (tag := part.strip())],
+        types=[parameters.get("type").strip()] if parameters.get("type").strip() else [],
+        tags_all=[tag for part in parameters.get("tag").split(",") if (tag := part.strip())],
         scopes=[f"SCOPE_{scope.upper()}"] if scope in SCOPES else [],
-        subject_id=asked.get("subject").strip(),
-        agent_id=asked.get("agent").strip(),
-        session_id=asked.get("session").strip(),
-        source=asked.get("source").strip(),
-        where=asked.get("where").strip(),
+        subject_id=parameters.get("subject").strip(),
+        agent_id=parameters.get("agent").strip(),
+        session_id=parameters.get("session").strip(),
+        source=parameters.get("source").strip(),
+        where=parameters.get("where").strip(),
     )
 
 
 def _bars(scores: scores_pb2.ExplainScoreResponse) -> dict[str, dict[str, Any]]:
-    """Return the terms of both formulas with where their bars begin and how long they are, of 200 with 0 at 100.
+    """Return the terms of both formulas with start and width of their bars, on a scale of 200 with zero at 100.
 
-    Terms that neither add nor take away anything are idle.
+    Terms below _MIN_SHOWN are listed as idle.
     """
     lists = {"confidence": scores.confidence_components, "importance": scores.importance_components}
     widest = max((abs(term.value) for terms in lists.values() for term in terms), default=0.0) or 1.0
@@ -160,9 +155,9 @@ def _bars(scores: scores_pb2.ExplainScoreResponse) -> dict[str, dict[str, Any]]:
             "terms": [
                 {"term": term, "at": 100 + 100 * min(0.0, term.value) / widest, "width": 100 * abs(term.value) / widest}
                 for term in terms
-                if abs(term.value) >= _SHOWN
+                if abs(term.value) >= _MIN_SHOWN
             ],
-            "idle": [term for term in terms if abs(term.value) < _SHOWN],
+            "idle": [term for term in terms if abs(term.value) < _MIN_SHOWN],
         }
         for name, terms in lists.items()
     }

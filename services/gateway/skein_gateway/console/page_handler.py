@@ -1,4 +1,4 @@
-"""How a request for a page of a tenant is answered: who asks, what came of it, and in which words it failed."""
+"""Handles requests for a tenant's pages: identifies the caller, checks forms, and renders errors."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from grpc import aio
 from starlette.routing import Route
 
 from skein.tenancy.v1 import tenancy_pb2
-from skein_gateway.console.pages import trouble_page
-from skein_gateway.console.problems import PageError, attempted, refusal_of
+from skein_gateway.console.pages import error_page
+from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.rpc_client import Api
 from skein_gateway.console.visitors import ConsoleBrowser, PageContext
 from skein_gateway.oauth.forms import Parameters
-from skein_gateway.oauth.pages import here, see_other
+from skein_gateway.oauth.pages import current_path, see_other
 from skein_gateway.oauth.request_handler import OAuthError, read_form
-from skein_gateway.oauth.request_handler import error_reason as reason_of_refusal
-from skein_kit.calls.call import ADDRESS_KEY, AGENT_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY
+from skein_gateway.oauth.request_handler import error_reason as reason_of_error
+from skein_kit.calls.call import ADDRESS_KEY, AUTHORIZATION_KEY, REQUEST_ID_KEY, TENANT_KEY, USER_AGENT_KEY
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from typing import TypeVar
 
     from starlette.requests import Request
@@ -38,157 +38,169 @@ if TYPE_CHECKING:
     from skein_kit.rpc.channel import InProcessHandlers
 
     Answer = TypeVar("Answer")
-    # Return a page, given who asks, what the address says and, of a form that was sent, what it says.
+    # Return a page for a request, its context, its query parameters and, for `Act`, its form.
     Show = Callable[[Request, PageContext, Parameters], Awaitable[Response]]
     Act = Callable[[Request, PageContext, Parameters, Parameters], Awaitable[Response]]
 
-NO_TENANT = PageError(title="Not found", text="There is no such tenant, or you are no member of it.", status=404)
-_NO_PAGE = PageError(title="Not found", text="There is no such page.", status=404)
-# A credential that is not good any more: its holder signs in again.
-_OVER = frozenset({"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_MISSING"})
+NO_TENANT = PageError(title="Not found", text="This tenant does not exist, or you are not a member of it.", status=404)
+_NO_PAGE = PageError(title="Not found", text="This page does not exist.", status=404)
+# Reasons after which the caller has to sign in again.
+_EXPIRED_REASONS = frozenset({"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED", "CREDENTIAL_MISSING"})
 
 
 class PageHandler:
-    """Where every page of a tenant is asked for."""
+    """Runs the handler of a tenant's page with the caller's context."""
 
     def __init__(
         self,
-        entry: RequestHandler,
+        request_handler: RequestHandler,
         metadata: ServerMetadata,
         credentials: IdentityCache,
-        answers: InProcessHandlers,
+        handlers: InProcessHandlers,
         keys: KeyTickets,
     ) -> None:
-        """Call what the gateway's doors answer with, in the visitor's name."""
-        self.entry = entry
+        """Call the public RPCs (`handlers`) with the caller's credential."""
+        self.request_handler = request_handler
         self._metadata = metadata
         self._credentials = credentials
-        self._answers = answers
+        self._handlers = handlers
         self.keys = keys
 
     def routes(self, name: str, show: Show, act: Act | None = None) -> list[Route]:
-        """Return the routes of a page of a tenant; `act` takes its forms."""
+        """Return the routes of a tenant's page: GET runs `show`, POST runs `act` after the CSRF check."""
         path = "/console/{tenant_id}" + (f"/{name}" if name else "")
 
-        async def shown(request: Request) -> Response:
-            return await self._answered(request, show, None)
+        async def show_page(request: Request) -> Response:
+            return await self._show(request, show, None)
 
-        async def acted(request: Request) -> Response:
-            return await self._answered(request, show, act)
+        async def act_page(request: Request) -> Response:
+            return await self._show(request, show, act)
 
-        routes = [Route(path, shown, methods=["GET"])]
-        return routes if act is None else [*routes, Route(path, acted, methods=["POST"])]
+        routes = [Route(path, show_page, methods=["GET"])]
+        return routes if act is None else [*routes, Route(path, act_page, methods=["POST"])]
 
-    def nowhere(self) -> Route:
-        """Return the route of what is no page of a tenant."""
+    def not_found_route(self) -> Route:
+        """Return the route of unknown pages. It redirects trailing slashes."""
 
-        async def show(request: Request, visit: PageContext, _asked: Parameters) -> Response:
+        async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
             rest = str(request.path_params["rest"])
             if not rest or rest.endswith("/"):
-                return see_other(visit.url(rest.rstrip("/")))
-            return trouble_page(request, _NO_PAGE, visit)
+                return see_other(context.url(rest.rstrip("/")))
+            return error_page(request, _NO_PAGE, context)
 
-        async def shown(request: Request) -> Response:
-            return await self._answered(request, show, None)
+        async def show_page(request: Request) -> Response:
+            return await self._show(request, show, None)
 
-        return Route("/console/{tenant_id:uuid}/{rest:path}", shown, methods=["GET"])
+        return Route("/console/{tenant_id:uuid}/{rest:path}", show_page, methods=["GET"])
 
-    async def visitor(self, request: Request) -> ConsoleBrowser:
-        """Return whose browser asks."""
+    async def browser(self, request: Request) -> ConsoleBrowser:
+        """Return the browser with its cookies."""
         return ConsoleBrowser(request, await call_auth(self._metadata.issuer()))
 
-    def credential(self, visitor: ConsoleBrowser) -> str:
-        """Return what a browser's calls are made with: the key behind its ticket, or its person's sign-in."""
-        return (self.keys.find(visitor.ticket) if visitor.ticket else "") or visitor.session
+    def credential(self, browser: ConsoleBrowser) -> str:
+        """Return the credential of a browser: the key of its ticket, or its access token; empty for none."""
+        return (self.keys.key_of(browser.ticket) if browser.ticket else "") or browser.session
 
     async def identify(self, call: Call, credential: str, tenant_id: str = "") -> Caller | None:
-        """Return who a credential is, in a tenant if one is named; None when it is nobody's any more."""
+        """Return the caller of a credential, in a tenant if given; None when the credential is no longer valid."""
         call.metadata = {**call.metadata, AUTHORIZATION_KEY: f"Bearer {credential}", TENANT_KEY: tenant_id}
         try:
             caller = await call_auth(self._credentials.identify(call))
         except Exception as error:
-            if reason_of_refusal(error) in _OVER:
+            if reason_of_error(error) in _EXPIRED_REASONS:
                 return None
             raise
         return caller
 
     def api(self, call: Call, credential: str, tenant_id: str = "") -> Api:
-        """Return the RPCs as a credential's holder may call them."""
+        """Return a client that makes calls with a credential."""
         headers = {
             AUTHORIZATION_KEY: f"Bearer {credential}",
             REQUEST_ID_KEY: call.request_id,
             ADDRESS_KEY: call.client_address,
-            AGENT_KEY: call.user_agent,
+            USER_AGENT_KEY: call.user_agent,
         }
-        return Api(self._answers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}))
+        return Api(self._handlers, headers | ({TENANT_KEY: tenant_id} if tenant_id else {}))
 
-    async def visit(self, call: Call, request: Request) -> PageContext | PageError | None:
-        """Return who asks for a page of the tenant in the address; None when nobody is signed in."""
-        visitor = await self.visitor(request)
-        credential = self.credential(visitor)
+    async def context(self, call: Call, request: Request) -> PageContext | PageError | None:
+        """Return the context of a page of the tenant in the path; None without a valid sign-in."""
+        browser = await self.browser(request)
+        credential = self.credential(browser)
         if not credential:
             return None
         try:
             tenant_id = str(uuid.UUID(str(request.path_params["tenant_id"])))
             caller = await self.identify(call, credential, tenant_id)
         except Exception as error:
-            if isinstance(error, ValueError) or reason_of_refusal(error) == "TENANT_NOT_FOUND":
+            if isinstance(error, ValueError) or reason_of_error(error) == "TENANT_NOT_FOUND":
                 return NO_TENANT
             raise
         if caller is None and await self.identify(call, credential) is not None:
-            # The key is good, in its own tenant.
+            # The key is valid, but in another tenant.
             return NO_TENANT
-        # A cookie of a sign-in that holds something else is nobody's sign-in.
-        if caller is None or (credential == visitor.session and ACCOUNT not in caller.permissions):
+        # The session cookie must hold an account's access token, nothing else.
+        if caller is None or (credential == browser.session and ACCOUNT not in caller.permissions):
             return None
-        # A form belongs to its address, so there is one address of a page.
-        is_plain = str(request.path_params["tenant_id"]) == tenant_id
-        if caller.closed or str(caller.tenant_id) != tenant_id or not is_plain:
+        # CSRF tokens depend on the path, so a page has exactly one path.
+        is_canonical = str(request.path_params["tenant_id"]) == tenant_id
+        if caller.is_tenant_deleted or str(caller.tenant_id) != tenant_id or not is_canonical:
             return NO_TENANT
         api = self.api(call, credential, tenant_id)
-        found = await attempted(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))
-        name = tenant_id[:8] if isinstance(found, PageError) else found.tenant.display_name or found.tenant.slug
+        response = await or_page_error(api.tenancy.GetTenant(tenancy_pb2.GetTenantRequest(tenant_id=tenant_id)))
+        name = (
+            tenant_id[:8] if isinstance(response, PageError) else response.tenant.display_name or response.tenant.slug
+        )
         return PageContext(
-            visitor=visitor, caller=caller, tenant_id=tenant_id, tenant_name=name or tenant_id[:8], api=api
+            browser=browser, caller=caller, tenant_id=tenant_id, tenant_name=name or tenant_id[:8], api=api
         )
 
-    async def _answered(self, request: Request, show: Show, act: Act | None) -> Response:
-        visits: list[PageContext] = []
-
-        async def work(call: Call) -> Response:
-            try:
-                return await self._worked(request, call, visits, show, act)
-            except Exception as error:
-                trouble = refusal_of(error)
-                if trouble is None:
-                    raise
-                return trouble_page(request, trouble, *visits, back=here(request))
-
-        def refuse(problem: OAuthError) -> Response:
-            said = PageError(title="This did not work", text=problem.description, status=problem.status)
-            return trouble_page(request, said, *visits, back=here(request))
-
-        return await self.entry.answered(request, work, refuse)
-
-    async def _worked(
-        self, request: Request, call: Call, visits: list[PageContext], show: Show, act: Act | None
+    async def handle(
+        self,
+        request: Request,
+        work: Callable[[Call], Awaitable[Response]],
+        back: str,
+        contexts: Sequence[PageContext] = (),
     ) -> Response:
-        visit = await self.visit(call, request)
-        if visit is None:
-            return see_other(f"/?next={quote(here(request), safe='')}")
-        if isinstance(visit, PageError):
-            return trouble_page(request, visit)
-        visits.append(visit)
-        asked = Parameters.of_bytes(request.scope["query_string"])
+        """Run `work` as a call. An error becomes a page with a link to `back`, in the first of `contexts` if any."""
+
+        async def work_or_error_page(call: Call) -> Response:
+            try:
+                return await work(call)
+            except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
+                return error_page(request, page_error_of(error), *contexts, back=back)
+
+        def error_response(problem: OAuthError) -> Response:
+            failure = PageError(title="This did not work", text=problem.description, status=problem.status)
+            return error_page(request, failure, *contexts, back=back)
+
+        return await self.request_handler.handle(request, work_or_error_page, error_response)
+
+    async def _show(self, request: Request, show: Show, act: Act | None) -> Response:
+        # Known once the caller is identified; an error after that is shown within the tenant's pages.
+        contexts: list[PageContext] = []
+        return await self.handle(
+            request, lambda call: self._call_page(request, call, contexts, show, act), current_path(request), contexts
+        )
+
+    async def _call_page(
+        self, request: Request, call: Call, contexts: list[PageContext], show: Show, act: Act | None
+    ) -> Response:
+        context = await self.context(call, request)
+        if context is None:
+            return see_other(f"/?next={quote(current_path(request), safe='')}")
+        if isinstance(context, PageError):
+            return error_page(request, context)
+        contexts.append(context)
+        parameters = Parameters.of_bytes(request.scope["query_string"])
         if act is None:
-            return await show(request, visit, asked)
+            return await show(request, context, parameters)
         form = await read_form(request)
-        visit.visitor.check(form, request.url.path)
-        return await act(request, visit, asked, form)
+        context.browser.check(form, request.url.path)
+        return await act(request, context, parameters, form)
 
 
 async def call_auth(work: Awaitable[Answer]) -> Answer:
-    """Await what auth answers, and name it when it does not."""
+    """Await a call of auth. Its failure names auth as the unavailable service."""
     try:
         return await work
     except aio.AioRpcError as error:

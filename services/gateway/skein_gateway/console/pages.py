@@ -1,4 +1,4 @@
-"""The console's pages: templates, and headers that let nothing happen but what the page is for."""
+"""Renders the console's templates with strict security headers, and serves its static files."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 import jinja2
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway import VERSION
 from skein_gateway.console import formats
+from skein_gateway.console.problems import PageError
 from skein_gateway.oauth.browser import TOKEN_FIELD
-from skein_gateway.oauth.pages import here
+from skein_gateway.oauth.pages import current_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.requests import Request
 
-    from skein_gateway.console.problems import PageError
     from skein_gateway.console.visitors import PageContext
+    from skein_gateway.oauth.forms import Parameters
 
 STATIC_PATH = "/console/static"
 _POLICY = (
@@ -40,18 +41,18 @@ HEADERS: Mapping[str, str] = {
     "vary": "accept, cookie",
 }
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
-# What a page says after a form of it was sent; the address names which.
+# Confirmations after a form, by the query parameter `done`.
 _DONE = {
     "resolved": "The conflict is settled.",
     "kept": "The conflict stays open.",
     "saved": "The policy is saved.",
     "unchanged": "Nothing was changed.",
     "revoked": "The key is revoked. It is refused everywhere within five seconds.",
-    "adopted": "The key is adopted. It lives on when the application's access ends.",
+    "adopted": "The key is adopted. It stays valid when the application's access ends.",
     "signed-out": "You are signed out.",
     "signed-in": "You are signed in.",
 }
-# The pages of a tenant: address, name, and the permission without which it is not offered.
+# Navigation: path, title, and the permission that the page needs.
 _PAGES = (
     ("", "Overview", ""),
     ("search", "Search", "recall.read"),
@@ -67,19 +68,23 @@ _PAGES = (
 def page(
     template: str,
     request: Request,
-    visit: PageContext | None = None,
+    context: PageContext | None = None,
     *,
     status: int = 200,
     at: str = "",
     **values: Any,
 ) -> HTMLResponse:
-    """Return a page; `at` is the entry of the navigation that it belongs to."""
-    pages = [entry[:2] for entry in _PAGES if visit is not None and (not entry[2] or visit.may(entry[2]))]
+    """Render a template; `at` marks the current entry of the navigation."""
+    pages = [
+        request_handler[:2]
+        for request_handler in _PAGES
+        if context is not None and (not request_handler[2] or context.may(request_handler[2]))
+    ]
     common: dict[str, Any] = {
-        "visit": visit,
+        "context": context,
         "pages": pages,
         "at": at,
-        "here": here(request),
+        "current_path": current_path(request),
         "token_field": TOKEN_FIELD,
         "static": _static_url,
         "version": VERSION,
@@ -89,20 +94,36 @@ def page(
     }
     text = _templates().get_template(f"{template}.html").render({**common, **values})
     answer = HTMLResponse(text, status_code=status, headers=dict(HEADERS))
-    if visit is not None:
-        visit.visitor.remember_form(answer)
+    if context is not None:
+        context.browser.remember_form(answer)
     return answer
 
 
-def trouble_page(request: Request, trouble: PageError, visit: PageContext | None = None, *, back: str = "") -> Response:
-    """Tell a person what went wrong, and where to go on."""
+def http_status(*results: object) -> int:
+    """Return the HTTP status of the first PageError among the results; 200 without one."""
+    return next((result.status for result in results if isinstance(result, PageError)), 200)
+
+
+def page_links(
+    context: PageContext, path: str, response: Any, parameters: Parameters, **filters: object
+) -> dict[str, str]:
+    """Return `first` and `more`, the URLs of a list's first and next page; empty where there is none."""
+    token = "" if isinstance(response, PageError) else response.next_page_token
+    return {
+        "first": context.url(path, **filters) if parameters.get("page") else "",
+        "more": context.url(path, **filters, page=token) if token else "",
+    }
+
+
+def error_page(request: Request, failure: PageError, context: PageContext | None = None, *, back: str = "") -> Response:
+    """Render an error with a link to `back` and to the overview."""
     return page(
-        "trouble", request, visit, status=trouble.status, at="-", title=trouble.title, trouble=trouble, back=back
+        "error", request, context, status=failure.status, at="-", title=failure.title, failure=failure, back=back
     )
 
 
 def static(request: Request) -> Response:
-    """Return a file that pages are made of. Its address changes with what it says, so it may be kept."""
+    """Return a static file. Its URL contains its digest, so browsers may cache it forever."""
     name = request.path_params["name"]
     if name not in _STATIC:
         return PlainTextResponse("Not found.\n", status_code=404)

@@ -1,4 +1,4 @@
-"""The tenant's policy: every field of it, in words, and a form that changes those that were changed."""
+"""The policy page: every field of the tenant's policy, and a form that saves the changed ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from buf.validate import validate_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.console.pages import page
-from skein_gateway.console.problems import PageError, refusal_of
+from skein_gateway.console.pages import http_status, page
+from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.pages import see_other
 
 if TYPE_CHECKING:
@@ -20,54 +20,56 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import PageHandler
     from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
-# Every field of the policy: its name, what it is called, and what it does.
+# Fields of the policy by group: name, label and help text.
 GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Remembering",
         (
-            ("memory_types", "Types that are accepted", "One a line. None: every type is accepted."),
-            ("retention_days", "Days until a memory is removed", ""),
-            ("expiry_grace_hours", "Hours until an expired memory is erased", "No reader sees it from its expiry on."),
+            ("memory_types", "Accepted types", "One per line. Empty: every type."),
+            ("retention_days", "Days until a memory is purged", ""),
+            (
+                "expiry_grace_hours",
+                "Hours from expiry until a memory is purged",
+                "Readers stop seeing it when it expires.",
+            ),
             ("archive_days", "Days without a change until cold storage", "0: never."),
             ("decay_days", "Days without use until confidence falls", ""),
-            ("importance_formula", "How importance is reckoned", ""),
+            ("importance_formula", "Formula of importance", ""),
         ),
     ),
     (
         "Recall",
         (
-            ("search_language", "Language that words are stemmed by", "Holds for what is stored from now on."),
-            ("recall_fusion", "How signals become one order", "Scores: a weighted sum. Ranks: reciprocal ranks."),
+            ("search_language", "Language of stemming", "Applies to new items only."),
+            ("recall_fusion", "How signals are combined", "Scores: a weighted sum. Ranks: reciprocal ranks."),
             ("recall_weights", "Weights of the signals", "Empty: the default. 0 switches a signal off."),
         ),
     ),
     (
         "Graph",
         (
-            ("subgraph_default_radius", "Links around the middle of a graph", ""),
-            ("path_max_hops", "Links that a path has at most", ""),
-            ("max_inferred_edges", "Shared tags that a graph shows at most", ""),
-            ("min_link_suggestion_score", "Least score of a suggested link", "From 0 to 1."),
+            ("subgraph_default_radius", "Radius of a graph, in links", ""),
+            ("path_max_hops", "Most links in a path", ""),
+            ("max_inferred_edges", "Most shared-tag links in a graph", ""),
+            ("min_link_suggestion_score", "Lowest score of a suggested link", "From 0 to 1."),
         ),
     ),
     (
         "Sessions, snapshots, watches",
         (
             ("session_idle_minutes", "Minutes without a message until a session ends", "0: never."),
-            ("snapshot_retention", "Snapshots that are kept", "The newest."),
-            ("watch_max_failures", "Failed deliveries until a watch is switched off", "In a row."),
+            ("snapshot_retention", "Snapshots to keep", "The newest ones."),
+            ("watch_max_failures", "Failed deliveries until a watch is disabled", "In a row."),
         ),
     ),
     (
         "Levels",
         (
-            ("levels_capped", "Levels have a capacity", "What is over it moves one level down."),
+            ("levels_capped", "Limit the size of levels", "Memories beyond it move one level down."),
             ("capacity_strategic", "Strategic memories", ""),
             ("capacity_tactical", "Tactical memories", ""),
             ("capacity_operational", "Operational memories", ""),
@@ -77,9 +79,9 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Privacy and audit",
         (
-            ("private_mode", "Private", "Nothing is shown without a credential of this tenant."),
-            ("audit_strict", "Refuse what cannot be recorded", "Else it goes unrecorded."),
-            ("audit_query_text", "Record the words of searches", "Else a hash of them."),
+            ("private_mode", "Private", "Every read needs a credential of this tenant."),
+            ("audit_strict", "Refuse calls that cannot be audited", "Otherwise they run unaudited."),
+            ("audit_query_text", "Record the text of queries", "Otherwise a hash of it."),
         ),
     ),
 )
@@ -90,144 +92,134 @@ _WHOLE = (FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_INT64)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Input:
-    """How a field is entered."""
+    """One input of the form."""
 
     name: str
     label: str
     help: str
     # "number", "check", "choice", "lines" or "weights".
     kind: str
-    least: str = ""
-    most: str = ""
+    minimum: str = ""
+    maximum: str = ""
     step: str = "1"
-    # What can be chosen: the value and what it is called; of weights the names of the signals.
+    # Options as value and label; for weights, the names of the signals.
     choices: Sequence[tuple[str, str]] = ()
 
 
-class PolicyPage:
-    """The handlers."""
+async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
+    """Show the policy."""
+    answer = await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+    return _policy_page(request, context, values_of(answer.policy), answer.policy)
 
-    def routes(self, desk: PageHandler) -> list[Route]:
-        """Return the routes."""
-        return desk.routes("policy", self.show, self.act)
 
-    async def show(self, request: Request, visit: PageContext, _asked: Parameters) -> Response:
-        """Show the policy."""
-        answer = await visit.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        return self._shown(request, visit, values_of(answer.policy), answer.policy)
+async def act(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
+    """Save the changed fields. The revision in the form refuses a form that is older than the last change."""
+    current = (await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
+    revision = form.get("revision")
+    policy_wanted, problems = policy_of(form)
+    failure = PageError(title="", text=" ".join(problems), status=400) if problems else None
+    changed = changed_fields(current, policy_wanted)
+    if failure is None and not changed:
+        return see_other(context.url("policy", done="unchanged"))
+    if failure is None:
+        policy_wanted.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - digits of an int64.
+        update_request = subjects_pb2.UpdatePolicyRequest(policy=policy_wanted)
+        update_request.update_mask.paths.extend(changed)
+        response = await or_page_error(context.api.tenancy.UpdatePolicy(update_request))
+        if not isinstance(response, PageError):
+            return see_other(context.url("policy", done="saved"))
+        failure = response
+    values = {name: form.get(name) for name in values_of(current)}
+    current.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - as above.
+    return _policy_page(request, context, values, current, failure)
 
-    async def act(self, request: Request, visit: PageContext, _asked: Parameters, form: Parameters) -> Response:
-        """Save what differs from what is in force; a form that was opened before somebody else's change is refused."""
-        current = (await visit.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
-        revision = form.get("revision")
-        wanted, wrong = policy_of(form)
-        trouble = PageError(title="", text=" ".join(wrong), status=400) if wrong else None
-        changed = changed_fields(current, wanted)
-        if trouble is None and not changed:
-            return see_other(visit.url("policy", done="unchanged"))
-        if trouble is None:
-            wanted.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - digits of an int64.
-            asked = subjects_pb2.UpdatePolicyRequest(policy=wanted)
-            asked.update_mask.paths.extend(changed)
-            try:
-                await visit.api.tenancy.UpdatePolicy(asked)
-            except Exception as error:
-                trouble = refusal_of(error)
-                if trouble is None:
-                    raise
-            else:
-                return see_other(visit.url("policy", done="saved"))
-        kept = {name: form.get(name) for name in values_of(current)}
-        current.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - as above.
-        return self._shown(request, visit, kept, current, trouble)
 
-    @staticmethod
-    def _shown(
-        request: Request,
-        visit: PageContext,
-        values: dict[str, str],
-        policy: subjects_pb2.Policy,
-        trouble: PageError | None = None,
-    ) -> Response:
-        return page(
-            "policy",
-            request,
-            visit,
-            status=200 if trouble is None else trouble.status,
-            at="policy",
-            title="Policy",
-            problem="" if trouble is None else trouble.text,
-            groups=inputs(),
-            values=values,
-            policy=policy,
-            weight=_WEIGHT,
-            form_token=visit.visitor.form_token(request.url.path),
-            may_write=visit.may("tenant.write"),
-        )
+def _policy_page(
+    request: Request,
+    context: PageContext,
+    values: dict[str, str],
+    policy: subjects_pb2.Policy,
+    failure: PageError | None = None,
+) -> Response:
+    return page(
+        "policy",
+        request,
+        context,
+        status=http_status(failure),
+        at="policy",
+        title="Policy",
+        problem="" if failure is None else failure.text,
+        groups=inputs(),
+        values=values,
+        policy=policy,
+        weight=_WEIGHT,
+        form_token=context.browser.form_token(request.url.path),
+        may_write=context.may("tenant.write"),
+    )
 
 
 @cache
 def inputs() -> Sequence[tuple[str, Sequence[Input]]]:
-    """Return how each field is entered, by group."""
-    return [(title, [_input(*one) for one in fields]) for title, fields in GROUPS]
+    """Return the inputs by group."""
+    return [(title, [_input(*field) for field in fields]) for title, fields in GROUPS]
 
 
 def values_of(policy: subjects_pb2.Policy) -> dict[str, str]:
-    """Return a policy as its form says it."""
+    """Return the form values of a policy."""
     values: dict[str, str] = {}
     for _, fields in inputs():
-        for one in fields:
-            value: Any = getattr(policy, one.name)
-            if one.kind == "weights":
-                values |= {_WEIGHT + name: f"{value[name]:g}" if name in value else "" for name, _ in one.choices}
-            elif one.kind == "lines":
-                values[one.name] = "\n".join(value)
-            elif one.kind == "check":
-                values[one.name] = "on" if value else ""
+        for field in fields:
+            value: Any = getattr(policy, field.name)
+            if field.kind == "weights":
+                values |= {_WEIGHT + name: f"{value[name]:g}" if name in value else "" for name, _ in field.choices}
+            elif field.kind == "lines":
+                values[field.name] = "\n".join(value)
+            elif field.kind == "check":
+                values[field.name] = "on" if value else ""
             else:
-                values[one.name] = f"{value:g}" if isinstance(value, float) else str(value)
+                values[field.name] = f"{value:g}" if isinstance(value, float) else str(value)
     return values
 
 
 def policy_of(form: Parameters) -> tuple[subjects_pb2.Policy, list[str]]:
-    """Return the policy that a form says, and what in it cannot be read."""
-    policy, wrong = subjects_pb2.Policy(), []
+    """Return the policy in a form, and a message for each value that cannot be read."""
+    policy, problems = subjects_pb2.Policy(), []
     for _, fields in inputs():
-        for one in fields:
+        for field in fields:
             try:
-                _read(policy, one, form)
+                _read(policy, field, form)
             except (ValueError, OverflowError):
-                wrong.append(f"“{one.label}” is not a number that it can be.")
-    return policy, wrong
+                problems.append(f"“{field.label}” needs a number in its range.")
+    return policy, problems
 
 
-def changed_fields(current: subjects_pb2.Policy, wanted: subjects_pb2.Policy) -> list[str]:
+def changed_fields(current: subjects_pb2.Policy, policy_wanted: subjects_pb2.Policy) -> list[str]:
     """Return the names of the fields that differ."""
-    names = [one.name for _, fields in inputs() for one in fields]
-    return [name for name in names if getattr(current, name) != getattr(wanted, name)]
+    names = [field.name for _, fields in inputs() for field in fields]
+    return [name for name in names if getattr(current, name) != getattr(policy_wanted, name)]
 
 
-def _read(policy: subjects_pb2.Policy, one: Input, form: Parameters) -> None:
-    text = form.get(one.name).strip()
-    if one.kind == "check":
-        setattr(policy, one.name, text == "on")
-    elif one.kind == "lines":
-        getattr(policy, one.name).extend(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
-    elif one.kind == "weights":
-        for name, _ in one.choices:
-            given = form.get(_WEIGHT + name).strip()
-            if given:
-                policy.recall_weights[name] = _finite(given)
-    elif one.kind == "choice" and _FIELDS[one.name].type == FieldDescriptor.TYPE_STRING:
-        setattr(policy, one.name, text)
-    elif _FIELDS[one.name].type == FieldDescriptor.TYPE_DOUBLE:
-        setattr(policy, one.name, _finite(text or "0"))
+def _read(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:
+    text = form.get(field.name).strip()
+    if field.kind == "check":
+        setattr(policy, field.name, text == "on")
+    elif field.kind == "lines":
+        getattr(policy, field.name).extend(dict.fromkeys(line.strip() for line in text.splitlines() if line.strip()))
+    elif field.kind == "weights":
+        for name, _ in field.choices:
+            text_value = form.get(_WEIGHT + name).strip()
+            if text_value:
+                policy.recall_weights[name] = _finite(text_value)
+    elif field.kind == "choice" and _FIELDS[field.name].type == FieldDescriptor.TYPE_STRING:
+        setattr(policy, field.name, text)
+    elif _FIELDS[field.name].type == FieldDescriptor.TYPE_DOUBLE:
+        setattr(policy, field.name, _finite(text or "0"))
     else:
         value = int(text or "0")
-        if one.least and value < int(one.least):
-            # 0 would stand for the default, which is not what was entered.
+        if field.minimum and value < int(field.minimum):
+            # 0 would select the default, which the user did not enter.
             raise ValueError(text)
-        setattr(policy, one.name, value)
+        setattr(policy, field.name, value)
 
 
 def _finite(text: str) -> float:
@@ -237,31 +229,33 @@ def _finite(text: str) -> float:
     return value
 
 
-def _input(name: str, label: str, said: str) -> Input:
-    described = _FIELDS[name]
-    rules: Any = described.GetOptions().Extensions[cast("Any", validate_pb2.field)]
-    if described.message_type is not None:
+def _input(name: str, label: str, help_text: str) -> Input:
+    descriptor = _FIELDS[name]
+    rules: Any = descriptor.GetOptions().Extensions[cast("Any", validate_pb2.field)]
+    if descriptor.message_type is not None:
         signals = getattr(rules.map.keys.string, "in")
-        return Input(name=name, label=label, help=said, kind="weights", choices=[(one, one) for one in signals])
-    if described.is_repeated:
-        return Input(name=name, label=label, help=said, kind="lines")
-    if described.type == FieldDescriptor.TYPE_BOOL:
-        return Input(name=name, label=label, help=said, kind="check")
-    if described.enum_type is not None:
+        return Input(
+            name=name, label=label, help=help_text, kind="weights", choices=[(field, field) for field in signals]
+        )
+    if descriptor.is_repeated:
+        return Input(name=name, label=label, help=help_text, kind="lines")
+    if descriptor.type == FieldDescriptor.TYPE_BOOL:
+        return Input(name=name, label=label, help=help_text, kind="check")
+    if descriptor.enum_type is not None:
         prefix = "IMPORTANCE_FORMULA_"
-        named = [(str(value.number), value.name.removeprefix(prefix).lower()) for value in described.enum_type.values]
-        return Input(name=name, label=label, help=said, kind="choice", choices=named[1:])
-    if described.type == FieldDescriptor.TYPE_STRING:
-        known = [(one, one) for one in getattr(rules.string, "in") if one]
-        return Input(name=name, label=label, help=said, kind="choice", choices=known)
-    is_whole = described.type in _WHOLE
+        named = [(str(value.number), value.name.removeprefix(prefix).lower()) for value in descriptor.enum_type.values]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=named[1:])
+    if descriptor.type == FieldDescriptor.TYPE_STRING:
+        known = [(field, field) for field in getattr(rules.string, "in") if field]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=known)
+    is_whole = descriptor.type in _WHOLE
     bounds = rules.int32 if is_whole else rules.double
     return Input(
         name=name,
         label=label,
-        help=said,
+        help=help_text,
         kind="number",
-        least=f"{bounds.gte:g}" if bounds.HasField("gte") else "",
-        most=f"{bounds.lte:.15g}" if bounds.HasField("lte") else "",
+        minimum=f"{bounds.gte:g}" if bounds.HasField("gte") else "",
+        maximum=f"{bounds.lte:.15g}" if bounds.HasField("lte") else "",
         step="1" if is_whole else "any",
     )

@@ -1,4 +1,4 @@
-"""What goes wrong, in words for a person."""
+"""Errors of RPCs as titles and messages for users of the console."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import grpc
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
 from skein_gateway.oauth.request_handler import status_of
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.identity.permissions import PERMISSION_DESCRIPTIONS
 from skein_kit.violations import strip_violations
 
@@ -31,60 +31,59 @@ _TITLES: Mapping[grpc.StatusCode, str] = {
     grpc.StatusCode.DEADLINE_EXCEEDED: "Too slow",
     grpc.StatusCode.INTERNAL: "Skein failed",
 }
-_WORDS = {
-    "TENANT_NOT_FOUND": "There is no such tenant, or you are no member of it.",
-    "MEMORY_NOT_FOUND": "There is no such memory in this tenant. It may have been purged.",
-    "SESSION_NOT_FOUND": "There is no such session in this tenant.",
-    "REVISION_STALE": "Somebody changed this since you opened the page. Nothing was saved: open it again.",
-    "PAGE_TOKEN_INVALID": "This list moved on. Begin again at its first page.",
-    "RATE_LIMITED": "More was asked than this tenant or you may ask for now. Wait a moment.",
-    "OVERLOADED": "More is asked of the cluster than it can do now. Wait a moment, then try again.",
+_MESSAGES = {
+    "TENANT_NOT_FOUND": "This tenant does not exist, or you are not a member of it.",
+    "MEMORY_NOT_FOUND": "This memory does not exist in this tenant. It may have been purged.",
+    "SESSION_NOT_FOUND": "This session does not exist in this tenant.",
+    "REVISION_STALE": "This was changed after you opened the page. Nothing was saved: reload the page and try again.",
+    "PAGE_TOKEN_INVALID": "This page of the list is no longer valid. Start again at the first page.",
+    "RATE_LIMITED": "Too many calls of this tenant or of yours. Wait a moment, then try again.",
+    "OVERLOADED": "The cluster is overloaded. Wait a moment, then try again.",
 }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageError:
-    """Why something is not shown, or was not done."""
+    """An error as a page shows it."""
 
     title: str
     text: str
-    # The HTTP status of a page that shows nothing else.
+    # HTTP status of a page that shows only this error.
     status: int
     reason: str = ""
 
 
-def trouble_of(status: Status) -> PageError:
-    """Say a refusal to a person; a service that does not answer is named."""
-    code, reason, facts = status_code(status), reason_of(status), challenges.metadata_of(status)
-    http, _ = codec.error(status)
-    text = _WORDS.get(reason, status.message)
+def page_error(status: Status) -> PageError:
+    """Return the error of a status. It names an unavailable service and a missing permission."""
+    code, reason, facts = status_code(status), status_reason(status), challenges.metadata_of(status)
+    http_status, _ = codec.error(status)
+    text = _MESSAGES.get(reason, status.message)
     if reason == "SERVICE_UNAVAILABLE" and facts.get("service"):
-        text = f"The service “{facts['service']}” does not answer. What it keeps cannot be shown now; try again soon."
+        text = f"The service “{facts['service']}” is unavailable, so its data cannot be shown. Try again soon."
     elif reason == "PERMISSION_MISSING":
         needed = facts.get("permission", "")
         meaning = f" ({PERMISSION_DESCRIPTIONS[needed]})" if needed in PERMISSION_DESCRIPTIONS else ""
         text = f"This needs the permission {needed}{meaning}, which you do not have here."
-    named = challenges.violations_of(status)
-    if named:
+    violations = challenges.violations_of(status)
+    if violations:
         text = strip_violations(text, challenges.violations_in(status))
-        text = f"{text.removesuffix('.')}: {named}."
-    # 401 belongs to what is asked for by a header, which a person is not.
-    shown = 403 if code is grpc.StatusCode.UNAUTHENTICATED else http
-    return PageError(title=_TITLES.get(code, "This did not work"), text=text, status=shown, reason=reason)
+        text = f"{text.removesuffix('.')}: {violations}."
+    # 401 would ask for an authorization header, which browsers do not send here.
+    page_status = 403 if code is grpc.StatusCode.UNAUTHENTICATED else http_status
+    return PageError(title=_TITLES.get(code, "This did not work"), text=text, status=page_status, reason=reason)
 
 
-def refusal_of(error: BaseException) -> PageError | None:
-    """Return what a call was refused with, in words; None for what is no refusal."""
+def page_error_of(error: Exception) -> PageError:
+    """Return the error of a failed RPC. Raises any other exception again."""
     status = status_of(error)
-    return None if status is None else trouble_of(status)
+    if status is None:
+        raise error
+    return page_error(status)
 
 
-async def attempted(work: Awaitable[Answer]) -> Answer | PageError:
-    """Await a part of a page; when it is refused the part says why, and the rest is shown."""
+async def or_page_error(work: Awaitable[Answer]) -> Answer | PageError:
+    """Await an RPC and return its response, or its error for the page to show. Raises other exceptions."""
     try:
         return await work
-    except Exception as error:
-        trouble = refusal_of(error)
-        if trouble is None:
-            raise
-        return trouble
+    except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.
+        return page_error_of(error)

@@ -1,4 +1,4 @@
-"""Which path leads to which page of the console."""
+"""The routes of the console."""
 
 from __future__ import annotations
 
@@ -9,18 +9,11 @@ from starlette.routing import Route
 
 from skein.auth.v1 import auth_pb2_grpc
 from skein.tenancy.v1 import tenancy_pb2_grpc
-from skein_gateway.console.api_keys import ApiKeys
-from skein_gateway.console.changes import Changes
-from skein_gateway.console.conflicts import Conflicts
-from skein_gateway.console.graph import Graph
+from skein_gateway.console import api_keys, conflicts, graph, memories, overview, policy, search, sessions
+from skein_gateway.console.changes import ChangesPage
 from skein_gateway.console.login import LoginPages
-from skein_gateway.console.memories import Memories
-from skein_gateway.console.overview import Overview
 from skein_gateway.console.page_handler import PageHandler
 from skein_gateway.console.pages import STATIC_PATH, static
-from skein_gateway.console.policy import PolicyPage
-from skein_gateway.console.search import SearchPage
-from skein_gateway.console.sessions import Sessions
 from skein_gateway.console.visitors import KeyTickets
 from skein_gateway.oauth.login import BrowserLogin
 from skein_gateway.oauth.request_handler import RequestHandler
@@ -31,6 +24,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
+    from skein_gateway.console.page_handler import Act, Show
     from skein_gateway.identity.credential_cache import IdentityCache
     from skein_gateway.identity.trusted_proxies import TrustedProxies
     from skein_gateway.oauth.metadata import ServerMetadata
@@ -38,9 +32,24 @@ if TYPE_CHECKING:
     from skein_kit.rpc.channel import InProcessHandlers
 
 
+# The pages of a tenant: path, handler of GET, handler of POST.
+_PAGES: Sequence[tuple[str, Show, Act | None]] = (
+    ("", overview.show, None),
+    ("search", search.show, None),
+    ("memories", memories.list_memories, None),
+    ("memory", memories.show_memory, None),
+    ("graph", graph.show, None),
+    ("sessions", sessions.list_sessions, None),
+    ("session", sessions.show_session, None),
+    ("conflicts", conflicts.show, conflicts.act),
+    ("policy", policy.show, policy.act),
+    ("keys", api_keys.show, api_keys.act),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The console's routes, and what it answers a browser that asks for /."""
+    """The console's routes, and the handler of / for browsers."""
 
     routes: Sequence[Route]
     home: Callable[[Request], Awaitable[Response]]
@@ -52,23 +61,23 @@ class Console:
         credentials: IdentityCache,
         metadata: ServerMetadata,
         proxies: TrustedProxies,
-        answers: InProcessHandlers,
+        handlers: InProcessHandlers,
     ) -> Console:
-        """Put the console together; `answers` are the public RPCs behind their interceptors."""
-        entry = RequestHandler(proxies, host.settings.default_deadline_seconds)
-        people = BrowserLogin(
+        """Build the console; `handlers` are the public RPCs behind their interceptors."""
+        request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
+        login = BrowserLogin(
             credentials,
             auth_pb2_grpc.AuthServiceStub(host.channel("auth")),
             tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")),
         )
-        desk = PageHandler(entry, metadata, credentials, answers, KeyTickets())
-        entrance = LoginPages(desk, people)
-        pages = (Overview(), SearchPage(), Memories(), Graph(), Sessions(), Conflicts(), PolicyPage(), ApiKeys())
+        handler = PageHandler(request_handler, metadata, credentials, handlers, KeyTickets())
+        entrance = LoginPages(handler, login)
+
         routes = [
             Route(STATIC_PATH + "/{name}", static),
             *entrance.routes(),
-            *(route for page in pages for route in page.routes(desk)),
-            *Changes(desk).routes(),
-            desk.nowhere(),
+            *(route for name, show, act in _PAGES for route in handler.routes(name, show, act)),
+            *ChangesPage(handler).routes(),
+            handler.not_found_route(),
         ]
         return cls(routes, entrance.show)

@@ -1,4 +1,4 @@
-"""The public RPCs as the console calls them: behind the doors' own interceptors, with the visitor's credential."""
+"""Stubs that call the public RPCs in process, through the interceptors, with the credential of the browser."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 
 class Api:
-    """Every service that the console asks, called in a visitor's name."""
+    """Stubs of all services, with the caller's headers."""
 
-    def __init__(self, answers: InProcessHandlers, headers: Mapping[str, str]) -> None:
-        """Call what the gateway's own doors answer with; `headers` say who calls, in which tenant."""
-        self._channel = cast("aio.Channel", _AsVisitor(answers, headers))
+    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str]) -> None:
+        """Call `handlers` with `headers`: credential, tenant, request id and origin."""
+        self._channel = cast("aio.Channel", _CallerChannel(handlers, headers))
 
     @property
     def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
-        """Who somebody is, and API keys."""
+        """Accounts and API keys."""
         return auth_pb2_grpc.AuthServiceStub(self._channel)
 
     @property
@@ -64,17 +64,17 @@ class Api:
 
     @property
     def gateway(self) -> gateway_pb2_grpc.GatewayServiceAsyncStub:
-        """Recall, and how the cluster is."""
+        """Recall and the cluster's status."""
         return gateway_pb2_grpc.GatewayServiceStub(self._channel)
 
 
-class _AsVisitor:
-    """What a generated stub needs of a channel."""
+class _CallerChannel:
+    """The part of a channel that generated stubs use."""
 
-    def __init__(self, answers: InProcessHandlers, headers: Mapping[str, str]) -> None:
-        self._answers = answers
+    def __init__(self, handlers: InProcessHandlers, headers: Mapping[str, str]) -> None:
+        self._handlers = handlers
         self._headers = headers
-        self._channel = ServiceChannel(str, answers)
+        self._channel = ServiceChannel(str, handlers)
 
     def unary_unary(self, method: str, *arguments: Any, **keywords: Any) -> Callable[[Any], Awaitable[Any]]:
         outgoing = self._channel.unary_unary(method, *arguments, **keywords)
@@ -95,6 +95,6 @@ class _AsVisitor:
         return call
 
     def _check(self, method: str) -> None:
-        """Refuse while the gateway is still starting."""
-        if method not in self._answers:
+        """Raise ServiceUnavailable while the gateway is starting."""
+        if method not in self._handlers:
             raise ServiceUnavailable(service="gateway")

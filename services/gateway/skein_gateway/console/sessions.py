@@ -1,4 +1,4 @@
-"""Sessions and their messages."""
+"""The sessions pages: a filtered list, and one session with its messages."""
 
 from __future__ import annotations
 
@@ -6,15 +6,13 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2
-from skein_gateway.console.pages import page
-from skein_gateway.console.problems import PageError, attempted
+from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.problems import or_page_error
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
 
-    from skein_gateway.console.page_handler import PageHandler
     from skein_gateway.console.visitors import PageContext
     from skein_gateway.oauth.forms import Parameters
 
@@ -23,68 +21,59 @@ _MESSAGES = 40
 STATES = ("active", "paused", "completed", "ended", "archived")
 
 
-class Sessions:
-    """The handlers of the list and of one session."""
+async def list_sessions(request: Request, context: PageContext, parameters: Parameters) -> Response:
+    """List sessions, newest first."""
+    state = parameters.get("state") if parameters.get("state") in STATES else ""
+    rpc_request = session_pb2.ListSessionsRequest(
+        page_size=_PAGE,
+        page_token=parameters.get("page"),
+        state=f"SESSION_STATE_{state.upper()}" if state else None,
+        subject_id=parameters.get("subject").strip(),
+        agent_id=parameters.get("agent").strip(),
+    )
+    response = await or_page_error(context.api.sessions.ListSessions(rpc_request))
+    chosen = {"state": state, "subject": parameters.get("subject"), "agent": parameters.get("agent")}
+    return page(
+        "sessions",
+        request,
+        context,
+        status=http_status(response),
+        at="sessions",
+        title="Sessions",
+        response=response,
+        chosen=chosen,
+        states=STATES,
+        **page_links(context, "sessions", response, parameters, **chosen),
+    )
 
-    def routes(self, desk: PageHandler) -> list[Route]:
-        """Return the routes."""
-        return [*desk.routes("sessions", self.list), *desk.routes("session", self.show)]
 
-    async def list(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
-        """List sessions, newest first."""
-        state = asked.get("state") if asked.get("state") in STATES else ""
-        wanted = session_pb2.ListSessionsRequest(
-            page_size=_PAGE,
-            page_token=asked.get("page"),
-            state=f"SESSION_STATE_{state.upper()}" if state else None,
-            subject_id=asked.get("subject").strip(),
-            agent_id=asked.get("agent").strip(),
-        )
-        found = await attempted(visit.api.sessions.ListSessions(wanted))
-        chosen = {"state": state, "subject": asked.get("subject"), "agent": asked.get("agent")}
-        more = "" if isinstance(found, PageError) else found.next_page_token
-        return page(
-            "sessions",
-            request,
-            visit,
-            status=found.status if isinstance(found, PageError) else 200,
-            at="sessions",
-            title="Sessions",
-            found=found,
-            chosen=chosen,
-            states=STATES,
-            first=visit.url("sessions", **chosen) if asked.get("page") else "",
-            more=visit.url("sessions", **chosen, page=more) if more else "",
-        )
-
-    async def show(self, request: Request, visit: PageContext, asked: Parameters) -> Response:
-        """Show a session and a page of its messages, oldest first unless the newest are asked for."""
-        session_id, newest = asked.get("id"), asked.get("newest") == "on"
-        got, said = await asyncio.gather(
-            visit.api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id)),
-            attempted(
-                visit.api.sessions.ListMessages(
-                    session_pb2.ListMessagesRequest(
-                        session_id=session_id,
-                        page_size=_MESSAGES,
-                        page_token=asked.get("page"),
-                        newest_first=newest,
-                        show_stored=True,
-                    )
+async def show_session(request: Request, context: PageContext, parameters: Parameters) -> Response:
+    """Show a session and one page of its messages, oldest first unless `newest` is on."""
+    session_id, newest = parameters.get("id"), parameters.get("newest") == "on"
+    got, messages = await asyncio.gather(
+        context.api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id)),
+        or_page_error(
+            context.api.sessions.ListMessages(
+                session_pb2.ListMessagesRequest(
+                    session_id=session_id,
+                    page_size=_MESSAGES,
+                    page_token=parameters.get("page"),
+                    newest_first=newest,
+                    show_stored=True,
                 )
-            ),
-        )
-        order = "on" if newest else ""
-        more = "" if isinstance(said, PageError) else said.next_page_token
-        return page(
-            "session",
-            request,
-            visit,
-            at="sessions",
-            title=got.session.title or got.session.session_id,
-            session=got.session,
-            said=said,
-            newest=newest,
-            first=visit.url("session", id=session_id, newest=order) if asked.get("page") else "",
-            more=visit.url("session", id=session_id, newest=order, page=more) if more else "",
-        )
+            )
+        ),
+    )
+
+    return page(
+        "session",
+        request,
+        context,
+        at="sessions",
+        title=got.session.title or got.session.session_id,
+        session=got.session,
+        messages=messages,
+        newest=newest,
+        status=200,
+        **page_links(context, "session", messages, parameters, id=session_id, newest="on" if newest else ""),
+    )

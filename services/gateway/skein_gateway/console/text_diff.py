@@ -1,4 +1,4 @@
-"""What tells two texts apart, word by word, in a time that nobody's words can stretch. Pure."""
+"""Word-by-word difference of two texts, with bounded work for any input. Pure."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
 
-# Texts of more words than this are shown without what differs.
+# Longer texts are returned without marked differences.
 _MAX_WORDS = 600
-# As many places where a word of one text stands in the other are compared; repeated words make many.
-_MAX_MEETINGS = 40_000
+# Most pairs of equal words that are compared; repeated words make many.
+_MAX_PAIRS = 40_000
 _TOKENS = re.compile(r"\S+|\s+")
 
 # A text in parts, each with whether the other text lacks it.
-Marked = Sequence[tuple[str, bool]]
+MarkedText = Sequence[tuple[str, bool]]
 
 
-def mark_differences(one: str, other: str) -> tuple[Marked, Marked]:
+def mark_differences(one: str, other: str) -> tuple[MarkedText, MarkedText]:
     """Return both texts in parts, each with whether the other text lacks it."""
     texts = _TOKENS.findall(one), _TOKENS.findall(other)
     a, b = ([at for at, token in enumerate(tokens) if not token.isspace()] for tokens in texts)
@@ -34,30 +34,30 @@ def mark_differences(one: str, other: str) -> tuple[Marked, Marked]:
 def _common(a: Sequence[str], b: Sequence[str]) -> list[tuple[int, int]]:
     """Return a longest common subsequence as pairs of indices (Hunt and Szymanski, 1977).
 
-    When there are too many ways to pair the words, only what the texts begin and end with counts as common.
+    With more than _MAX_PAIRS pairs, only the common prefix and suffix count.
     """
     begin, end = 0, 0
     while begin < min(len(a), len(b)) and a[begin] == b[begin]:
         begin += 1
     while end < min(len(a), len(b)) - begin and a[-1 - end] == b[-1 - end]:
         end += 1
-    found = [(i, i) for i in range(begin)]
-    found += [(len(a) - end + i, len(b) - end + i) for i in range(end)]
+    pairs = [(i, i) for i in range(begin)]
+    pairs += [(len(a) - end + i, len(b) - end + i) for i in range(end)]
     places: defaultdict[str, list[int]] = defaultdict(list)
     for j in range(len(b) - end - 1, begin - 1, -1):
         places[b[j]].append(j)
     middle = range(begin, len(a) - end)
-    if sum(len(places[a[i]]) for i in middle) <= _MAX_MEETINGS:
-        found += _longest([(i, j) for i in middle for j in places[a[i]]])
-    return found
+    if sum(len(places[a[i]]) for i in middle) <= _MAX_PAIRS:
+        pairs += _longest([(i, j) for i in middle for j in places[a[i]]])
+    return pairs
 
 
-def _longest(meetings: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return a longest chain of meetings that goes forward in both texts; of equal first indices the last is first."""
+def _longest(pairs_in_order: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return a longest chain of pairs that increases in both indices. Equal first indices come in falling order."""
     lasts: list[int] = []
     ends: list[int] = []
     before: list[int] = []
-    for number, (_, j) in enumerate(meetings):
+    for number, (_, j) in enumerate(pairs_in_order):
         length = bisect_left(lasts, j)
         before.append(ends[length - 1] if length else -1)
         lasts[length : length + 1] = [j]
@@ -65,13 +65,13 @@ def _longest(meetings: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     chain: list[tuple[int, int]] = []
     at = ends[-1] if ends else -1
     while at >= 0:
-        chain.append(meetings[at])
+        chain.append(pairs_in_order[at])
         at = before[at]
     return chain
 
 
-def _parts(tokens: Sequence[str], different: set[int]) -> Marked:
-    # Spaces between two words that differ are marked with them.
+def _parts(tokens: Sequence[str], different: set[int]) -> MarkedText:
+    # Mark the spaces between two differing words as well.
     between = {at + 1 for at in different if at + 2 in different}
     runs = groupby(range(len(tokens)), lambda at: at in different or at in between)
     return [("".join(tokens[at] for at in run), differs) for differs, run in runs]

@@ -1,7 +1,7 @@
-"""A context: the best of what was found, packed into a budget of tokens, with citations. Pure: no calls, no clock.
+"""Packs recall results into one text within a token budget, with citations. Pure: no calls, no clock.
 
-Things are taken in the order of preference that they are given in, each as long as there is room; what is taken is then
-grouped, ordered by time, numbered and written.
+Items are added in the given order of preference while they fit; the packed items are then grouped, ordered by time,
+numbered and rendered.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from skein_gateway.recall.text_match import excerpt, normal
-from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, estimate_tokens
+from skein_gateway.recall.text_match import excerpt, normalize
+from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
-# Fewer words in a row occur in another text by chance.
-_LEAST_WORDS = 4
+# Shorter runs of words occur in another text by chance.
+_MIN_WORDS = 4
 _CITATION = re.compile(r"\[(\d+)\]")
 _INDENT = "\n  "
 
 
 class ItemKind(IntEnum):
-    """What is cited, in the order of the groups."""
+    """Kind of an item, in the order of the groups."""
 
     BLOCK = 0
     PROFILE = 1
@@ -33,54 +33,54 @@ class ItemKind(IntEnum):
     MESSAGE = 3
 
 
-# The most of the budget that one thing may take, so that there is room for others.
+# Largest share of the budget for one item, so that others fit as well.
 _SHARES = {ItemKind.BLOCK: 0.5, ItemKind.PROFILE: 0.25, ItemKind.MEMORY: 0.5, ItemKind.MESSAGE: 0.5}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
-    """Something that may be shown."""
+    """A candidate for the context."""
 
     kind: ItemKind
     item_id: str
     text: str
     at: datetime | None = None
-    # A memory's type.
+    # Type of a memory.
     type: str = ""
-    # Who says it, or what a block is called.
+    # Author of a message, or label of a block.
     by: str = ""
     session_id: str = ""
-    # Place in the session, where the time is the same.
+    # Position in the session; orders messages of equal time.
     sequence: int = 0
     score: float = 0.0
-    # It belongs to a whole, a profile or the end of a conversation: shown although something else says the same.
+    # Part of a profile or of the conversation's end: shown even if another item contains the same words.
     is_part: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ContextFormat:
-    """How a context is written."""
+    """Options of rendering."""
 
     markdown: bool = True
     newest_first: bool = False
-    # The conversation that is going on: it is the newest group, whatever its times are.
+    # The current conversation; it sorts as the newest group whatever its times.
     session_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Citation:
-    """What a number in the text stands for."""
+    """The item behind a number in the text."""
 
     number: int
     item: Item
     is_cut: bool
-    # What was found as well, and says nothing beyond this.
+    # Ids of items whose words this one contains.
     duplicate_ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Context:
-    """A text, and what it cites."""
+class PackedContext:
+    """The packed text with its citations."""
 
     text: str
     citations: tuple[Citation, ...]
@@ -89,108 +89,112 @@ class Context:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Taken:
-    """An item as it is shown."""
+class _PackedItem:
+    """An item with its rendered body."""
 
     item: Item
     body: str
-    normal: str
-    # With the line's end, and a number as long as any.
+    normalize: str
+    # Characters of the line, with its newline and the longest possible number.
     cost: int
     is_cut: bool
     duplicate_ids: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
-class _Packing:
-    """What is taken so far."""
+class _Packer:
+    """The items packed so far. All sizes are characters."""
 
-    room: int
+    space: int
     digits: int
-    # There is nothing else to leave room for.
+    # A single item may take the whole budget.
     is_only: bool
-    style: ContextFormat
+    context_format: ContextFormat
     terms: frozenset[str]
-    taken: list[_Taken] = field(default_factory=list)
+    packed: list[_PackedItem] = field(default_factory=list)
     used: int = 0
     omitted_count: int = 0
 
-    def offer(self, item: Item) -> None:
-        """Take an item if it says something new and there is room."""
+    def add(self, item: Item) -> None:
+        """Add an item, or an excerpt of it, if it says something new and fits."""
         body = _body(item.text)
         if not body:
             return
-        words = normal(body)
+        words = normalize(body)
         if not item.is_part:
-            for place, other in enumerate(self.taken):
-                if _contains_words(other.normal, words):
-                    self.taken[place] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
+            for place, other in enumerate(self.packed):
+                if _contains_words(other.normalize, words):
+                    self.packed[place] = replace(other, duplicate_ids=(*other.duplicate_ids, item.item_id))
                     return
-        contained = [other for other in self.taken if not other.item.is_part and _contains_words(words, other.normal)]
-        kept = [other for other in self.taken if other not in contained] if contained else self.taken
-        room = self.room - (_cost(kept, self.style) if contained else self.used) - self._heading(item, kept)
-        line = len(_line(item, "9" * self.digits, "", self.style)) + 1
-        most = min(room, self.room if self.is_only else int(self.room * _SHARES[item.kind])) - line
-        shown = excerpt(body, most, self.terms)
-        is_cut = shown != body
-        words = normal(shown) if is_cut else words
-        if not shown or (is_cut and self._repeats(item, words, contained)):
+        contained = [
+            other for other in self.packed if not other.item.is_part and _contains_words(words, other.normalize)
+        ]
+        kept = [other for other in self.packed if other not in contained] if contained else self.packed
+        space = self.space - (_cost(kept, self.context_format) if contained else self.used) - self._heading(item, kept)
+        line = len(_line(item, "9" * self.digits, "", self.context_format)) + 1
+        max_characters = min(space, self.space if self.is_only else int(self.space * _SHARES[item.kind])) - line
+        text = excerpt(body, max_characters, self.terms)
+        is_cut = text != body
+        words = normalize(text) if is_cut else words
+        if not text or (is_cut and self._repeats(item, words, contained)):
             self.omitted_count += 1
             return
-        ids = tuple(one for other in contained for one in (other.item.item_id, *other.duplicate_ids))
-        cost = line + len(shown)
-        one = _Taken(item=item, body=shown, normal=words, cost=cost, is_cut=is_cut, duplicate_ids=ids)
-        self.taken = [*kept, one]
-        self.used = self.room - room + cost
+        ids = tuple(entry for other in contained for entry in (other.item.item_id, *other.duplicate_ids))
+        cost = line + len(text)
+        entry = _PackedItem(item=item, body=text, normalize=words, cost=cost, is_cut=is_cut, duplicate_ids=ids)
+        self.packed = [*kept, entry]
+        self.used = self.space - space + cost
 
-    def _repeats(self, item: Item, words: str, contained: Sequence[_Taken]) -> bool:
-        """Say whether a part of a text would say again what is there: half of it for the other half is no bargain."""
+    def _repeats(self, item: Item, words: str, contained: Sequence[_PackedItem]) -> bool:
+        """Tell whether an excerpt would repeat packed words, or replace packed items that it only partly contains."""
         return bool(contained) or (
-            not item.is_part and any(_contains_words(other.normal, words) for other in self.taken)
+            not item.is_part and any(_contains_words(other.normalize, words) for other in self.packed)
         )
 
-    def _heading(self, item: Item, others: Iterable[_Taken]) -> int:
-        """Return what the heading of an item's group takes if it is the first of it."""
+    def _heading(self, item: Item, others: Iterable[_PackedItem]) -> int:
+        """Return the size of the group's heading if the item is the first of its group, else 0."""
         name = _group(item)
-        return 0 if any(_group(other.item) == name for other in others) else _heading_cost(item, self.style)
+        return 0 if any(_group(other.item) == name for other in others) else _heading_cost(item, self.context_format)
 
 
-def pack(items: Sequence[Item], *, token_budget: int, terms: frozenset[str], style: ContextFormat) -> Context:
-    """Pack what fits into the budget, taken in the order given; of long texts the part that holds most of the terms.
+def pack(
+    items: Sequence[Item], *, token_budget: int, terms: frozenset[str], context_format: ContextFormat
+) -> PackedContext:
+    """Pack the items that fit into `token_budget`, in the given order. Long texts are cut to the part with most terms.
 
-    What another text says already, word by word, is not shown again: the longer one stands for both.
+    Of two items of which one contains the other's words, only the longer is shown.
     """
-    packing = _Packing(
-        room=token_budget * CHARACTERS_OF_A_TOKEN,
+    packer = _Packer(
+        space=token_budget * CHARACTERS_PER_TOKEN,
         digits=len(str(len(items))),
         is_only=len(items) == 1,
-        style=style,
+        context_format=context_format,
         terms=terms,
     )
     for item in items:
-        packing.offer(item)
-    text, citations = _written(packing.taken, style)
-    return Context(
+        packer.add(item)
+    text, citations = _render(packer.packed, context_format)
+    return PackedContext(
         text=text,
         citations=citations,
         token_count=estimate_tokens(text),
-        omitted_count=packing.omitted_count,
+        omitted_count=packer.omitted_count,
     )
 
 
 def _body(text: str) -> str:
-    """Return a text as it stands in a line: no line of it looks like one of ours, nothing in it like a citation."""
+    """Return a text for a line: indented, so that it cannot imitate a line or a citation of the context."""
     lines = (line.rstrip() for line in text.strip().splitlines())
     return _CITATION.sub(r"(\1)", _INDENT.join(line for line in lines if line))
 
 
 def _contains_words(words: str, others: str) -> bool:
-    """Say whether a text says what another one says: the same, or all its words in a row among others."""
-    return words == others or (others.count(" ") >= _LEAST_WORDS - 1 and f" {others} " in f" {words} ")
+    """Tell whether `words` equals `others`, or contains it as a run of at least _MIN_WORDS words."""
+    return words == others or (others.count(" ") >= _MIN_WORDS - 1 and f" {others} " in f" {words} ")
 
 
 def _group(item: Item) -> tuple[ItemKind, str]:
-    """Name the group that an item belongs to."""
+    """Return the group of an item."""
     if item.kind is ItemKind.MEMORY:
         return item.kind, item.type
     return item.kind, item.session_id if item.kind is ItemKind.MESSAGE else ""
@@ -207,56 +211,66 @@ def _title(item: Item) -> str:
 
 
 def _label(name: str) -> str:
-    """Return a name that callers choose as one that cannot be taken for anything else."""
+    """Return a name from a caller on one line, without anything that looks like a citation."""
     return _CITATION.sub(r"(\1)", " ".join(name.split()))
 
 
-def _heading(item: Item, style: ContextFormat) -> str:
-    return f"## {_title(item)}\n\n" if style.markdown else f"{_title(item)}\n"
+def _heading(item: Item, context_format: ContextFormat) -> str:
+    return f"## {_title(item)}\n\n" if context_format.markdown else f"{_title(item)}\n"
 
 
-def _heading_cost(item: Item, style: ContextFormat) -> int:
-    # With the empty line before it.
-    return len(_heading(item, style)) + 1
+def _heading_cost(item: Item, context_format: ContextFormat) -> int:
+    # Includes the empty line before it.
+    return len(_heading(item, context_format)) + 1
 
 
-def _line(item: Item, number: str, body: str, style: ContextFormat) -> str:
+def _line(item: Item, number: str, body: str, context_format: ContextFormat) -> str:
     when = (
         "" if item.at is None else item.at.strftime("%Y-%m-%d %H:%M" if item.kind is ItemKind.MESSAGE else "%Y-%m-%d")
     )
     by = _label(item.by)
     named = f"{when} {by}" if when and by else when or by
-    return f"{'- ' if style.markdown else ''}[{number}] {named}{': ' if named else ''}{body}"
+    return f"{'- ' if context_format.markdown else ''}[{number}] {named}{': ' if named else ''}{body}"
 
 
-def _cost(taken: Iterable[_Taken], style: ContextFormat) -> int:
-    firsts = {_group(one.item): one for one in taken}
-    return sum(one.cost for one in taken) + sum(_heading_cost(one.item, style) for one in firsts.values())
+def _cost(packed: Iterable[_PackedItem], context_format: ContextFormat) -> int:
+    firsts = {_group(entry.item): entry for entry in packed}
+    return sum(entry.cost for entry in packed) + sum(
+        _heading_cost(entry.item, context_format) for entry in firsts.values()
+    )
 
 
-def _written(taken: Sequence[_Taken], style: ContextFormat) -> tuple[str, tuple[Citation, ...]]:
-    groups: dict[tuple[ItemKind, str], list[_Taken]] = {}
-    for one in taken:
-        groups.setdefault(_group(one.item), []).append(one)
+def _render(packed: Sequence[_PackedItem], context_format: ContextFormat) -> tuple[str, tuple[Citation, ...]]:
+    groups: dict[tuple[ItemKind, str], list[_PackedItem]] = {}
+    for entry in packed:
+        groups.setdefault(_group(entry.item), []).append(entry)
     parts, citations = list[str](), list[Citation]()
-    for name in _in_order(groups, style):
+    for name in _sorted_groups(groups, context_format):
         lines = []
-        for one in sorted(groups[name], key=lambda one: _moment(one.item), reverse=style.newest_first):
+        for entry in sorted(groups[name], key=lambda entry: _moment(entry.item), reverse=context_format.newest_first):
             number = len(citations) + 1
-            lines.append(_line(one.item, str(number), one.body, style))
-            citations.append(Citation(number=number, item=one.item, is_cut=one.is_cut, duplicate_ids=one.duplicate_ids))
-        parts.append(_heading(groups[name][0].item, style) + "\n".join(lines))
+            lines.append(_line(entry.item, str(number), entry.body, context_format))
+            citations.append(
+                Citation(number=number, item=entry.item, is_cut=entry.is_cut, duplicate_ids=entry.duplicate_ids)
+            )
+        parts.append(_heading(groups[name][0].item, context_format) + "\n".join(lines))
     return "\n\n".join(parts), tuple(citations)
 
 
-def _in_order(groups: dict[tuple[ItemKind, str], list[_Taken]], style: ContextFormat) -> list[tuple[ItemKind, str]]:
-    """Return the names of the groups: by kind, memories by type, conversations by their first moment."""
-    told = sorted(
+def _sorted_groups(
+    groups: dict[tuple[ItemKind, str], list[_PackedItem]], context_format: ContextFormat
+) -> list[tuple[ItemKind, str]]:
+    """Return the groups in order: by kind, memories by type, conversations by their first message."""
+    messages = sorted(
         (name for name in groups if name[0] is ItemKind.MESSAGE),
-        key=lambda name: (name[1] == style.session_id, min(_moment(one.item) for one in groups[name]), name[1]),
-        reverse=style.newest_first,
+        key=lambda name: (
+            name[1] == context_format.session_id,
+            min(_moment(entry.item) for entry in groups[name]),
+            name[1],
+        ),
+        reverse=context_format.newest_first,
     )
-    return [*sorted(name for name in groups if name[0] is not ItemKind.MESSAGE), *told]
+    return [*sorted(name for name in groups if name[0] is not ItemKind.MESSAGE), *messages]
 
 
 def _moment(item: Item) -> tuple[float, int, str]:

@@ -1,4 +1,4 @@
-"""BuildContext: what a recall finds and how a conversation ends, packed into one text with citations."""
+"""BuildContext: the hits of a recall and the recent window of a session, packed into one text with citations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
-from skein_gateway.context.model import Context, ContextFormat, Item, ItemKind, pack
+from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, pack
 from skein_gateway.recall.arms import ArmOutcome, ArmResult, call_arm, enforce_partial_policy
 from skein_gateway.recall.rpc import MAX_INLINE_CHARACTERS
 from skein_gateway.recall.text_match import terms_of
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import exact, fields
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -28,13 +29,13 @@ if TYPE_CHECKING:
 
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import subjects_pb2
-    from skein_gateway.recall.rpc import Recalling
-    from skein_kit.identity.identity_token import Caller
+    from skein_gateway.recall.rpc import RecallHandler
+    from skein_kit.calls.call import Context
 
-# Hits to choose from.
+# Hits that the packer chooses from.
 DEFAULT_LIMIT = 30
-# Messages of the end of a conversation.
-MOST_RECENT = 200
+# Most messages of the recent window.
+MAX_RECENT = 200
 _VAULT = "knowledge_vault"
 _WINDOW = ACCESS_RULES["/skein.session.v1.SessionService/GetRecentWindow"]
 _ROLES = {
@@ -48,31 +49,30 @@ _KINDS = {
 }
 
 
-class ContextBuilder:
-    """Makes contexts."""
+class ContextHandler:
+    """The BuildContext RPC."""
 
-    def __init__(self, recalling: Recalling, sessions: session_pb2_grpc.SessionServiceAsyncStub) -> None:
-        """Recall with `recalling`; `sessions` tells how conversations end."""
-        self._recalling = recalling
+    def __init__(self, recall: RecallHandler, sessions: session_pb2_grpc.SessionServiceAsyncStub) -> None:
+        """Recall through `recall`; read recent windows from `sessions`."""
+        self._recall = recall
         self._sessions = sessions
 
-    async def build(self, caller: Caller, request: pb.BuildContextRequest, remaining: float) -> pb.BuildContextResponse:
-        """Recall and, at the same time, ask how the conversation ends; then pack both."""
-        wanted = pb.RecallRequest()
-        wanted.CopyFrom(request.recall)
-        wanted.limit = request.recall.limit or DEFAULT_LIMIT
-        wanted.show_superseded = False
-        others = []
+    async def BuildContext(self, request: pb.BuildContextRequest, context: Context) -> pb.BuildContextResponse:
+        recall_request = pb.RecallRequest()
+        recall_request.CopyFrom(request.recall)
+        recall_request.limit = request.recall.limit or DEFAULT_LIMIT
+        recall_request.show_superseded = False
+        extra_arms = []
         if request.session_id:
-            _WINDOW.check(caller)
-            others.append(partial(self._window, request))
-        recalled = await self._recalling.ask(caller, wanted, self._recalling.seconds(remaining), *others)
-        enforce_partial_policy(recalled.outcomes, wanted.on_partial)
-        answer = recalled.answer(wanted.limit)
-        recent = [message for part in recalled.parts for message in part.recent]
-        context = await _packed(list(items_of(answer, recent)), request)
+            _WINDOW.check(caller_of(context))
+            extra_arms.append(partial(self._window, request))
+        result = await self._recall.call_arms(recall_request, context, *extra_arms)
+        enforce_partial_policy(result.outcomes, recall_request.on_partial)
+        response = result.response(recall_request.limit)
+        recent = [message for arm_result in result.results for message in arm_result.recent]
+        packed = await _pack(list(items_of(response, recent)), request)
         return pb.BuildContextResponse(
-            text=context.text,
+            text=packed.text,
             citations=[
                 pb.Citation(
                     number=citation.number,
@@ -84,62 +84,62 @@ class ContextBuilder:
                     truncated=citation.is_cut,
                     duplicate_ids=citation.duplicate_ids,
                 )
-                for citation in context.citations
+                for citation in packed.citations
             ],
-            token_count=context.token_count,
-            omitted_count=context.omitted_count,
-            arms=answer.arms,
-            incomplete=answer.incomplete,
-            model=answer.model,
-            emptied_by=answer.emptied_by,
-            formula=answer.formula,
+            token_count=packed.token_count,
+            omitted_count=packed.omitted_count,
+            arms=response.arms,
+            incomplete=response.incomplete,
+            model=response.model,
+            emptied_by=response.emptied_by,
+            formula=response.formula,
         )
 
-    async def _window(self, request: pb.BuildContextRequest, seconds: float) -> ArmResult:
+    async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
-        wanted = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
-        found = await call_arm(self._sessions.GetRecentWindow(wanted, timeout=seconds))
+        window_request = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
+        found = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
         if found.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, found),))
-        recent = found.response.messages[-MOST_RECENT:]
+        recent = found.response.messages[-MAX_RECENT:]
         outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=found.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)
 
 
-async def _packed(items: Sequence[Item], request: pb.BuildContextRequest) -> Context:
-    style = ContextFormat(
+async def _pack(items: Sequence[Item], request: pb.BuildContextRequest) -> PackedContext:
+    context_format = ContextFormat(
         markdown=request.format != pb.CONTEXT_FORMAT_TEXT,
         newest_first=request.order == pb.CONTEXT_ORDER_NEWEST_FIRST,
         session_id=request.session_id,
     )
 
-    def packed() -> Context:
+    def run() -> PackedContext:
         return pack(
             items,
             token_budget=request.token_budget or DEFAULT_BUDGET,
             terms=terms_of(request.recall.query),
-            style=style,
+            context_format=context_format,
         )
 
     if sum(len(item.text) for item in items) > MAX_INLINE_CHARACTERS:
-        # So that nobody else waits for it.
-        return await asyncio.to_thread(packed)
-    return packed()
+        # A large text would block the event loop.
+        return await asyncio.to_thread(run)
+    return run()
 
 
-def items_of(answer: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
-    """Return what there is to show, in order of preference.
+def items_of(response: pb.RecallResponse, recent: Sequence[session_pb2.Message]) -> Iterator[Item]:
+    """Return the items in order of preference.
 
-    The best hit comes first, then the profile, then the end of the conversation from its last message on, then the
-    other hits. A message of the conversation's end that is a hit as well is one thing, with the score of the hit.
+    The best hit, the profile, the recent window from its last message backwards, the other hits. A message in both the
+    window and the hits is one item with the score of the hit.
     """
-    scores = {hit.item_id: hit.score for hit in answer.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
+    scores = {hit.item_id: hit.score for hit in response.hits if hit.kind == recall_pb2.ITEM_KIND_MESSAGE}
     latest = [_of_message(message, scores.get(message.message_id, 0.0), is_part=True) for message in reversed(recent)]
     shown = {item.item_id for item in latest}
-    hits = [_of_hit(hit) for hit in answer.hits]
+    hits = [_of_hit(hit) for hit in response.hits]
     yield from hits[:1]
-    if answer.HasField("profile"):
-        yield _of_profile(answer.profile)
+    if response.HasField("profile"):
+        yield _of_profile(response.profile)
     yield from (item for item in latest if not hits or item.item_id != hits[0].item_id)
     yield from (item for item in hits[1:] if item.item_id not in shown)
 
@@ -159,7 +159,7 @@ def _of_hit(hit: recall_pb2.Hit) -> Item:
         )
     memory = hit.memory
     title = memory.title or memory.key
-    # A memory may say everything in its data; that of the vault says how long a secret is.
+    # Some memories keep everything in their data. That of the vault would reveal the length of a secret.
     body = memory.content or ("" if memory.type == _VAULT else "\n".join(_properties(memory, "data")))
     return Item(
         kind=ItemKind.MEMORY,
@@ -188,8 +188,8 @@ def _of_message(message: session_pb2.Message, score: float, *, is_part: bool = F
 
 def _of_profile(subject: subjects_pb2.Subject) -> Item:
     named = [("name", subject.display_name), ("time zone", subject.timezone)]
-    said = [f"{name}: {value}" for name, value in named if value]
-    lines = [*said, *_properties(subject, "profile"), *_properties(subject, "preferences")]
+    lines = [f"{name}: {value}" for name, value in named if value]
+    lines = [*lines, *_properties(subject, "profile"), *_properties(subject, "preferences")]
     return Item(
         kind=ItemKind.PROFILE,
         item_id=subject.subject_id,
@@ -199,7 +199,7 @@ def _of_profile(subject: subjects_pb2.Subject) -> Item:
 
 
 def _properties(message: Message, field: str) -> list[str]:
-    """Return a line for each property, in order of their names."""
+    """Return one line per property, sorted by name."""
     values = fields.value_of(message, field) or {}
     return [f"{name}: {value if isinstance(value, str) else _json(value)}" for name, value in sorted(values.items())]
 

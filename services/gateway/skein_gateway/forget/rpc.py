@@ -1,11 +1,11 @@
-"""Forget: one person's sessions, memories and profile, erased for good service by service, and one receipt of it."""
+"""Forget: the purge of one person's sessions, memories and profile, service by service, with one receipt."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import states_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.ids import new_id, now
 from skein_kit.rpc.well_known_types import to_timestamp
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.identity.identity_token import Caller
+    from skein_kit.calls.call import Context
 
-# Until then calls that were at work are recorded, caches are dropped and statistics are made anew. It is as long as the
-# worker's round takes to come by when the process that erased has ended.
+# By then running calls are logged, caches are dropped and statistics are recomputed. It covers a round of the worker
+# if the process that purged has ended.
 _SETTLE = timedelta(minutes=10)
 _DEAD_ROWS_UNTIL = (
-    "Until the tables and their indexes are written anew. VACUUM removes dead rows, but may leave their bytes in free"
+    "Until the tables and their indexes are rewritten. VACUUM removes dead rows, but may leave their bytes in free"
     " space and their keys in indexes. VACUUM FULL of the database, run after settle_time, removes them for certain."
 )
 _LOG_UNTIL = (
@@ -43,20 +44,20 @@ _LOG_UNTIL = (
     " wal_keep_size and replication slots delay that. Archived segments stay as long as their archive."
 )
 _BACKUPS_UNTIL = (
-    "Until the backups that were made before forget_time are removed. A restore of one erases the person again before"
-    " any call is answered, and destroys the restored keys of hashes."
+    "Until the backups that were made before forget_time are removed. A restore of one purges the person again before"
+    " it answers any call, and destroys the restored keys of hashes."
 )
-# Left of the caller's time when no further step is begun.
+# No further step starts with less than this left of the caller's time.
 _MARGIN_SECONDS = 2.0
-_PARTS = (
+_RULES = (
     ACCESS_RULES["/skein.session.v1.SessionService/PurgeSubject"],
     ACCESS_RULES["/skein.memory.v1.MemoryService/PurgeMemories"],
     ACCESS_RULES["/skein.tenancy.v1.TenancyService/PurgeSubject"],
 )
 
 
-class Forgetting:
-    """The services that keep something of a person."""
+class ForgetHandler:
+    """The Forget RPC."""
 
     def __init__(
         self,
@@ -64,29 +65,28 @@ class Forgetting:
         memories: memory_pb2_grpc.MemoryServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
     ) -> None:
-        """Call all of them through these stubs."""
+        """Purge in these services."""
         self._sessions = sessions
         self._memories = memories
         self._tenancy = tenancy
 
-    async def forget(self, caller: Caller, request: pb.ForgetRequest, left: Callable[[], float]) -> pb.ForgetResponse:
-        """Erase what there is of a person, step by step, until `left` says that the caller's time is nearly over."""
-        # Asked before any part begins, so that nobody erases half a person for want of a permission.
-        for rule in _PARTS:
-            rule.check(caller)
+    async def Forget(self, request: pb.ForgetRequest, context: Context) -> pb.ForgetResponse:
+        # Check all permissions first, so that a missing one cannot leave a person half purged.
+        for rule in _RULES:
+            rule.check(caller_of(context))
         erasures, more = list[pb.Erasure](), False
-        for service, steps in (
-            ("session", self._of_sessions),
-            ("memory", self._of_memories),
-            ("tenancy", self._profile),
+        for service, purge in (
+            ("session", self._purge_sessions),
+            ("memory", self._purge_memories),
+            ("tenancy", self._purge_profile),
         ):
             counts, receipts = Counter[str](), list[str]()
-            async for removed, receipt_id, goes_on in steps(request):
-                counts.update(removed)
-                if receipt_id and removed:
+            async for counts_of_step, receipt_id, has_more in purge(request):
+                counts.update(counts_of_step)
+                if receipt_id and counts_of_step:
                     receipts.append(receipt_id)
-                more = goes_on
-                if more and left() < _MARGIN_SECONDS:
+                more = has_more
+                if more and context.time_remaining() < _MARGIN_SECONDS:
                     break
             erasures.append(pb.Erasure(service=service, deleted_counts=counts, receipt_ids=receipts))
             if more:
@@ -96,12 +96,14 @@ class Forgetting:
         return _receipt(erasures, remains, more=more, at=at)
 
     async def _remains(self, request: pb.ForgetRequest, at: datetime) -> pb.Remains:
-        """Say until when dead copies may hold the person; the position is read after the last service has erased.
+        """Return until when dead copies may hold the person. Reads the log position after the last purge.
 
-        Before this position the log holds the person in any case; after it, in images of pages with dead rows.
+        The log holds the person before this position, and after it in full-page images with dead rows.
         """
-        asked = memory_pb2.PurgeMemoriesRequest(selection=_selection(request), request_id=_step(request, "last", 0))
-        response = await self._memories.PurgeMemories(asked)
+        purge_request = memory_pb2.PurgeMemoriesRequest(
+            selection=_selection(request), request_id=_step_request_id(request, "last", 0)
+        )
+        response = await self._memories.PurgeMemories(purge_request)
         return pb.Remains(
             settle_time=to_timestamp(at + _SETTLE),
             dead_rows_until=_DEAD_ROWS_UNTIL,
@@ -110,27 +112,29 @@ class Forgetting:
             backups_until=_BACKUPS_UNTIL,
         )
 
-    async def _of_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_sessions(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         step, more = 0, True
         while more:
-            asked = states_pb2.PurgeSubjectRequest(
-                subject_id=request.subject_id, dry_run=request.dry_run, request_id=_step(request, "sessions", step)
+            purge_request = states_pb2.PurgeSubjectRequest(
+                subject_id=request.subject_id,
+                dry_run=request.dry_run,
+                request_id=_step_request_id(request, "sessions", step),
             )
-            receipt = (await self._sessions.PurgeSubject(asked)).receipt
-            # What would be removed is said at once, however much there is.
+            receipt = (await self._sessions.PurgeSubject(purge_request)).receipt
+            # A dry run counts everything in one step.
             more, step = receipt.more and not request.dry_run, step + 1
             yield dict(receipt.counts), "", more
 
-    async def _of_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_memories(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         step, token, more = 0, "", True
         while more:
-            asked = memory_pb2.PurgeMemoriesRequest(
+            purge_request = memory_pb2.PurgeMemoriesRequest(
                 selection=_selection(request),
                 dry_run=request.dry_run,
                 page_token=token,
-                request_id=_step(request, "memories", step),
+                request_id=_step_request_id(request, "memories", step),
             )
-            response = await self._memories.PurgeMemories(asked)
+            response = await self._memories.PurgeMemories(purge_request)
             token, step = response.next_page_token, step + 1
             more = bool(token)
             counts = dict(response.receipt.deleted_counts)
@@ -138,17 +142,17 @@ class Forgetting:
                 counts["memory.archived"] = len(response.archived_memory_ids)
             yield counts, response.receipt.receipt_id, more
 
-    async def _profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
+    async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:
         try:
             if request.dry_run:
                 await self._tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id=request.subject_id))
             else:
-                asked = subjects_pb2.PurgeSubjectRequest(
-                    subject_id=request.subject_id, request_id=_step(request, "profile", 0)
+                purge_request = subjects_pb2.PurgeSubjectRequest(
+                    subject_id=request.subject_id, request_id=_step_request_id(request, "profile", 0)
                 )
-                await self._tenancy.PurgeSubject(asked)
+                await self._tenancy.PurgeSubject(purge_request)
         except aio.AioRpcError as error:
-            # Not everybody who is spoken of has a profile.
+            # A subject need not have a profile.
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             yield {}, "", False
@@ -160,14 +164,14 @@ def _selection(request: pb.ForgetRequest) -> memory_pb2.MemorySelection:
     return memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(subject_id=request.subject_id))
 
 
-def _step(request: pb.ForgetRequest, part: str, step: int) -> str:
-    """Name one step of a request, so that a repeated one gets the answer that the first got."""
+def _step_request_id(request: pb.ForgetRequest, part: str, step: int) -> str:
+    """Return the request id of one step, so that a repeated Forget repeats the same steps."""
     return f"forget:{request.request_id}:{part}:{step}" if request.request_id else ""
 
 
 def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bool, at: datetime) -> pb.ForgetResponse:
     receipt_id = str(new_id(at))
-    said = [
+    content = [
         receipt_id,
         at.isoformat(),
         [[erasure.service, sorted(erasure.deleted_counts.items()), list(erasure.receipt_ids)] for erasure in erasures],
@@ -176,7 +180,7 @@ def _receipt(erasures: list[pb.Erasure], remains: pb.Remains | None, *, more: bo
         erasures=erasures,
         receipt_id=receipt_id,
         forget_time=to_timestamp(at),
-        digest=hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest(),
+        digest=hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest(),
         more=more,
         remains=remains,
     )

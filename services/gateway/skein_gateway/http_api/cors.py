@@ -1,4 +1,4 @@
-"""Which pages of other sites may read what the HTTP door answers: an allow-list, and nothing for our own pages."""
+"""CORS by path: discovery for every origin, the API for listed origins, nothing for the gateway's own pages."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-# Discovery is for everybody: it holds nothing that depends on who asks.
+# Open to every origin: these documents do not depend on the caller.
 OPEN = ("/.well-known/", "/jwks.json", "/openapi.json")
-# Software calls these, from the browser too when the operator lists its origin.
+# Open to the origins in SKEIN_CORS_ORIGINS.
 LISTED = ("/skein.", "/token", "/register", "/revoke", "/introspect", "/userinfo", "/mcp")
 _HEADERS = (
     "authorization",
@@ -39,7 +39,7 @@ _REMEMBERED_SECONDS = 600
 
 
 def origins_of(text: str) -> tuple[str, ...]:
-    """Read SKEIN_CORS_ORIGINS: exact origins, separated by commas. Raises SettingInvalid."""
+    """Parse SKEIN_CORS_ORIGINS: exact origins, separated by commas. Raises SettingInvalid."""
     found = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
     for origin in found:
         if not _ORIGIN.fullmatch(origin):
@@ -49,10 +49,10 @@ def origins_of(text: str) -> tuple[str, ...]:
 
 
 class CorsMiddleware:
-    """Puts the right headers on the right paths."""
+    """Applies Starlette's CORSMiddleware with the rule of the request's path."""
 
     def __init__(self, app: ASGIApp, origins: Sequence[str]) -> None:
-        """Let pages of `origins` call the API; no cookie ever goes along."""
+        """Let pages of `origins` call the API, always without cookies."""
         self._app = app
         self._open = CORSMiddleware(
             app, allow_origins=["*"], allow_methods=["GET"], allow_headers=_HEADERS, max_age=_REMEMBERED_SECONDS
@@ -67,7 +67,7 @@ class CorsMiddleware:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on through the rule of its path."""
+        """Handle one request."""
         path = str(scope.get("path", ""))
         if path.startswith(OPEN):
             await self._open(scope, receive, send)

@@ -1,4 +1,4 @@
-"""The HTTP door: every public RPC as JSON or protobuf (Connect protocol), behind the interceptors of gRPC's door."""
+"""The HTTP API: every public unary RPC in the Connect protocol, behind the interceptors of the gRPC port."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from starlette.applications import Starlette
-from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
-from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.errors import JsonMethodUnknown, OAuthMethodHasHttpEndpoint
 from skein_gateway.http_api.cors import CorsMiddleware
-from skein_gateway.http_api.drain import DrainMiddleware
+from skein_gateway.http_api.middleware import DrainMiddleware, IdentityEncodingMiddleware, unsupported_media_type
 from skein_gateway.identity import challenges
 from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.oauth.metadata import METADATA_PATH, endpoint_of
@@ -26,7 +25,6 @@ from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
-from skein_kit.calls.database_revision import revision_trailers
 from skein_kit.host.admin_port import serve_http
 from skein_kit.host.process import PortTaken, is_ready
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
@@ -36,47 +34,49 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
     from google.protobuf.message import Message
-    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from skein_gateway.oauth.metadata import ServerMetadata
     from skein_kit.host.process import Host, ServicerRegistry
     from skein_kit.tls.server_tls import ServerTls
 
-# Reading or writing JSON of this size would hold up every other call for milliseconds.
+# JSON of this size takes milliseconds, so a thread converts it.
 _LARGE_BODY_BYTES = 64 * 1024
-# As much as leaves through gRPC's door.
+# Same limit as on the gRPC port.
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-# Longer numbers are no length.
-_MOST_DIGITS = 15
+# Longer numbers are no content length.
+_MAX_LENGTH_DIGITS = 15
 _HTML = "text/html"
-_PLAIN = ("", "identity")
 _CONTENT_TYPES = (codec.JSON, codec.PROTO)
 _WITH_ISSUER = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
 
 
 @asynccontextmanager
 async def serve_http_api(
-    host: Host, port: int, servicers: ServicerRegistry, front: HttpConfig | None = None
+    host: Host, port: int, servicers: ServicerRegistry, config: HttpConfig | None = None
 ) -> AsyncIterator[None]:
-    """Serve HTTP until the block ends; its address is `host.addresses["http"]`. Raises PortTaken."""
-    front = front or HttpConfig()
-    door = ConnectHandler(host, servicers, front)
+    """Serve HTTP until the block ends, at `host.addresses["http"]`. Raises PortTaken."""
+    config = config or HttpConfig()
+    handler = ConnectHandler(host, servicers, config)
     app = Starlette(
         routes=[
-            *front.routes,
-            Route("/", door.home),
-            Route("/healthz", door.health),
-            Route(OPENAPI_PATH, OpenApiHandler(front.metadata).show),
-            Route("/{service}/{method}", door.call, methods=["POST"]),
+            *config.routes,
+            Route("/", handler.home),
+            Route("/healthz", handler.health),
+            Route(OPENAPI_PATH, OpenApiHandler(config.metadata).show),
+            Route("/{service}/{method}", handler.call, methods=["POST"]),
         ]
     )
-    # A redirect would name the scheme that this port sees, which behind a proxy with TLS is plain HTTP.
+    # Redirects would use this port's scheme, which is plain HTTP behind a TLS proxy.
     app.router.redirect_slashes = False
     try:
-        outer = DrainMiddleware(CorsMiddleware(IdentityEncodingMiddleware(app), front.origins), lambda: host.draining)
-        limits = host.http_limits(host.open_files.http, front.proxies.trusts)
-        seconds = host.settings.grace_seconds
-        async with serve_http(outer, host.settings.host, port, limits, tls=front.tls, grace_seconds=seconds) as address:
+        outer = DrainMiddleware(
+            CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.is_draining
+        )
+        limits = host.http_limits(host.open_files.http, config.proxies.trusts)
+        grace_seconds = host.settings.grace_seconds
+        async with serve_http(
+            outer, host.settings.host, port, limits, tls=config.tls, grace_seconds=grace_seconds
+        ) as address:
             host.addresses["http"] = address
             yield
     except OSError as error:
@@ -86,33 +86,33 @@ async def serve_http_api(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HttpConfig:
-    """What the HTTP door has besides the RPCs, and how it looks from outside."""
+    """Routes besides the RPCs, and how the port appears to callers."""
 
     routes: Sequence[Route] = ()
-    # What a browser that asks for / is answered with; None: what everybody is.
+    # Handler of / for browsers; None: the text that other clients get.
     home: Callable[[Request], Awaitable[Response]] | None = None
-    # Who issues tokens; None: refusals do not say where tokens come from.
+    # Source of the issuer in www-authenticate; None leaves it out.
     metadata: ServerMetadata | None = None
-    # Origins whose pages may call.
+    # Origins that CORS allows.
     origins: Sequence[str] = ()
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
     tls: ServerTls | None = None
 
 
 class ConnectHandler:
-    """What is behind each path."""
+    """The handlers of RPCs, / and /healthz."""
 
-    def __init__(self, host: Host, servicers: ServicerRegistry, front: HttpConfig) -> None:
-        """Answer with what the gateway's gRPC door answers with."""
+    def __init__(self, host: Host, servicers: ServicerRegistry, config: HttpConfig) -> None:
+        """Call the handlers of the gRPC port."""
         self._host = host
         self._servicers = servicers
-        self._front = front
+        self._config = config
 
     async def home(self, request: Request) -> Response:
-        """Show the console to a browser; say to all others what this is and where things are."""
+        """Show the console to browsers, and a list of endpoints to other clients."""
         accepted = request.headers.get("accept", "")
-        if self._front.home is not None and _HTML in accepted:
-            return await self._front.home(request)
+        if self._config.home is not None and _HTML in accepted:
+            return await self._config.home(request)
         endpoint = self._host.addresses["gateway"]
         if codec.JSON in accepted:
             methods = sorted(PUBLIC_METHODS)
@@ -130,98 +130,80 @@ class ConnectHandler:
         )
 
     async def health(self, _request: Request) -> Response:
-        """Say whether calls can be answered now."""
-        open_to_all = bool(self._servicers.answers) and not self._host.draining
-        ready = open_to_all and await is_ready(self._servicers)
+        """Return 200 if the gateway can answer calls, else 503."""
+        is_open = bool(self._servicers.handlers) and not self._host.is_draining
+        ready = is_open and await is_ready(self._servicers)
         return PlainTextResponse("ok\n" if ready else "not ready\n", status_code=200 if ready else 503)
 
     async def call(self, request: Request) -> Response:
-        """Answer one RPC."""
+        """Handle one RPC."""
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         method = PUBLIC_METHODS.get(request.url.path)
         if content_type in codec.STREAMING and method is not None and method.streams:
             return Response(codec.stream_error(errors.StreamNotSupported().status()), media_type=content_type)
         if content_type not in _CONTENT_TYPES:
-            said = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
-            return _unread(said, {"accept-post": ", ".join(_CONTENT_TYPES)})
-        call = call_of_request(request, self._front.proxies)
+            message = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
+            return unsupported_media_type(message, {"accept-post": ", ".join(_CONTENT_TYPES)})
+        call = call_of_request(request, self._config.proxies)
         headers = {REQUEST_ID_KEY: call.request_id}
         try:
-            body = await self._answered(call, request, as_json=content_type == codec.JSON)
-        except CallAborted as ended:
-            status, body = codec.error(ended.status)
-            headers |= {**await self._challenge(call, ended), **dict(revision_trailers(call))}
+            body = await self._respond(call, request, as_json=content_type == codec.JSON)
+        except CallAborted as aborted:
+            status, body = codec.error(aborted.status)
+            headers |= {**await self._challenge(call, aborted), **dict(call.revision_trailers())}
             return Response(body, status_code=status, media_type=codec.JSON, headers=headers)
         except ClientDisconnect:
             return Response(status_code=499)
-        return Response(body, media_type=content_type, headers={**headers, **dict(revision_trailers(call))})
+        return Response(body, media_type=content_type, headers={**headers, **dict(call.revision_trailers())})
 
-    async def _challenge(self, call: Call, ended: CallAborted) -> dict[str, str]:
-        """Return the headers that tell a refused caller what to bring, or when to come back."""
-        metadata, issuer = self._front.metadata, ""
-        if metadata is not None and errors.status_code(ended.status) in _WITH_ISSUER:
+    async def _challenge(self, call: Call, aborted: CallAborted) -> dict[str, str]:
+        """Return the www-authenticate or retry-after header of an error."""
+        metadata, issuer = self._config.metadata, ""
+        if metadata is not None and errors.status_code(aborted.status) in _WITH_ISSUER:
             issuer = await metadata.issuer_if_known()
         return challenges.error_headers(
-            ended.status, call.path, issuer, has_credential=AUTHORIZATION_KEY in call.metadata
+            aborted.status, call.path, issuer, has_credential=AUTHORIZATION_KEY in call.metadata
         )
 
-    async def _answered(self, call: Call, request: Request, *, as_json: bool) -> bytes:
+    async def _respond(self, call: Call, request: Request, *, as_json: bool) -> bytes:
         try:
             codec.check_version(call.metadata)
-            limit = codec.time_limit(call.metadata)
-            if limit is not None:
-                call.deadline = asyncio.get_running_loop().time() + limit
-            found = self._servicers.answers.get(call.path)
+            timeout = codec.timeout_seconds(call.metadata)
+            if timeout is not None:
+                call.deadline = asyncio.get_running_loop().time() + timeout
+            found = self._servicers.handlers.get(call.path)
             if found is None:
-                raise _unanswered(call.path)
-            if found[0].streams:
+                raise _no_handler_error(call.path)
+            if found[0].is_streaming:
                 raise errors.StreamNotSupported
-        except errors.RpcError as refusal:
-            raise CallAborted(refusal.status()) from None
+        except errors.RpcError as error:
+            raise CallAborted(error.status()) from None
         method, handler = found
         public = PUBLIC_METHODS[call.path]
-        is_read = asyncio.Event()
+        body_is_read = asyncio.Event()
 
         async def parse(body: bytes) -> Message | bytes:
             message = await _read_json(body, public.request)
             return message.SerializeToString() if method.deserializer is None else message
 
-        # The body is read behind the interceptors: within the call's time, and of callers that are known.
-        unread = RequestBody(
-            read=lambda most: _body(request, is_read, most),
-            size=min(length_of(request), MAX_MESSAGE_BYTES),
-            stops=True,
+        # The interceptors read the body: after identity, and within the call's deadline.
+        request_body = RequestBody(
+            read=lambda max_bytes: _read_body(request, body_is_read, max_bytes),
+            size=min(content_length(request), MAX_MESSAGE_BYTES),
+            is_refused_at_limit=True,
             parse=parse if as_json else None,
         )
-        answer: Message | bytes = await _unless_gone(request, is_read, handler(unread, call))
-        size = len(answer) if isinstance(answer, bytes) else answer.ByteSize()
+        response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
+        size = len(response) if isinstance(response, bytes) else response.ByteSize()
         if size > MAX_ANSWER_BYTES:
-            raise CallAborted(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
+            raise CallAborted(errors.MessageTooLarge(timeout=MAX_ANSWER_BYTES, size=size).status())
         if as_json:
-            return await _written_json(answer, public.response, size)
-        return answer if isinstance(answer, bytes) else answer.SerializeToString()
+            return await _dump_json(response, public.response, size)
+        return response if isinstance(response, bytes) else response.SerializeToString()
 
 
-class IdentityEncodingMiddleware:
-    """An ASGI application around another one: refuses encoded bodies before it is known who sends them."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        app = self._app
-        if any(encoding.strip().lower() not in _PLAIN for encoding in Headers(scope=scope).getlist("content-encoding")):
-            app = _unread("Send the request as it is, without a content-encoding.", {"accept-encoding": "identity"})
-        await app(scope, receive, send)
-
-
-def _unread(said: str, headers: dict[str, str]) -> Response:
-    return Response(codec.unsupported_media_error(said), status_code=415, media_type=codec.JSON, headers=headers)
-
-
-def _unanswered(path: str) -> errors.RpcError:
-    """Return why a path has no handler, and which path has the one that the caller needs."""
+def _no_handler_error(path: str) -> errors.RpcError:
+    """Return the error of a path without a handler; it names the endpoint to use instead, if there is one."""
     if path in PUBLIC_METHODS:
         return errors.ServiceUnavailable()
     if endpoint := endpoint_of(path):
@@ -230,37 +212,37 @@ def _unanswered(path: str) -> errors.RpcError:
 
 
 def call_of_request(request: Request, proxies: TrustedProxies) -> Call:
-    """Return the call that a request is, before it is known who makes it."""
-    # Header values that gRPC's metadata could not carry are nothing that a service may see.
+    """Return the call of a request, still without a caller."""
+    # Services must not see values that gRPC metadata could not carry.
     metadata = {key: value for key, value in request.headers.items() if value.isascii() and value.isprintable()}
     peer = f"{request.client.host}:{request.client.port}" if request.client else ""
     call = Call(path=request.url.path, metadata=metadata, deadline=None, peer=peer)
     address = request.client.host if request.client else ""
-    call.entered(proxies.client(address, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
+    call.set_origin(proxies.client(address, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
     return call
 
 
-def length_of(request: Request) -> int:
-    """Return the bytes that a request says its body has; one more than the limit for one that does not say."""
-    said = request.headers.get("content-length", "")
-    return int(said) if said.isdecimal() and len(said) <= _MOST_DIGITS else MAX_MESSAGE_BYTES + 1
+def content_length(request: Request) -> int:
+    """Return the declared body size in bytes; without one, MAX_MESSAGE_BYTES + 1."""
+    message = request.headers.get("content-length", "")
+    return int(message) if message.isdecimal() and len(message) <= _MAX_LENGTH_DIGITS else MAX_MESSAGE_BYTES + 1
 
 
-async def _body(request: Request, is_read: asyncio.Event, most: int) -> bytes:
-    """Read a body, and no further than the limit; set `is_read` when there is no more of it."""
-    if "content-length" in request.headers and length_of(request) > most:
-        raise message_too_large(most)
+async def _read_body(request: Request, body_is_read: asyncio.Event, max_bytes: int) -> bytes:
+    """Read a body of at most `max_bytes` and set `body_is_read`. Raises MessageTooLarge without reading further."""
+    if "content-length" in request.headers and content_length(request) > max_bytes:
+        raise message_too_large(max_bytes)
     body = bytearray()
     try:
-        async for part in request.stream():
-            body += part
-            if len(body) > most:
-                raise message_too_large(most)
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > max_bytes:
+                raise message_too_large(max_bytes)
     except ClientDisconnect:
-        # Whoever watches for a caller that hangs up ends this.
-        is_read.set()
+        # _cancel_on_disconnect ends this wait.
+        body_is_read.set()
         await asyncio.Event().wait()
-    is_read.set()
+    body_is_read.set()
     return bytes(body)
 
 
@@ -270,28 +252,28 @@ async def _read_json(body: bytes, kind: type[Message]) -> Message:
     return await asyncio.to_thread(codec.read_json, body, kind)
 
 
-async def _written_json(answer: Message | bytes, kind: type[Message], size: int) -> bytes:
-    def written() -> bytes:
-        return codec.dump_json(kind.FromString(answer) if isinstance(answer, bytes) else answer)
+async def _dump_json(response: Message | bytes, kind: type[Message], size: int) -> bytes:
+    def dump() -> bytes:
+        return codec.dump_json(kind.FromString(response) if isinstance(response, bytes) else response)
 
-    return written() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(written)
+    return dump() if size < _LARGE_BODY_BYTES else await asyncio.to_thread(dump)
 
 
-async def _unless_gone(request: Request, is_read: asyncio.Event, work: Awaitable[Any]) -> Any:
-    """Await the work, which reads the request's body; cancel it when the caller hangs up, as gRPC does."""
+async def _cancel_on_disconnect(request: Request, body_is_read: asyncio.Event, work: Awaitable[Any]) -> Any:
+    """Await the handler and cancel it when the caller disconnects, as gRPC does. Raises ClientDisconnect."""
 
-    async def hangs_up() -> None:
-        await is_read.wait()
+    async def disconnected() -> None:
+        await body_is_read.wait()
         await request.receive()
 
-    working = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(hangs_up())
+    task = asyncio.ensure_future(work)
+    watch = asyncio.ensure_future(disconnected())
     try:
-        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not working.done():
+        await asyncio.wait((task, watch), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
             raise ClientDisconnect
-        return working.result()
+        return task.result()
     finally:
-        working.cancel()
-        gone.cancel()
-        await asyncio.gather(working, gone, return_exceptions=True)
+        task.cancel()
+        watch.cancel()
+        await asyncio.gather(task, watch, return_exceptions=True)

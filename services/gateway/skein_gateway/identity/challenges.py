@@ -1,4 +1,4 @@
-"""What HTTP adds to a refusal: who must show what to whom (RFC 6750, RFC 9728), and when to come back."""
+"""HTTP headers of errors: www-authenticate (RFC 6750, RFC 9728) and retry-after, and the details of a status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import grpc
 from google.rpc import error_details_pb2
 
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.identity.permissions import ACCESS_RULES, TENANT_PERMISSIONS
 from skein_kit.violations import unstated_violations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from google.rpc.status_pb2 import Status
 
-# Where a client of the API learns which authorization server it needs.
+# Document that names the authorization server of the API.
 RESOURCE_PATH = "/.well-known/oauth-protected-resource"
 
 
 def error_headers(
     status: Status, path: str, issuer: str, *, has_credential: bool, resource: str = ""
 ) -> dict[str, str]:
-    """Return the headers that go with the refusal of a method; an empty `issuer` leaves out where tokens come from.
+    """Return the headers of a failed call of `path`. An empty `issuer` leaves out the resource metadata.
 
-    `resource` is the path of the resource below the issuer; empty for the API.
+    `resource` is the resource's path below the issuer; empty for the API.
     """
     code = status_code(status)
     if code is grpc.StatusCode.UNAUTHENTICATED:
         error = "invalid_token" if has_credential else ""
-        # Clients that know no better ask for what they are told here, so it is no more than this call needs.
+        # Clients request the scope in the challenge, so it is only what this call needs.
         return {"www-authenticate": bearer(issuer, error=error, scope=scope_of(path), resource=resource)}
-    if code is grpc.StatusCode.PERMISSION_DENIED and reason_of(status) == "PERMISSION_MISSING":
+    if code is grpc.StatusCode.PERMISSION_DENIED and status_reason(status) == "PERMISSION_MISSING":
         scope = metadata_of(status).get("permission", "")
         return {"www-authenticate": bearer(issuer, error="insufficient_scope", scope=scope, resource=resource)}
     if code in {grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.UNAVAILABLE}:
@@ -41,7 +41,7 @@ def error_headers(
 
 
 def bearer(issuer: str, *, error: str = "", scope: str = "", resource: str = "") -> str:
-    """Return the challenge of a resource of the issuer's own, by its path."""
+    """Return the Bearer challenge of a resource, given by its path below the issuer."""
     parts = [
         f'error="{error}"' if error else "",
         f'scope="{scope}"' if scope else "",
@@ -51,44 +51,44 @@ def bearer(issuer: str, *, error: str = "", scope: str = "", resource: str = "")
 
 
 def scope_of(path: str) -> str:
-    """Return the scope that a method needs; empty for one that needs none, or what no application can have."""
+    """Return the scope of a method; empty when it needs none, or one that applications cannot have."""
     rule = ACCESS_RULES.get(path)
     permission = "" if rule is None else rule.permission or ""
     return permission if permission in TENANT_PERMISSIONS else ""
 
 
 def retry_after(status: Status) -> dict[str, str]:
-    """Return Retry-After, in whole seconds, if the refusal says when to try again."""
+    """Return Retry-After in whole seconds if the status has a RetryInfo."""
     info = error_details_pb2.RetryInfo()
-    if not _found(status, info):
+    if not _unpack(status, info):
         return {}
     seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
     return {"retry-after": str(max(1, math.ceil(seconds)))}
 
 
 def metadata_of(status: Status) -> dict[str, str]:
-    """Return the facts of a refusal."""
+    """Return the ErrorInfo metadata of a status."""
     info = error_details_pb2.ErrorInfo()
-    return dict(info.metadata) if _found(status, info) else {}
+    return dict(info.metadata) if _unpack(status, info) else {}
 
 
 def violations_of(status: Status) -> str:
-    """Return what is wrong with which field, in one line; empty when the refusal names none."""
+    """Return the field violations on one line; empty without any."""
     return "; ".join(f"{field} {description}".strip() for field, description in violations_in(status))
 
 
 def unstated_violations_in(status: Status) -> list[tuple[str, str]]:
-    """Return the violations that the message of the status leaves out."""
+    """Return the field violations that the status message does not mention."""
     return unstated_violations(status.message, violations_in(status))
 
 
 def violations_in(status: Status) -> list[tuple[str, str]]:
-    """Return what is wrong with which field."""
+    """Return the field violations as field and description."""
     bad = error_details_pb2.BadRequest()
-    if not _found(status, bad):
+    if not _unpack(status, bad):
         return []
-    return [(one.field, one.description) for one in bad.field_violations]
+    return [(violation.field, violation.description) for violation in bad.field_violations]
 
 
-def _found(status: Status, kind: Message) -> bool:
-    return any(detail.Unpack(kind) for detail in status.details)
+def _unpack(status: Status, into: Message) -> bool:
+    return any(detail.Unpack(into) for detail in status.details)

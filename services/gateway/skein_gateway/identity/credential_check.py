@@ -1,6 +1,6 @@
-"""Which credentials the cluster can have made, seen at the gateway without a question to auth.
+"""Recognizes forged credentials at the gateway, without a call of auth.
 
-An API key shows it by its check digits, an access token by its signature. What such a credential is worth, auth says.
+Genuine API keys have valid check digits, genuine access tokens a valid signature. Only auth knows what they permit.
 """
 
 from __future__ import annotations
@@ -27,52 +27,52 @@ if TYPE_CHECKING:
     from skein.auth.v1 import auth_pb2_grpc
 
 ALGORITHM = "RS256"
-# What the headers of the cluster's tokens name; auth refuses any other.
+# Header fields of the cluster's tokens; auth refuses any other.
 _HEADER = frozenset({"alg", "kid", "typ"})
-# Seconds until auth's keys are read again; an unknown signing key, or a reading that failed, has them read sooner.
+# Seconds between fetches of auth's keys; an unknown signing key or a failed fetch triggers one sooner.
 REFRESH_SECONDS = 60.0
 RETRY_SECONDS = 1.0
-# The first calls wait this long for the keys; without keys every credential is one that only auth can tell.
+# The first calls wait this long for the keys; without keys the origin of every credential is UNKNOWN.
 WAIT_SECONDS = 2.0
 
 log = logs.get("gateway")
 
 
 class CredentialOrigin(Enum):
-    """What a credential's form says."""
+    """Where a credential comes from, as far as its form shows."""
 
-    # The cluster made it.
+    # Issued by the cluster.
     GENUINE = "genuine"
-    # The cluster did not make it, whatever auth has stored.
+    # Not issued by the cluster.
     FORGED = "forged"
-    # Only auth can tell: a legacy token, a key without check digits, a token of an unknown signing key.
+    # Only auth can judge: a legacy token, a key without check digits, a token of an unknown signing key.
     UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CredentialCheckKeys:
-    """What genuine credentials are recognised by."""
+    """The keys that verify credentials."""
 
     check_keys: tuple[bytes, ...] = field(default=(), repr=False)
-    # Public halves by their ids; empty: none is known.
+    # Public keys by key id; empty before the first fetch.
     access_keys: Mapping[str, RSAKey] = field(default_factory=dict)
 
-    def recognize(self, credential: str) -> CredentialOrigin:
-        """Say what a credential's form says."""
+    def origin_of(self, credential: str) -> CredentialOrigin:
+        """Return the origin of a credential."""
         if credential.startswith(API_KEY_PREFIX):
-            return self._of_key(BearerToken.read(API_KEY_PREFIX, credential))
+            return self._origin_of_key(BearerToken.decode(API_KEY_PREFIX, credential))
         if is_jwt(credential):
-            return self._of_jwt(credential)
+            return self._origin_of_jwt(credential)
         return CredentialOrigin.FORGED if len(credential) < MIN_LEGACY else CredentialOrigin.UNKNOWN
 
-    def _of_key(self, key: BearerToken | None) -> CredentialOrigin:
+    def _origin_of_key(self, key: BearerToken | None) -> CredentialOrigin:
         if key is None:
             return CredentialOrigin.FORGED
-        if not key.check_digits or not self.check_keys:
+        if not key.mac or not self.check_keys:
             return CredentialOrigin.UNKNOWN
-        return CredentialOrigin.GENUINE if key.has_check_digits_of(self.check_keys) else CredentialOrigin.FORGED
+        return CredentialOrigin.GENUINE if key.has_valid_mac(self.check_keys) else CredentialOrigin.FORGED
 
-    def _of_jwt(self, text: str) -> CredentialOrigin:
+    def _origin_of_jwt(self, text: str) -> CredentialOrigin:
         try:
             header: dict[str, Any] = jws.extract_compact(text.encode("ascii")).headers()
         except (JoseError, ValueError, TypeError):
@@ -91,53 +91,55 @@ class CredentialCheckKeys:
 
 
 class CredentialChecker:
-    """Recognises credentials by auth's keys, which it reads beside the calls."""
+    """Checks credentials with auth's keys, which it fetches in the background."""
 
     def __init__(
         self, fetch: Callable[[], Awaitable[CredentialCheckKeys]], clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Use `fetch` to read the keys."""
+        """Fetch the keys with `fetch`; `clock` returns monotonic seconds."""
         self._fetch = fetch
         self._clock = clock
         self._keys: CredentialCheckKeys | None = None
-        self._read = self._tried = float("-inf")
-        self._reading: asyncio.Task[None] | None = None
+        self._read_time = self._try_time = float("-inf")
+        self._fetch_task: asyncio.Task[None] | None = None
 
-    async def recognize(self, credential: str) -> CredentialOrigin:
-        """Say what a credential's form says, by keys that are a minute old at most while auth answers."""
-        if self._clock() - self._read >= REFRESH_SECONDS:
+    async def origin_of(self, credential: str) -> CredentialOrigin:
+        """Return the origin of a credential, by keys at most a minute old while auth is available."""
+        if self._clock() - self._read_time >= REFRESH_SECONDS:
             self._refresh()
-        if self._keys is None and self._reading is not None:
-            await asyncio.wait({self._reading}, timeout=WAIT_SECONDS)
-        recognition = (self._keys or CredentialCheckKeys()).recognize(credential)
-        if recognition is CredentialOrigin.UNKNOWN and is_jwt(credential):
-            # Its signing key may be newer than what is known here.
+        if self._keys is None and self._fetch_task is not None:
+            await asyncio.wait({self._fetch_task}, timeout=WAIT_SECONDS)
+        origin = (self._keys or CredentialCheckKeys()).origin_of(credential)
+        if origin is CredentialOrigin.UNKNOWN and is_jwt(credential):
+            # Its signing key may be newer than the cached ones.
             self._refresh()
-        return recognition
+        return origin
 
     def _refresh(self) -> None:
-        """Read the keys beside the call, unless that was tried a moment ago."""
-        if self._clock() - self._tried < RETRY_SECONDS or (self._reading is not None and not self._reading.done()):
+        """Start a fetch in the background, at most one per RETRY_SECONDS."""
+        if self._clock() - self._try_time < RETRY_SECONDS or (
+            self._fetch_task is not None and not self._fetch_task.done()
+        ):
             return
-        self._tried = self._clock()
-        # Not the call's own work, so it has neither its deadline nor its identity.
-        self._reading = asyncio.create_task(self._renew(), context=contextvars.Context())
+        self._try_time = self._clock()
+        # An empty context: the fetch has neither the call's deadline nor its identity.
+        self._fetch_task = asyncio.create_task(self._fetch_keys(), context=contextvars.Context())
 
-    async def _renew(self) -> None:
+    async def _fetch_keys(self) -> None:
         started = self._clock()
         try:
             async with asyncio.timeout(WAIT_SECONDS):
                 self._keys = await self._fetch()
-        except Exception as error:  # noqa: BLE001 - whatever it is: auth does not answer, and auth decides anyway.
+        except Exception as error:  # noqa: BLE001 - without keys, auth judges every credential.
             log.warning("recognition_keys_unread", error=type(error).__name__)
             return
-        self._read = started
+        self._read_time = started
 
 
 def key_fetcher(
     auth: auth_pb2_grpc.AuthServiceAsyncStub, identities: auth_pb2_grpc.IdentityServiceAsyncStub
 ) -> Callable[[], Awaitable[CredentialCheckKeys]]:
-    """Return how the keys are read from auth."""
+    """Return a function that fetches the keys from auth."""
 
     async def fetch() -> CredentialCheckKeys:
         purpose = auth_pb2.SIGNING_KEY_PURPOSE_ACCESS

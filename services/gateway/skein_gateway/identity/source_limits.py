@@ -1,6 +1,6 @@
-"""What unproven credentials may cost auth: so many exchanges a second for each source, and for all of them together.
+"""Rate limits of bad credentials: token buckets for each source and for all sources together.
 
-A token bucket for each source of calls (an IPv4 address, an IPv6 /64). An exchange that ends well costs nothing.
+A source is an IPv4 address or an IPv6 /64. A successful exchange costs nothing.
 """
 
 from __future__ import annotations
@@ -17,69 +17,69 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 KIND = "unproven_credentials"
-# Failed exchanges a second of one source unless a setting says so; all sources together may have ten times as many.
+# Default of failed exchanges a second per source; all sources together may have ten times as many.
 SOURCE_RATE = 10.0
-_SOURCES_IN_TOTAL = 10
-# Failed exchanges at once are those of so many seconds.
+_TOTAL_FACTOR = 10
+# A burst is worth this many seconds of the rate.
 _BURST_SECONDS = 10.0
 MAX_SOURCES = 20_000
 
 
 @dataclass(slots=True)
 class _Bucket:
-    """A token bucket; times are the clock's."""
+    """A token bucket. Rate in tokens a second, times in seconds of the clock."""
 
     rate: float
     burst: float
     tokens: float
     time: float
 
-    def fill(self, at: float) -> None:
-        self.tokens = min(self.burst, self.tokens + (at - self.time) * self.rate)
-        self.time = at
+    def refill(self, now: float) -> None:
+        self.tokens = min(self.burst, self.tokens + (now - self.time) * self.rate)
+        self.time = now
 
     def wait_seconds(self) -> float:
-        """Return the seconds until there is a token."""
+        """Return the seconds until a token is available."""
         return max(0.0, (1.0 - self.tokens) / self.rate)
 
 
 class SourceRateLimiter:
-    """The buckets of the sources that were seen last, and the bucket of all."""
+    """Buckets of the most recent sources, and one for all."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, rate: float = SOURCE_RATE) -> None:
-        """Let one source fail `rate` times a second."""
+        """Allow `rate` failures a second per source."""
         self._clock = clock
         self._rate = rate
-        self._total = self._full(rate * _SOURCES_IN_TOTAL)
+        self._total = self._full_bucket(rate * _TOTAL_FACTOR)
         self._sources: OrderedDict[str, _Bucket] = OrderedDict()
 
     def charge(self, source: str) -> None:
-        """Take a token of the source and one of all. Raises RateLimited, with nothing taken."""
-        buckets = (self._source(source), self._total)
-        at = self._clock()
+        """Take a token of the source and one of the total. Raises RateLimited and takes nothing if one is empty."""
+        buckets = (self._bucket_of(source), self._total)
+        now = self._clock()
         for bucket in buckets:
-            bucket.fill(at)
-        after = max(bucket.wait_seconds() for bucket in buckets)
-        if after > 0:
+            bucket.refill(now)
+        wait = max(bucket.wait_seconds() for bucket in buckets)
+        if wait > 0:
             LIMITED.labels(KIND).inc()
-            raise RateLimited(after=after, kind=KIND)
+            raise RateLimited(retry_after=wait, kind=KIND)
         for bucket in buckets:
             bucket.tokens -= 1
 
     def give_back(self, source: str) -> None:
-        """Put back what was charged for an exchange that ended well, or not at all."""
-        for bucket in (self._source(source), self._total):
+        """Return the tokens of an exchange that succeeded or did not finish."""
+        for bucket in (self._bucket_of(source), self._total):
             bucket.tokens = min(bucket.burst, bucket.tokens + 1)
 
-    def _source(self, source: str) -> _Bucket:
+    def _bucket_of(self, source: str) -> _Bucket:
         bucket = self._sources.get(source)
         if bucket is None:
-            bucket = self._sources[source] = self._full(self._rate)
+            bucket = self._sources[source] = self._full_bucket(self._rate)
             if len(self._sources) > MAX_SOURCES:
                 self._sources.popitem(last=False)
         self._sources.move_to_end(source)
         return bucket
 
-    def _full(self, rate: float) -> _Bucket:
+    def _full_bucket(self, rate: float) -> _Bucket:
         burst = rate * _BURST_SECONDS
         return _Bucket(rate, burst, burst, self._clock())

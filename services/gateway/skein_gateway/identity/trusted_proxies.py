@@ -1,4 +1,4 @@
-"""Where a call comes from when proxies stand before the gateway: they are believed, others are not."""
+"""Client addresses behind trusted proxies. X-Forwarded-For of any other peer is ignored."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from skein_kit.telemetry import logs
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# As many hops as anybody has; a longer list is somebody's joke.
+# Longer lists are cut: real chains of proxies are shorter.
 _MAX_HOPS = 32
-# For a gateway that other machines reach.
+# Warning of a gateway that other machines can reach.
 NO_TRUSTED_PROXIES = (
-    "SKEIN_TRUSTED_PROXIES is not set. If a proxy stands before the gateway, name it there: until then all callers "
-    "have the proxy's address, and limits by address hold for all of them together."
+    "SKEIN_TRUSTED_PROXIES is not set. If the gateway is behind a proxy, set it to the proxy's network: until then "
+    "all callers share the proxy's address and the limits by address."
 )
-# The log has a line about untrusted proxies once in this time.
+# Seconds between log lines about untrusted forwarding.
 WARNING_SECONDS = 600.0
 
 UNTRUSTED = Counter(
@@ -34,38 +34,40 @@ log = logs.get("gateway")
 
 
 class UntrustedForwardingAlert:
-    """Says that a peer which is no trusted proxy tells where calls come from: most likely a proxy nobody named."""
+    """Reports forwarding headers from untrusted peers, most likely a proxy that is missing in the setting."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Log the first call at once, and of later ones one in ten minutes."""
+        """Log the first call at once, then at most one every ten minutes."""
         self._clock = clock
-        self._quiet_until = float("-inf")
+        self._next_log_time = float("-inf")
 
-    def notice(self, peer: str) -> None:
-        """Count a call, and log it unless another one was logged a while ago."""
+    def record_call(self, peer: str) -> None:
+        """Count a call, and log it unless one was logged within WARNING_SECONDS."""
         UNTRUSTED.inc()
-        at = self._clock()
-        if at < self._quiet_until:
+        now = self._clock()
+        if now < self._next_log_time:
             return
-        self._quiet_until = at + WARNING_SECONDS
+        self._next_log_time = now + WARNING_SECONDS
         log.warning(
             "forwarding_not_trusted",
             peer=peer,
-            hint="If this peer is your proxy, name it in SKEIN_TRUSTED_PROXIES. Until then all callers behind it share "
+            hint="If this peer is your proxy, add it to SKEIN_TRUSTED_PROXIES. Until then all callers behind it share "
             "its address, and the limits by address.",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedProxies:
-    """The networks of the proxies whose word counts."""
+    """The networks of trusted proxies."""
 
     networks: tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...] = ()
-    untrusted: UntrustedForwardingAlert = field(default_factory=UntrustedForwardingAlert, repr=False, compare=False)
+    untrusted_alert: UntrustedForwardingAlert = field(
+        default_factory=UntrustedForwardingAlert, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, text: str) -> Self:
-        """Read SKEIN_TRUSTED_PROXIES: addresses and CIDR blocks, separated by commas. Raises SettingInvalid."""
+        """Parse SKEIN_TRUSTED_PROXIES: addresses and CIDR blocks, separated by commas. Raises SettingInvalid."""
         try:
             parts = (part.strip() for part in text.split(","))
             return cls(tuple(ipaddress.ip_network(part) for part in parts if part))
@@ -74,20 +76,20 @@ class TrustedProxies:
             raise SettingInvalid(message) from None
 
     def client(self, peer: str, forwarded: Sequence[str], has_forwarded: bool = False) -> str:  # noqa: FBT001, FBT002 - as Origin has it.
-        """Return the last address that no trusted proxy has; `forwarded` are X-Forwarded-For's values, in order.
+        """Return the last address that is not a trusted proxy's; `forwarded` are X-Forwarded-For's values, in order.
 
-        `has_forwarded` says that there is a header Forwarded, which is not read.
+        `has_forwarded`: the request has a Forwarded header, which is only reported, never read.
         """
         if not self.trusts(peer):
             if forwarded or has_forwarded:
-                self.untrusted.notice(peer)
+                self.untrusted_alert.record_call(peer)
             return peer
         hops = [hop.strip() for value in forwarded for hop in value.split(",")]
         nearest = peer
         for hop in reversed(hops[-_MAX_HOPS:]):
             address = _address(hop)
             if address is None:
-                # What is written here no trusted proxy has seen: whoever is nearest is all that is known.
+                # A trusted proxy did not write this hop, so only the nearest address is reliable.
                 return nearest
             nearest = str(address)
             if not self.trusts(nearest):
@@ -95,20 +97,20 @@ class TrustedProxies:
         return nearest
 
     def trusts(self, address: str) -> bool:
-        """Say whether an address is a trusted proxy's."""
-        found = _address(address) if self.networks else None
-        return found is not None and any(found in network for network in self.networks)
+        """Tell whether an address belongs to a trusted proxy."""
+        parsed = _address(address) if self.networks else None
+        return parsed is not None and any(parsed in network for network in self.networks)
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Read "192.0.2.1", "192.0.2.1:50", "2001:db8::1" or "[2001:db8::1]:50"."""
+    """Parse "192.0.2.1", "192.0.2.1:50", "2001:db8::1" or "[2001:db8::1]:50"."""
     if text.startswith("["):
         text = text[1:].partition("]")[0]
     elif text.count(":") == 1:
         text = text.partition(":")[0]
     try:
-        found = ipaddress.ip_address(text)
+        address = ipaddress.ip_address(text)
     except ValueError:
         return None
-    mapped = found.ipv4_mapped if isinstance(found, ipaddress.IPv6Address) else None
-    return mapped or found
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    return mapped or address

@@ -1,4 +1,4 @@
-"""protovalidate's rules of one field as keywords of JSON Schema, and what no keyword can say in words."""
+"""protovalidate's rules of one field as keywords of JSON Schema, and as sentences where no keyword fits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from buf.validate.validate_pb2 import FieldRules
     from google.protobuf.message import Message
 
-# What protovalidate calls a form, and what JSON Schema calls it.
+# String formats of protovalidate and their names in JSON Schema.
 _FORMATS: Mapping[str, str] = {
     "uuid": "uuid",
     "email": "email",
@@ -31,44 +31,44 @@ _NUMBERS: Mapping[str, str] = {
     "lt": "exclusiveMaximum",
 }
 _BOUNDS: Mapping[str, str] = {"gte": "at least", "gt": "more than", "lte": "at most", "lt": "less than"}
-# The types of the stubs do not know what an extension is.
+# The type stubs do not know extensions.
 _FIELD: Any = validate_pb2.field
 NONE = validate_pb2.FieldRules()
 LONG_KINDS = frozenset({"int64", "uint64", "sint64", "fixed64", "sfixed64"})
 
 
 def rules_of(field: FieldDescriptor) -> FieldRules:
-    """Return what the contract demands of a field: nothing but its being ignored, where it is."""
+    """Return the rules of a field; of an ignored field only that it is ignored."""
     rules: FieldRules = field.GetOptions().Extensions[_FIELD]
     ignored = rules.ignore == validate_pb2.IGNORE_ALWAYS
     return validate_pb2.FieldRules(ignore=rules.ignore) if ignored else rules
 
 
 def keywords(rules: FieldRules) -> dict[str, Any]:
-    """Return the limits of one value: of a field that is not repeated, of an item, of a key."""
+    """Return the limits of one value: a singular field, an item or a map key."""
     kind = rules.WhichOneof("type")
     if kind is None:
         return {}
     rule = getattr(rules, kind)
     if kind == "string":
-        found = _text(rule)
+        schema_part = _text(rule)
     elif kind == "bytes":
-        found = _bytes(rule)
+        schema_part = _bytes(rule)
     elif kind in LONG_KINDS:
-        # These travel as strings, of which a number's bounds say nothing.
-        found = {"pattern": "^[0-9]{1,20}$"} if _unsigned(rule) else {}
+        # JSON carries these as strings, to which numeric bounds do not apply.
+        schema_part = {"pattern": "^[0-9]{1,20}$"} if _unsigned(rule) else {}
     elif kind in {"enum", "bool", "any", "duration", "field_mask", "timestamp", "repeated", "map"}:
-        found = {}
+        schema_part = {}
     else:
-        found = {keyword: getattr(rule, name) for name, keyword in _NUMBERS.items() if rule.HasField(name)}
+        schema_part = {keyword: getattr(rule, name) for name, keyword in _NUMBERS.items() if rule.HasField(name)}
         if getattr(rule, "in"):
-            found["enum"] = list(getattr(rule, "in"))
-    return _or_nothing(found, kind) if rules.ignore == validate_pb2.IGNORE_IF_ZERO_VALUE else found
+            schema_part["enum"] = list(getattr(rule, "in"))
+    return _or_nothing(schema_part, kind) if rules.ignore == validate_pb2.IGNORE_IF_ZERO_VALUE else schema_part
 
 
 def sizes(rules: FieldRules) -> dict[str, Any]:
-    """Return how many items or pairs there may be."""
-    found: dict[str, Any] = {}
+    """Return the limits of the number of items or pairs."""
+    schema_part: dict[str, Any] = {}
     for rule, name, keyword in (
         (rules.repeated, "min_items", "minItems"),
         (rules.repeated, "max_items", "maxItems"),
@@ -76,15 +76,15 @@ def sizes(rules: FieldRules) -> dict[str, Any]:
         (rules.map, "max_pairs", "maxProperties"),
     ):
         if rule.HasField(name):
-            found[keyword] = getattr(rule, name)
+            schema_part[keyword] = getattr(rule, name)
     if rules.repeated.unique:
-        found["uniqueItems"] = True
-    return found
+        schema_part["uniqueItems"] = True
+    return schema_part
 
 
 def constraint_sentences(rules: FieldRules) -> list[str]:
-    """Return what no keyword says, a sentence each."""
-    found = [_sentence(rule.message) for rule in rules.cel if rule.message]
+    """Return the rules without a keyword, one sentence each."""
+    schema_part = [_sentence(rule.message) for rule in rules.cel if rule.message]
     kind = rules.WhichOneof("type")
     if kind == "duration":
         bounds = [
@@ -92,18 +92,18 @@ def constraint_sentences(rules: FieldRules) -> list[str]:
             for name, word in _BOUNDS.items()
             if rules.duration.HasField(name)
         ]
-        found.extend([_sentence(", ".join(bounds))] if bounds else [])
+        schema_part.extend([_sentence(", ".join(bounds))] if bounds else [])
     elif kind in LONG_KINDS:
         rule = getattr(rules, kind)
         bounds = [f"{word} {getattr(rule, name)}" for name, word in _BOUNDS.items() if rule.HasField(name)]
-        found.extend([_sentence(", ".join(bounds))] if bounds and not _unsigned(rule) else [])
+        schema_part.extend([_sentence(", ".join(bounds))] if bounds and not _unsigned(rule) else [])
     elif kind == "string" and rules.string.HasField("max_bytes"):
-        found.append(f"At most {rules.string.max_bytes} bytes.")
-    return found
+        schema_part.append(f"At most {rules.string.max_bytes} bytes.")
+    return schema_part
 
 
 def is_required(field: FieldDescriptor, rules: FieldRules) -> bool:
-    """Say whether a message without the field is refused: absent and zero are one where a field has no presence."""
+    """Tell whether the field is required. Without presence, absent equals zero, so rules against zero count."""
     if rules.required:
         return True
     if rules.ignore == validate_pb2.IGNORE_IF_ZERO_VALUE:
@@ -115,7 +115,7 @@ def is_required(field: FieldDescriptor, rules: FieldRules) -> bool:
 
 
 def enum_numbers(rules: FieldRules, numbers: list[int]) -> list[int]:
-    """Return the values that an enum field may have."""
+    """Return the allowed numbers of an enum field."""
     allowed, refused = list(getattr(rules.enum, "in")), set(rules.enum.not_in)
     return [number for number in numbers if number not in refused and (not allowed or number in allowed)]
 
@@ -126,8 +126,8 @@ def _refuses_zero(kind: str, rule: Any) -> bool:
     if zero in refused or (allowed and zero not in allowed):
         return True
     if kind == "string":
-        form = rule.WhichOneof("well_known")
-        return bool(rule.min_len or rule.len or form or (rule.pattern and not re.search(rule.pattern, "")))
+        format_name = rule.WhichOneof("well_known")
+        return bool(rule.min_len or rule.len or format_name or (rule.pattern and not re.search(rule.pattern, "")))
     if kind == "bytes":
         return bool(rule.min_len or rule.len)
     if kind in {"enum", "bool"}:
@@ -136,40 +136,42 @@ def _refuses_zero(kind: str, rule: Any) -> bool:
 
 
 def _text(rule: validate_pb2.StringRules) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    schema_part: dict[str, Any] = {}
     if rule.HasField("len"):
-        found |= {"minLength": rule.len, "maxLength": rule.len}
+        schema_part |= {"minLength": rule.len, "maxLength": rule.len}
     if rule.min_len:
-        found["minLength"] = rule.min_len
+        schema_part["minLength"] = rule.min_len
     if rule.HasField("max_len"):
-        found["maxLength"] = rule.max_len
+        schema_part["maxLength"] = rule.max_len
     if rule.pattern:
-        found["pattern"] = rule.pattern
+        schema_part["pattern"] = rule.pattern
     if getattr(rule, "in"):
-        found["enum"] = list(getattr(rule, "in"))
-    form = rule.WhichOneof("well_known")
-    if form in _FORMATS:
-        found["format"] = _FORMATS[form]
-    return found
+        schema_part["enum"] = list(getattr(rule, "in"))
+    format_name = rule.WhichOneof("well_known")
+    if format_name in _FORMATS:
+        schema_part["format"] = _FORMATS[format_name]
+    return schema_part
 
 
 def _bytes(rule: validate_pb2.BytesRules) -> dict[str, Any]:
-    # Four characters stand for three bytes.
-    found: dict[str, Any] = {}
+    # Base64: four characters for three bytes.
+    schema_part: dict[str, Any] = {}
     if rule.min_len:
-        found["minLength"] = -(-rule.min_len * 4 // 3)
+        schema_part["minLength"] = -(-rule.min_len * 4 // 3)
     if rule.HasField("max_len"):
-        found["maxLength"] = -(-rule.max_len // 3) * 4
-    return found
+        schema_part["maxLength"] = -(-rule.max_len // 3) * 4
+    return schema_part
 
 
-def _or_nothing(found: dict[str, Any], kind: str) -> dict[str, Any]:
-    """Let the value be zero as well, which stands for none; a longest length holds for it anyway."""
-    kept: dict[str, Any] = {}
-    kept.update((name, found[name]) for name in ("maxLength", "maximum", "exclusiveMaximum") if name in found)
-    rest = {name: value for name, value in found.items() if name not in kept}
+def _or_nothing(schema_part: dict[str, Any], kind: str) -> dict[str, Any]:
+    """Allow the zero value as well. Upper bounds stay outside, because zero satisfies them."""
+    upper_bounds: dict[str, Any] = {}
+    upper_bounds.update(
+        (name, schema_part[name]) for name in ("maxLength", "maximum", "exclusiveMaximum") if name in schema_part
+    )
+    rest = {name: value for name, value in schema_part.items() if name not in upper_bounds}
     zero = {"const": "" if kind in {"string", "bytes"} else 0}
-    return {**kept, "anyOf": [zero, rest]} if rest else kept
+    return {**upper_bounds, "anyOf": [zero, rest]} if rest else upper_bounds
 
 
 def _unsigned(rule: Message) -> bool:

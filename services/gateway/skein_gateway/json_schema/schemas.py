@@ -1,7 +1,7 @@
 """Messages of the contract as JSON Schema (2020-12): protobuf's JSON mapping with protovalidate's limits.
 
-Names are in lowerCamelCase, 64-bit integers are strings, numbers are finite; a field at its zero value is one that is
-left out. What the protos say in comments is in the descriptions.
+Names are in lowerCamelCase, 64-bit integers are strings, numbers are finite, and zero values are left out. Comments of
+the protos become descriptions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Schema = dict[str, Any]
 LOCAL = "#/$defs/"
 
-# The types of the stubs do not know what an extension is.
+# The type stubs do not know extensions.
 _MESSAGE: Any = validate_pb2.message
 _ONEOF: Any = validate_pb2.oneof
 
@@ -51,7 +51,7 @@ _SCALARS: Mapping[int, Schema] = {
     FieldDescriptor.TYPE_UINT64: _LONG_COUNT,
     FieldDescriptor.TYPE_FIXED64: _LONG_COUNT,
 }
-# Messages that JSON writes otherwise than as an object of their fields.
+# Messages whose JSON is not an object of their fields.
 _WELL_KNOWN: Mapping[str, Schema] = {
     "google.protobuf.Timestamp": {"type": "string", "format": "date-time"},
     "google.protobuf.Duration": {
@@ -79,14 +79,14 @@ _WELL_KNOWN: Mapping[str, Schema] = {
 
 @functools.cache
 def comments() -> Mapping[str, str]:
-    """Return what the protos say, by the full name of what they say it of (a value's stands below its enum's)."""
-    found: dict[str, str] = json.loads(resources.files("skein").joinpath("comments.json").read_text("utf-8"))
-    return found
+    """Return the comments of the protos by full name; those of enum values below the name of their enum."""
+    schema_part: dict[str, str] = json.loads(resources.files("skein").joinpath("comments.json").read_text("utf-8"))
+    return schema_part
 
 
 def descriptor_of(kind: type[Message]) -> Descriptor:
     """Return the descriptor of a message's class."""
-    # The stubs' types allow that it has none yet.
+    # The type stubs allow None here.
     return cast("Descriptor", kind.DESCRIPTOR)
 
 
@@ -94,64 +94,63 @@ def schema(
     descriptor: Descriptor,
     *,
     refs: str = LOCAL,
-    said: Mapping[str, str] | None = None,
+    descriptions: Mapping[str, str] | None = None,
     closed: bool = False,
     oneofs: bool = True,
 ) -> Schema:
-    """Return a schema of one message that stands by itself: what it refers to is in its `$defs`.
+    """Return the schema of a message with everything that it refers to in its `$defs`.
 
-    `said` are the descriptions instead of the protos' comments, {} for none. `closed` refuses fields that the message
-    does not have, as the servers do. Without `oneofs` nothing says which fields exclude each other: some readers take
-    no combinations of schemas.
+    `descriptions` replace the protos' comments; {} for none. `closed` refuses unknown fields, as the servers do.
+    `oneofs=False` leaves out which fields exclude each other, for readers that do not support combined schemas.
     """
-    schemas = Schemas(refs=refs, said=said, closed=closed, oneofs=oneofs)
-    found = schemas.message(descriptor)
-    return {**found, "$defs": dict(sorted(schemas.defs.items()))} if schemas.defs else found
+    schemas = Schemas(refs=refs, descriptions=descriptions, closed=closed, oneofs=oneofs)
+    schema_part = schemas.message(descriptor)
+    return {**schema_part, "$defs": dict(sorted(schemas.defs.items()))} if schemas.defs else schema_part
 
 
 class Schemas:
-    """Schemas that refer to one another; `defs` has each message and enum that was referred to, by its full name."""
+    """Schemas that refer to one another. `defs` holds each referenced message and enum by its full name."""
 
     def __init__(
         self,
         *,
         refs: str = LOCAL,
-        said: Mapping[str, str] | None = None,
+        descriptions: Mapping[str, str] | None = None,
         closed: bool = False,
         oneofs: bool = True,
     ) -> None:
-        """Refer to names below `refs`; the rest is as `schema` takes it."""
+        """Prefix references with `refs`; the other options are those of `schema`."""
         self.defs: dict[str, Schema] = {}
         self._refs = refs
-        self._said = comments() if said is None else said
+        self._said = comments() if descriptions is None else descriptions
         self._closed = closed
         self._oneofs = oneofs
 
     def reference(self, descriptor: Descriptor) -> Schema:
-        """Return what stands for a message where it is used."""
+        """Return the reference to a message, or the schema of a well-known type."""
         if descriptor.full_name in _WELL_KNOWN:
             return dict(_WELL_KNOWN[descriptor.full_name])
-        return self._defined(descriptor.full_name, lambda: self.message(descriptor))
+        return self._define(descriptor.full_name, lambda: self.message(descriptor))
 
     def message(self, descriptor: Descriptor) -> Schema:
-        """Return the schema of a message, in place."""
+        """Return the schema of a message inline."""
         if descriptor.full_name in _WELL_KNOWN:
             return dict(_WELL_KNOWN[descriptor.full_name])
         return self._message(descriptor, checked=True)
 
     def _message(self, descriptor: Descriptor, *, checked: bool) -> Schema:
         rules = descriptor.GetOptions().Extensions[_MESSAGE]
-        broken = [f"Rule: {rule.message}." for rule in rules.cel if rule.message and checked]
-        found: Schema = {"type": "object", **self._described(descriptor.full_name, broken)}
+        rules_text = [f"Rule: {rule.message}." for rule in rules.cel if rule.message and checked]
+        schema_part: Schema = {"type": "object", **self._description(descriptor.full_name, rules_text)}
         fields = {field: constraints.rules_of(field) if checked else constraints.NONE for field in descriptor.fields}
         if fields:
-            found["properties"] = {field.json_name: self._field(field, rules) for field, rules in fields.items()}
-        needed = [field.json_name for field, rules in fields.items() if constraints.is_required(field, rules)]
-        if needed:
-            found["required"] = needed
+            schema_part["properties"] = {field.json_name: self._field(field, rules) for field, rules in fields.items()}
+        required = [field.json_name for field, rules in fields.items() if constraints.is_required(field, rules)]
+        if required:
+            schema_part["required"] = required
         if self._closed:
-            found["additionalProperties"] = False
-        return found | (_exclusive(descriptor) if self._oneofs else {})
+            schema_part["additionalProperties"] = False
+        return schema_part | (_exclusive(descriptor) if self._oneofs else {})
 
     def field(self, field: FieldDescriptor) -> Schema:
         """Return the schema of one field's value."""
@@ -160,77 +159,77 @@ class Schemas:
     def _field(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         kind = field.message_type
         if kind is not None and kind.GetOptions().map_entry:
-            found = self._map(kind, rules)
+            schema_part = self._map(kind, rules)
         elif field.is_repeated:
-            items = self._one(field, rules.repeated.items)
-            found = {"type": "array", "items": items, **constraints.sizes(rules)}
+            items = self._value_schema(field, rules.repeated.items)
+            schema_part = {"type": "array", "items": items, **constraints.sizes(rules)}
         else:
-            found = self._one(field, rules)
+            schema_part = self._value_schema(field, rules)
         if field.GetOptions().deprecated:
-            found["deprecated"] = True
-        own = found.pop("description", "")
+            schema_part["deprecated"] = True
+        own = schema_part.pop("description", "")
         return {
-            **found,
-            **self._described(field.full_name, [*([own] if own else []), *constraints.constraint_sentences(rules)]),
+            **schema_part,
+            **self._description(field.full_name, [*([own] if own else []), *constraints.constraint_sentences(rules)]),
         }
 
     def enum(self, enum: EnumDescriptor) -> Schema:
-        """Return what stands for an enum where it is used."""
-        return self._defined(enum.full_name, lambda: self._names(enum, [value.number for value in enum.values]))
+        """Return the reference to an enum."""
+        return self._define(enum.full_name, lambda: self._enum_schema(enum, [value.number for value in enum.values]))
 
-    def _defined(self, name: str, make: Callable[[], Schema]) -> Schema:
+    def _define(self, name: str, make: Callable[[], Schema]) -> Schema:
         if name not in self.defs:
-            # Named before it is made: a message may hold itself.
+            # Reserve the name first: a message may contain itself.
             self.defs[name] = {}
             self.defs[name] = make()
         return {"$ref": f"{self._refs}{name}"}
 
     def _map(self, entry: Descriptor, rules: FieldRules) -> Schema:
         key, value = entry.fields_by_name["key"], entry.fields_by_name["value"]
-        found: Schema = {
+        schema_part: Schema = {
             "type": "object",
-            "additionalProperties": self._one(value, rules.map.values),
+            "additionalProperties": self._value_schema(value, rules.map.values),
             **constraints.sizes(rules),
         }
         names = constraints.keywords(rules.map.keys) if key.type == FieldDescriptor.TYPE_STRING else {}
-        return {**found, "propertyNames": names} if names else found
+        return {**schema_part, "propertyNames": names} if names else schema_part
 
-    def _one(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
+    def _value_schema(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         if field.message_type is not None:
             ignored = rules.ignore == validate_pb2.IGNORE_ALWAYS
             return self._message(field.message_type, checked=False) if ignored else self.reference(field.message_type)
         if field.enum_type is not None:
             numbers = [value.number for value in field.enum_type.values]
             allowed = constraints.enum_numbers(rules, numbers)
-            return self.enum(field.enum_type) if allowed == numbers else self._names(field.enum_type, allowed)
+            return self.enum(field.enum_type) if allowed == numbers else self._enum_schema(field.enum_type, allowed)
         return {**_SCALARS[field.type], **constraints.keywords(rules)}
 
-    def _names(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
+    def _enum_schema(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
         names = [enum.values_by_number[number].name for number in numbers]
-        said = [
+        descriptions = [
             f"- {name}: {' '.join(self._said[f'{enum.full_name}.{name}'].split())}"
             for name in names
             if f"{enum.full_name}.{name}" in self._said
         ]
-        return {"type": "string", "enum": names, **self._described(enum.full_name, said)}
+        return {"type": "string", "enum": names, **self._description(enum.full_name, descriptions)}
 
-    def _described(self, name: str, more: Iterable[str]) -> Schema:
-        said = self._said.get(name, "")
-        lines = [*([said] if said else []), *(more if self._said else ())]
+    def _description(self, name: str, more: Iterable[str]) -> Schema:
+        descriptions = self._said.get(name, "")
+        lines = [*([descriptions] if descriptions else []), *(more if self._said else ())]
         return {"description": "\n".join(lines)} if lines else {}
 
 
 def _exclusive(descriptor: Descriptor) -> Schema:
-    """Return the keywords that let at most one field of each oneof be there, or just one where one is needed."""
-    found: list[Schema] = []
+    """Return the keywords that allow at most one field of each oneof, or exactly one if it is required."""
+    schema_part: list[Schema] = []
     for oneof in descriptor.oneofs:
         names = [field.json_name for field in oneof.fields]
-        # What proto3 calls optional is a oneof of its own.
+        # A proto3 optional field is a oneof with one field.
         if len(names) == 1:
             continue
-        given: list[Schema] = [{"required": [name]} for name in names]
-        needed = oneof.GetOptions().Extensions[_ONEOF].required
-        found.append({"oneOf": given if needed else [*given, {"not": {"anyOf": given}}]})
-    if not found:
+        alternatives: list[Schema] = [{"required": [name]} for name in names]
+        required = oneof.GetOptions().Extensions[_ONEOF].required
+        schema_part.append({"oneOf": alternatives if required else [*alternatives, {"not": {"anyOf": alternatives}}]})
+    if not schema_part:
         return {}
-    return found[0] if len(found) == 1 else {"allOf": found}
+    return schema_part[0] if len(schema_part) == 1 else {"allOf": schema_part}

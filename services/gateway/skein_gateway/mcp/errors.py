@@ -1,4 +1,4 @@
-"""How refusals of RPCs are told to clients of MCP: to a model as a result that it can act on, else as an error."""
+"""Errors of RPCs for MCP clients: tool results that a model can act on, or JSON-RPC errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skein_gateway.identity import challenges
-from skein_kit.errors import reason_of, status_code
+from skein_kit.errors import status_code, status_reason
 from skein_kit.violations import strip_violations
 
 if TYPE_CHECKING:
@@ -19,65 +19,67 @@ if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
 
 META_KEY = "skein/error"
-# What was asked for is not there, before 2026-07-28; from then on that is an invalid parameter.
+# "Resource not found" of protocol versions before 2026-07-28; later versions use invalid params.
 _NOT_FOUND = -32002
-_REFUSED = -32000
+_SERVER_ERROR = -32000
 
 
-def result(status: Status, named: Callable[[str], str]) -> types.CallToolResult:
-    """Return the result of a tool whose RPC was refused; `named` tells a field of the request as the model knows it."""
-    told = _told(status, named)
-    return types.CallToolResult(content=[types.TextContent(text=told)], is_error=True, _meta={META_KEY: _facts(status)})
+def result(status: Status, argument_path: Callable[[str], str]) -> types.CallToolResult:
+    """Return the result of a tool whose RPC failed; `argument_path` maps fields of the request to tool arguments."""
+    text = _message(status, argument_path)
+    return types.CallToolResult(
+        content=[types.TextContent(text=text)], is_error=True, _meta={META_KEY: _error_data(status)}
+    )
 
 
 def error(status: Status, version: str) -> MCPError:
-    """Return the error of a resource or a prompt that was refused."""
+    """Return the JSON-RPC error of a resource or prompt whose RPC failed."""
     code = status_code(status)
-    number = _REFUSED
+    error_code = _SERVER_ERROR
     if code is grpc.StatusCode.NOT_FOUND:
-        return no_resource(_told(status, str), version, {META_KEY: _facts(status)})
+        return resource_not_found(_message(status, str), version, {META_KEY: _error_data(status)})
     if code is grpc.StatusCode.INVALID_ARGUMENT:
-        number = types.INVALID_PARAMS
+        error_code = types.INVALID_PARAMS
     elif code is grpc.StatusCode.INTERNAL:
-        number = types.INTERNAL_ERROR
-    return MCPError(number, _told(status, str), {META_KEY: _facts(status)})
+        error_code = types.INTERNAL_ERROR
+    return MCPError(error_code, _message(status, str), {META_KEY: _error_data(status)})
 
 
-def no_resource(said: str, version: str, data: dict[str, Any] | None = None) -> MCPError:
-    """Return the error of an address where nothing is."""
-    return MCPError(types.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND, said, data)
+def resource_not_found(message: str, version: str, data: dict[str, Any] | None = None) -> MCPError:
+    """Return the error of an unknown resource URI."""
+    return MCPError(types.INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else _NOT_FOUND, message, data)
 
 
-def no_cursor() -> MCPError:
-    """Return the error of a cursor that no page gave."""
-    return MCPError(types.INVALID_PARAMS, "The cursor is none that a page gave: begin without one.")
+def invalid_cursor() -> MCPError:
+    """Return the error of a cursor that no page returned."""
+    return MCPError(types.INVALID_PARAMS, "The cursor is not one that a page returned. Start again without a cursor.")
 
 
-def must_be_first_page(params: types.PaginatedRequestParams | None) -> None:
-    """Refuse a cursor of a list that has one page, which gives none."""
+def check_first_page(params: types.PaginatedRequestParams | None) -> None:
+    """Raise MCPError for a cursor in a list that has only one page."""
     if params is not None and params.cursor:
-        raise no_cursor()
+        raise invalid_cursor()
 
 
-def _told(status: Status, named: Callable[[str], str]) -> str:
-    """Say what is wrong and what to do."""
+def _message(status: Status, argument_path: Callable[[str], str]) -> str:
+    """Return the message for a model: what is wrong and what to do."""
     violations = challenges.violations_in(status)
     # The model knows the fields by the names of the tool's arguments, so its own lines replace the message's.
     message = strip_violations(status.message, violations)
-    said = f"{reason_of(status) or status_code(status).name}: {message}"
+    text = f"{status_reason(status) or status_code(status).name}: {message}"
     unstated = {name: fact for name, fact in challenges.metadata_of(status).items() if f"{name}: {fact}" not in message}
     facts = ", ".join(f"{name}: {fact}" for name, fact in unstated.items())
-    said = f"{said} ({facts})" if facts else said
-    wrong = [f"- {named(field)} {what}".replace("  ", " ") for field, what in violations]
-    if wrong:
-        said = "\n".join([said, *wrong])
+    text = f"{text} ({facts})" if facts else text
+    lines = [f"- {argument_path(field)} {what}".replace("  ", " ") for field, what in violations]
+    if lines:
+        text = "\n".join([text, *lines])
     after = challenges.retry_after(status).get("retry-after")
-    return f"{said} Try again in {after} s." if after else said
+    return f"{text} Try again in {after} s." if after else text
 
 
-def _facts(status: Status) -> dict[str, Any]:
+def _error_data(status: Status) -> dict[str, Any]:
     return {
-        "reason": reason_of(status),
+        "reason": status_reason(status),
         "code": status_code(status).name.lower(),
         **({"facts": facts} if (facts := challenges.metadata_of(status)) else {}),
     }

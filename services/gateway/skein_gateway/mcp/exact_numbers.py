@@ -1,7 +1,7 @@
-"""Numbers that no double holds, around the SDK, whose models know int and float alone. Knows no server.
+"""Carries numbers that no double can hold through the SDK, whose models know only int and float. Knows no server.
 
-Arguments with such numbers are read from the body itself. In an answer they go through the SDK as marked text, which
-the body has numbers for once it is written.
+Arguments with such numbers are parsed from the body directly. Responses pass them through the SDK as marked strings,
+which are replaced by numbers in the written body.
 """
 
 from __future__ import annotations
@@ -13,38 +13,38 @@ from typing import Any
 
 from skein_kit.json_values import exact
 
-# Random, so no other text begins so.
+# Random, so that no other text starts with it.
 _MARK = secrets.token_hex(16)
 _MARKED = re.compile(rb'"' + _MARK.encode() + rb'([^"]*)"')
-# A number of fewer digits is what its double says.
+# A double holds any number of fewer digits exactly.
 _LONG = re.compile(rb"[\d.]{16}")
 
 
 def arguments_in(body: bytes) -> dict[str, Any] | None:
-    """Return the arguments of a call of a tool with exact numbers; None where the SDK's own reading is as good."""
+    """Return a tool call's arguments with exact numbers; None where the SDK's parsing loses nothing."""
     if _LONG.search(body) is None:
         return None
     try:
         message = exact.loads_mixed(body)
     except (ValueError, RecursionError):
-        # What is wrong with it is the SDK's to say.
+        # The SDK reports what is wrong with the body.
         return None
     params = message.get("params") if isinstance(message, dict) else None
     arguments = params.get("arguments") if isinstance(params, dict) else None
     return arguments if isinstance(arguments, dict) else None
 
 
-def marked(value: Any) -> Any:
-    """Return an answer as the SDK writes it."""
+def mark_numbers(value: Any) -> Any:
+    """Return a value with its decimals as marked strings."""
     if isinstance(value, Decimal):
         return f"{_MARK}{value}"
     if isinstance(value, dict):
-        return {name: marked(inner) for name, inner in value.items()}
+        return {name: mark_numbers(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [marked(inner) for inner in value]
+        return [mark_numbers(inner) for inner in value]
     return value
 
 
-def unmarked(body: bytes) -> bytes:
-    """Return a written answer with its numbers; spaces keep the length that its header says."""
+def unmark_numbers(body: bytes) -> bytes:
+    """Replace marked strings by numbers. Padding with spaces keeps the length in the content-length header."""
     return _MARKED.sub(lambda found: found.group(1).ljust(len(found.group())), body)

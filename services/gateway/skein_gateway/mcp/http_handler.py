@@ -1,4 +1,4 @@
-"""/mcp as HTTP sees it: whose page asks, who calls, how much comes in, who hung up; the SDK does what is MCP's."""
+"""/mcp over HTTP: origin check, identity, body limit and disconnects. The SDK handles the MCP protocol."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from starlette.responses import JSONResponse, Response
 from skein_gateway.connect import codec
 from skein_gateway.identity import challenges
 from skein_gateway.identity.trusted_proxies import TrustedProxies
-from skein_gateway.mcp.exact_numbers import arguments_in, unmarked
+from skein_gateway.mcp.exact_numbers import arguments_in, unmark_numbers
 from skein_gateway.mcp.rpc_calls import LARGE_BYTES, MCP_PATH, SCOPE_KEY, McpRequest
-from skein_gateway.mcp.toolsets import ToolsetUnknown, named, tools_of
+from skein_gateway.mcp.toolsets import ToolsetUnknown, parse_toolsets, tools_of
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted, as_current_call
-from skein_kit.errors import RpcError, reason_of, status_code
+from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, read_body
@@ -41,112 +41,118 @@ if TYPE_CHECKING:
 
 TOOLSETS_HEADER = "skein-toolsets"
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
-_REFUSED = -32000
+_SERVER_ERROR = -32000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OriginCheck:
-    """Which pages and names may lead here: what a page of another site may not do, it may not do by a false name."""
+    """Checks Origin and Host headers, against other sites' pages and DNS rebinding."""
 
-    # Pages that may call, besides the issuer's own.
+    # Allowed origins besides the issuer.
     origins: Sequence[str] = ()
-    # What these bring may have any name.
+    # Requests through these proxies may have any Host.
     proxies: TrustedProxies = field(default_factory=TrustedProxies)
-    # This machine alone listens: every name but its own is one that somebody made up, and its own pages may call.
+    # The port listens on loopback only: allow only loopback names as Host, and any local page as origin.
     loopback: bool = False
 
     def refusal(self, request: Request, issuer: str) -> Response | None:
-        """Return how a request is refused; None when nothing is wrong."""
+        """Return the error response of a request that is not allowed; None for an allowed one."""
         origin = request.headers.get("origin")
-        if origin is not None and not self._knows(origin, issuer):
-            return _error(403, "Pages of this origin may not call; SKEIN_CORS_ORIGINS lists those that may.")
+        if origin is not None and not self._is_allowed_origin(origin, issuer):
+            return _json_rpc_error(
+                403, "Pages of this origin may not call. An operator can add the origin to SKEIN_CORS_ORIGINS."
+            )
         by_proxy = request.client is not None and self.proxies.trusts(request.client.host)
-        names = {*_LOOPBACK, _host(issuer)}
-        if self.loopback and not by_proxy and _host(f"//{request.headers.get('host', '')}") not in names:
-            return _error(421, "This address is not called by that name.")
+        allowed_hosts = {*_LOOPBACK, _host(issuer)}
+        if self.loopback and not by_proxy and _host(f"//{request.headers.get('host', '')}") not in allowed_hosts:
+            return _json_rpc_error(421, "Unknown Host header. Use 127.0.0.1, localhost or the issuer's host.")
         return None
 
-    def _knows(self, origin: str, issuer: str) -> bool:
+    def _is_allowed_origin(self, origin: str, issuer: str) -> bool:
         if origin in self.origins or origin == issuer:
             return True
         return self.loopback and origin.startswith(("http://", "https://")) and _host(origin) in _LOOPBACK
 
 
 class McpHttpHandler:
-    """An ASGI application that lets known callers through to the SDK."""
+    """An ASGI application that passes requests of identified callers to the SDK."""
 
     def __init__(
         self,
         manager: StreamableHTTPSessionManager,
         *,
-        entering: Callable[[Request], Call],
+        call_of_request: Callable[[Request], Call],
         identify: Callable[[Call], Awaitable[Caller]],
         metadata: ServerMetadata,
-        guard: OriginCheck,
-        seconds: float,
+        origin_check: OriginCheck,
+        timeout_seconds: float,
     ) -> None:
-        """Ask `entering` for the call that a request is; wait `seconds` for whoever knows its caller, and its body."""
+        """Make calls with `call_of_request`. Identity and body together may take `timeout_seconds`."""
         self._manager = manager
-        self._entering = entering
+        self._call_of_request = call_of_request
         self._identify = identify
         self._metadata = metadata
-        self._guard = guard
-        self._seconds = seconds
+        self._origin_check = origin_check
+        self._timeout_seconds = timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         request = Request(scope, receive)
-        call = self._entering(request)
+        call = self._call_of_request(request)
         with as_current_call(call):
             try:
-                response = await self._answered(request, call, send)
+                response = await self._respond(request, call, send)
             except ClientDisconnect:
                 return
         if response is not None:
             response.headers[REQUEST_ID_KEY] = call.request_id
             await response(scope, receive, send)
 
-    async def _answered(self, request: Request, call: Call, send: Send) -> Response | None:
-        """Return what is answered here; None when the SDK has answered."""
+    async def _respond(self, request: Request, call: Call, send: Send) -> Response | None:
+        """Return an error response; None when the SDK has sent the response."""
         issuer = await self._metadata.issuer_if_known()
-        refusal = self._guard.refusal(request, issuer) or self._method_refusal(request)
+        refusal = self._origin_check.refusal(request, issuer) or self._method_refusal(request)
         if refusal is not None:
             return refusal
         call.audience = issuer + MCP_PATH
         try:
-            toolsets = named([*request.query_params.getlist("toolsets"), *request.headers.getlist(TOOLSETS_HEADER)])
+            toolsets = parse_toolsets(
+                [*request.query_params.getlist("toolsets"), *request.headers.getlist(TOOLSETS_HEADER)]
+            )
         except ToolsetUnknown as unknown:
-            return _error(400, str(unknown))
+            return _json_rpc_error(400, str(unknown))
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(self._timeout_seconds):
                 if not issuer:
                     raise errors.ServiceUnavailable(service="auth")
-                caller = await _known(self._identify, call)
+                caller = await _identify_caller(self._identify, call)
                 call.caller = caller
-                complete = await read_body(RequestBody(read=lambda _most: _body(request), size=MAX_MESSAGE_BYTES), call)
+                complete = await read_body(
+                    RequestBody(read=lambda _most: _read_body(request), size=MAX_MESSAGE_BYTES), call
+                )
         except TimeoutError:
-            return _refused(errors.DeadlineExceeded().status(), {})
-        except (RpcError, CallAborted) as refused:
-            status = refused.status() if isinstance(refused, RpcError) else refused.status
-            return _refused(status, self._challenge(status, call, issuer, toolsets))
-        # The body counts until an RPC of the exchange has its turn, or the exchange ends.
+            return _error_of_status(errors.DeadlineExceeded().status(), {})
+        except (RpcError, CallAborted) as error:
+            status = error.status() if isinstance(error, RpcError) else error.status
+            return _error_of_status(status, self._challenge(status, call, issuer, toolsets))
+        # The body keeps its reservation until an RPC of the request is admitted, or the request ends.
         with complete.reservation as reservation:
             body: bytes = complete.content
             is_large = len(body) > LARGE_BYTES
             if not (await asyncio.to_thread(_has_valid_id, body) if is_large else _has_valid_id(body)):
-                said = "The id of a message is a text or an integer; a message without one is a notification."
-                return _error(400, said, code=types.INVALID_REQUEST)
-            exchange = McpRequest(
-                call=call, caller=caller, issuer=issuer, toolsets=toolsets, large=is_large, reservation=reservation
+                message = "The id of a message must be a text or an integer; leave it out for a notification."
+                return _json_rpc_error(400, message, code=types.INVALID_REQUEST)
+            mcp_request = McpRequest(
+                call=call, caller=caller, issuer=issuer, toolsets=toolsets, is_large=is_large, reservation=reservation
             )
-            exchange.arguments = await exchange.run_off_loop(arguments_in, body)
-            await self._handed_on(request, body, exchange, send)
+            mcp_request.arguments = await mcp_request.run_off_loop(arguments_in, body)
+            await self._run_sdk(request, body, mcp_request, send)
         return None
 
     def _method_refusal(self, request: Request) -> Response | None:
         if self._manager.stateless and request.method != "POST":
-            # There is no session to listen to, nor one to end.
-            return _error(405, "Send JSON-RPC with POST.", {"allow": "POST"})
+            # Without sessions there is nothing to stream or to end.
+            return _json_rpc_error(405, "Send JSON-RPC with POST.", {"allow": "POST"})
         return None
 
     @staticmethod
@@ -157,37 +163,37 @@ class McpHttpHandler:
             return {"www-authenticate": challenges.bearer(issuer, error=error, scope=scope, resource=MCP_PATH)}
         return challenges.retry_after(status)
 
-    async def _handed_on(self, request: Request, body: bytes, exchange: McpRequest, send: Send) -> None:
-        """Let the SDK answer; when the caller hangs up, what is being done for it ends."""
-        gone, answered = asyncio.Event(), asyncio.Event()
-        left: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+    async def _run_sdk(self, request: Request, body: bytes, mcp_request: McpRequest, send: Send) -> None:
+        """Let the SDK respond. A disconnect of the client cancels it."""
+        disconnected, response_sent = asyncio.Event(), asyncio.Event()
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
         async def receive() -> Message:
-            if left:
-                return left.pop()
-            await gone.wait()
+            if pending:
+                return pending.pop()
+            await disconnected.wait()
             return {"type": "http.disconnect"}
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = _marked(message, exchange)
+                message = _with_headers(message, mcp_request)
             else:
-                message = {**message, "body": unmarked(message.get("body", b""))}
+                message = {**message, "body": unmark_numbers(message.get("body", b""))}
                 if not message.get("more_body", False):
-                    answered.set()
+                    response_sent.set()
             await send(message)
 
-        async def hangs_up() -> None:
+        async def watch_disconnect() -> None:
             while (await request.receive())["type"] != "http.disconnect":
                 pass
-            gone.set()
-            if answered.is_set():
-                # Nobody hung up: this is how a server says that all of the answer is sent.
+            disconnected.set()
+            if response_sent.is_set():
+                # No disconnect: servers also send this event after a complete response.
                 await asyncio.Event().wait()
 
-        scope = {**request.scope, SCOPE_KEY: exchange}
+        scope = {**request.scope, SCOPE_KEY: mcp_request}
         work = asyncio.ensure_future(self._manager.handle_request(scope, receive, answer))
-        watch = asyncio.ensure_future(hangs_up())
+        watch = asyncio.ensure_future(watch_disconnect())
         try:
             await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
@@ -198,24 +204,24 @@ class McpHttpHandler:
             await asyncio.gather(work, watch, return_exceptions=True)
 
 
-def manager_of(server: Server[Any], **different: Any) -> StreamableHTTPSessionManager:
-    """Return the SDK's transport for a server: every request stands by itself, so that any gateway can answer it."""
-    chosen = {"stateless": True, "json_response": True, "max_request_body_size": MAX_MESSAGE_BYTES, **different}
-    return StreamableHTTPSessionManager(server, **chosen)
+def manager_of(server: Server[Any], **options: Any) -> StreamableHTTPSessionManager:
+    """Return the SDK's transport of a server. Requests are stateless, so that any gateway can serve them."""
+    settings = {"stateless": True, "json_response": True, "max_request_body_size": MAX_MESSAGE_BYTES, **options}
+    return StreamableHTTPSessionManager(server, **settings)
 
 
 @contextlib.asynccontextmanager
 async def running_manager(manager: StreamableHTTPSessionManager) -> AsyncIterator[None]:
-    """Keep the SDK's tasks going until the block ends, in a task of their own: its scopes belong to the task alone."""
-    begun, over = asyncio.Event(), asyncio.Event()
+    """Run the SDK until the block ends, in its own task, because its cancel scopes must not leave that task."""
+    started, stopped = asyncio.Event(), asyncio.Event()
 
     async def run() -> None:
         async with manager.run():
-            begun.set()
-            await over.wait()
+            started.set()
+            await stopped.wait()
 
     task = asyncio.create_task(run())
-    starting = asyncio.create_task(begun.wait())
+    starting = asyncio.create_task(started.wait())
     try:
         await asyncio.wait((task, starting), return_when=asyncio.FIRST_COMPLETED)
         starting.cancel()
@@ -223,30 +229,30 @@ async def running_manager(manager: StreamableHTTPSessionManager) -> AsyncIterato
             task.result()
         yield
     finally:
-        over.set()
+        stopped.set()
         await asyncio.gather(task, starting, return_exceptions=True)
 
 
-async def _known(identify: Callable[[Call], Awaitable[Caller]], call: Call) -> Caller:
+async def _identify_caller(identify: Callable[[Call], Awaitable[Caller]], call: Call) -> Caller:
     try:
         return await identify(call)
     except grpc.aio.AioRpcError as error:
         raise translate_upstream(error) from None
 
 
-async def _body(request: Request) -> bytes:
+async def _read_body(request: Request) -> bytes:
     body = bytearray()
-    async for part in request.stream():
-        body += part
+    async for chunk in request.stream():
+        body += chunk
         if len(body) > MAX_MESSAGE_BYTES:
             raise errors.MessageTooLarge(limit=MAX_MESSAGE_BYTES)
     return bytes(body)
 
 
 def _has_valid_id(body: bytes) -> bool:
-    """Say whether the id of a JSON-RPC message is one, for the SDK takes a message of any other id for a notification.
+    """Tell whether a JSON-RPC message has a valid id. The SDK would treat any other id as a notification.
 
-    What is no message at all passes: the SDK says what is wrong with it.
+    Anything but a message is valid here: the SDK reports what is wrong with it.
     """
     try:
         message = json.loads(body)
@@ -258,21 +264,21 @@ def _has_valid_id(body: bytes) -> bool:
     return type(message["id"]) in {str, int} or (message["id"] is None and "method" not in message)
 
 
-def _marked(message: Message, exchange: McpRequest) -> Message:
-    """Put the request's id on an answer, and what HTTP has to say beyond it."""
-    added = {**exchange.headers, REQUEST_ID_KEY: exchange.call.request_id}
+def _with_headers(message: Message, mcp_request: McpRequest) -> Message:
+    """Add the request id, and the request's own headers and status."""
+    added = {**mcp_request.headers, REQUEST_ID_KEY: mcp_request.call.request_id}
     headers = [*message.get("headers", ()), *((name.encode(), value.encode()) for name, value in added.items())]
-    return {**message, "status": exchange.status or message["status"], "headers": headers}
+    return {**message, "status": mcp_request.status or message["status"], "headers": headers}
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether nobody but this machine can reach an address that is listened to."""
+    """Tell whether only this machine can reach a listening address."""
     return host in _LOOPBACK
 
 
 @functools.cache
 def _scope(toolsets: frozenset[str]) -> str:
-    """Return what the tools need: a client that knows no better asks for this much."""
+    """Return the scope that the tools of some toolsets need; clients request the scope of the challenge."""
     return " ".join(sorted({"recall.read", *(tool.permission for tool in tools_of(toolsets))} & TENANT_PERMISSIONS))
 
 
@@ -283,21 +289,21 @@ def _host(url: str) -> str:
         return ""
 
 
-def _refused(status: Status, headers: dict[str, str]) -> Response:
-    number = 413 if reason_of(status) == errors.MessageTooLarge.reason else codec.error(status)[0]
-    data = {"reason": reason_of(status)}
-    return _error(number, status.message, headers, data=data)
+def _error_of_status(status: Status, headers: dict[str, str]) -> Response:
+    number = 413 if status_reason(status) == errors.MessageTooLarge.reason else codec.error(status)[0]
+    data = {"reason": status_reason(status)}
+    return _json_rpc_error(number, status.message, headers, data=data)
 
 
-def _error(
+def _json_rpc_error(
     number: int,
-    said: str,
+    message: str,
     headers: Mapping[str, str] | None = None,
     *,
-    code: int = _REFUSED,
+    code: int = _SERVER_ERROR,
     data: dict[str, str] | None = None,
 ) -> Response:
-    """Return an error as clients of JSON-RPC read it."""
-    error: dict[str, Any] = {"code": code, "message": said, **({"data": data} if data else {})}
+    """Return a JSON-RPC error as an HTTP response."""
+    error: dict[str, Any] = {"code": code, "message": message, **({"data": data} if data else {})}
     body = {"jsonrpc": "2.0", "id": None, "error": error}
     return JSONResponse(body, status_code=number, headers=headers)

@@ -1,4 +1,4 @@
-"""What a model says as the contract's JSON: short names of enums, and what is wrong in words that fit what it said."""
+"""Converts tool arguments to the contract's JSON: short enum names, and errors in terms of the arguments."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ _TIMES: Mapping[str, tuple[Any, str]] = {
 }
 
 
-def short(enum: EnumDescriptor, name: str) -> str:
-    """Return a name as a model says it: MESSAGE_ROLE_USER is user."""
+def short_name(enum: EnumDescriptor, name: str) -> str:
+    """Return the short name of an enum value: "user" for MESSAGE_ROLE_USER."""
     return name.removeprefix(prefix_of(enum)).lower()
 
 
 def to_contract_json(field: FieldDescriptor, value: Any, path: str) -> Any:
-    """Return the value of a field as the contract spells it. Raises FieldInvalid, which names `path`."""
+    """Return the value of a field in the contract's JSON. Raises FieldInvalid, which names `path`."""
     if value is None:
         return None
     if field.message_type is not None and field.message_type.GetOptions().map_entry:
         return _object(value, path)
     if field.is_repeated:
         if not isinstance(value, list):
-            raise _wrong(path, "a list")
-        return [_one(field, each, f"{path}[{number}]") for number, each in enumerate(value)]
-    return _one(field, value, path)
+            raise _schema_violation(path, "a list")
+        return [_value(field, item, f"{path}[{index}]") for index, item in enumerate(value)]
+    return _value(field, value, path)
 
 
-def _one(field: FieldDescriptor, value: Any, path: str) -> Any:
+def _value(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.message_type is not None:
         return _message(field.message_type, value, path)
     if field.enum_type is not None:
         rules = constraints.rules_of(field)
-        numbers = [each.number for each in field.enum_type.values if each.number]
+        numbers = [item.index for item in field.enum_type.values if item.index]
         allowed = constraints.enum_numbers(rules.repeated.items if field.is_repeated else rules, numbers)
-        return _name(field.enum_type, allowed, value, path)
+        return _enum_name(field.enum_type, allowed, value, path)
     if field.type == FieldDescriptor.TYPE_STRING and not isinstance(value, str):
-        raise _wrong(path, "a text")
+        raise _schema_violation(path, "a text")
     if field.type == FieldDescriptor.TYPE_BOOL and not isinstance(value, bool):
-        raise _wrong(path, "true or false")
+        raise _schema_violation(path, "true or false")
     return value
 
 
@@ -64,42 +64,42 @@ def _message(descriptor: Descriptor, value: Any, path: str) -> Any:
         return _object(value, path)
     if descriptor.full_name.startswith(_WELL_KNOWN):
         return value
-    found: dict[str, Any] = {}
-    for name, each in _object(value, path).items():
+    result: dict[str, Any] = {}
+    for name, item in _object(value, path).items():
         field = descriptor.fields_by_name.get(name) or descriptor.fields_by_camelcase_name.get(name)
         if field is None:
             raise FieldInvalid(
-                violations=[(f"{path}.{name[:100]}", "is not as the schema says: there is no such name")]
+                violations=[(f"{path}.{name[:100]}", "does not match the schema: the field does not exist")]
             )
-        found[field.name] = to_contract_json(field, each, f"{path}.{name}")
-    return found
+        result[field.name] = to_contract_json(field, item, f"{path}.{name}")
+    return result
 
 
-def _name(enum: EnumDescriptor, allowed: Iterable[int], value: Any, path: str) -> str:
-    names = [enum.values_by_number[number].name for number in allowed]
+def _enum_name(enum: EnumDescriptor, allowed: Iterable[int], value: Any, path: str) -> str:
+    names = [enum.values_by_number[index].name for index in allowed]
     if isinstance(value, str):
         for name in (value, prefix_of(enum) + value.upper()):
             if name in names:
                 return name
-    raise _wrong(path, f"one of {', '.join(short(enum, name) for name in names)}")
+    raise _schema_violation(path, f"one of {', '.join(short_name(enum, name) for name in names)}")
 
 
 def _time(name: str, value: Any, path: str) -> str:
-    kind, said = _TIMES[name]
+    kind, expected = _TIMES[name]
     if not isinstance(value, str):
-        raise _wrong(path, said)
+        raise _schema_violation(path, expected)
     try:
         kind().FromJsonString(value)
     except ValueError:
-        raise _wrong(path, said) from None
+        raise _schema_violation(path, expected) from None
     return value
 
 
 def _object(value: Any, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _wrong(path, "an object")
+        raise _schema_violation(path, "an object")
     return value
 
 
-def _wrong(path: str, wanted: str) -> FieldInvalid:
-    return FieldInvalid(violations=[(path, f"is not as the schema says: it is {wanted}")])
+def _schema_violation(path: str, expected: str) -> FieldInvalid:
+    return FieldInvalid(violations=[(path, f"does not match the schema: must be {expected}")])

@@ -1,4 +1,4 @@
-"""What a model writes and reads: JSON under the protos' own names, with whole numbers as numbers, and schemas of it."""
+"""JSON for models and its schemas: the protos' field names, integers as numbers, short enum names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.descriptor import FieldDescriptor
 
 from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import LOCAL, Schema, Schemas
-from skein_gateway.mcp.json_input import short
+from skein_gateway.mcp.json_input import short_name
 from skein_kit.json_values import exact
 from skein_kit.json_values import fields as json_fields
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor, EnumDescriptor
     from google.protobuf.message import Message
 
-# Written by protobuf's own rules: times, free JSON and the like.
+# Timestamps, Structs and the like keep protobuf's JSON.
 _WELL_KNOWN = "google.protobuf."
 _LONGS = frozenset(
     {
@@ -40,63 +40,65 @@ _KINDS = {
     FieldDescriptor.TYPE_DOUBLE: "number",
     FieldDescriptor.TYPE_BOOL: "boolean",
 }
-# Who reads an answer to act on it needs no hash of it.
+# Fields that a model does not need.
 OMITTED_FIELDS = frozenset({"content_hash", "created_by", "updated_by", "formula", "version", "dense_path", "model"})
 
 
 class InputSchemas(Schemas):
-    """Schemas of what a model writes."""
+    """Schemas of tool arguments."""
 
     def message(self, descriptor: Descriptor) -> Schema:
         """Return the schema of a message, with the protos' names."""
         if descriptor.full_name.startswith(_WELL_KNOWN):
             return super().message(descriptor)
-        return {**self.some(descriptor, [field.name for field in descriptor.fields if not json_fields.is_text(field)])}
+        return {
+            **self.partial(descriptor, [field.name for field in descriptor.fields if not json_fields.is_text(field)])
+        }
 
-    def some(self, descriptor: Descriptor, names: Collection[str]) -> Schema:
-        """Return the schema of a message of which only these fields are told."""
+    def partial(self, descriptor: Descriptor, names: Collection[str]) -> Schema:
+        """Return the schema of a message with only these fields."""
         fields = [field for field in descriptor.fields if field.name in names]
-        found: Schema = {
+        schema: Schema = {
             "type": "object",
             "properties": {field.name: self.field(field) for field in fields},
             "additionalProperties": False,
         }
-        needed = [field.name for field in fields if constraints.is_required(field, constraints.rules_of(field))]
-        return {**found, "required": needed} if needed else found
+        required = [field.name for field in fields if constraints.is_required(field, constraints.rules_of(field))]
+        return {**schema, "required": required} if required else schema
 
     def enum(self, enum: EnumDescriptor) -> Schema:
-        """Return the names that say something."""
-        return self._names(enum, [value.number for value in enum.values if value.number])
+        """Return the schema of an enum without its zero value."""
+        return self._enum_schema(enum, [value.number for value in enum.values if value.number])
 
-    def _names(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
-        found = super()._names(enum, numbers)
-        said = found.get("description", "")
-        for name in sorted(found["enum"], key=len, reverse=True):
-            said = said.replace(f"- {name}:", f"- {short(enum, name)}:")
-        names = {"enum": [short(enum, name) for name in found["enum"]]}
-        return found | names | ({"description": said} if said else {})
+    def _enum_schema(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
+        schema = super()._enum_schema(enum, numbers)
+        description = schema.get("description", "")
+        for name in sorted(schema["enum"], key=len, reverse=True):
+            description = description.replace(f"- {name}:", f"- {short_name(enum, name)}:")
+        names = {"enum": [short_name(enum, name) for name in schema["enum"]]}
+        return schema | names | ({"description": description} if description else {})
 
-    def _one(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
+    def _value_schema(self, field: FieldDescriptor, rules: FieldRules) -> Schema:
         if field.type in _LONGS:
             return {"type": "integer", "minimum": 0}
-        found = super()._one(field, rules)
-        if found.get("type") in {"integer", "number"}:
-            found.pop("format", None)
-        return found
+        schema = super()._value_schema(field, rules)
+        if schema.get("type") in {"integer", "number"}:
+            schema.pop("format", None)
+        return schema
 
 
 class OutputSchemas:
-    """Schemas of what a model reads: no more than which fields there may be."""
+    """Schemas of tool results: only which fields may exist."""
 
     def __init__(self, omit: Collection[str]) -> None:
-        """Leave fields of these names out."""
+        """Omit fields of these names."""
         self.defs: dict[str, Schema] = {}
         self._omit = omit
 
     def schema(self, descriptor: Descriptor) -> Schema:
-        """Return a schema of one message that stands by itself."""
-        found = self._message(descriptor)
-        return {**found, "$defs": dict(sorted(self.defs.items()))} if self.defs else found
+        """Return the schema of a message with everything that it refers to in its `$defs`."""
+        schema = self._message(descriptor)
+        return {**schema, "$defs": dict(sorted(self.defs.items()))} if self.defs else schema
 
     def _message(self, descriptor: Descriptor) -> Schema:
         fields = [
@@ -106,46 +108,49 @@ class OutputSchemas:
 
     def _field(self, field: FieldDescriptor) -> Schema:
         if field.message_type is not None and field.message_type.GetOptions().map_entry:
-            return {"type": "object", "additionalProperties": self._one(field.message_type.fields_by_name["value"])}
-        one = self._one(field)
+            return {
+                "type": "object",
+                "additionalProperties": self._value_schema(field.message_type.fields_by_name["value"]),
+            }
+        one = self._value_schema(field)
         return {"type": "array", "items": one} if field.is_repeated else one
 
-    def _one(self, field: FieldDescriptor) -> Schema:
+    def _value_schema(self, field: FieldDescriptor) -> Schema:
         kind = field.message_type
         if kind is None:
             return {"type": _KINDS.get(field.type, "string")}
         if kind.full_name.startswith(_WELL_KNOWN):
-            return Schemas(said={}).message(kind)
+            return Schemas(descriptions={}).message(kind)
         if kind.full_name not in self.defs:
-            # Named before it is made: a message may hold itself.
+            # Reserve the name first: a message may contain itself.
             self.defs[kind.full_name] = {}
             self.defs[kind.full_name] = self._message(kind)
         return {"$ref": f"{LOCAL}{kind.full_name}"}
 
 
 def to_json_value(message: Message, omit: Collection[str] = ()) -> Any:
-    """Return a message as a model reads it. What is not set, or zero, is left out."""
+    """Return a message as JSON for a model, without unset and zero fields and without those in `omit`."""
     if message.DESCRIPTOR.full_name.startswith(_WELL_KNOWN):
         return json_format.MessageToDict(message)
-    found: dict[str, Any] = {}
+    schema: dict[str, Any] = {}
     free = json_fields.json_field_names(message.DESCRIPTOR)
     for field, value in message.ListFields():
         if field.name in omit or json_fields.is_text(field):
             continue
         if field.name in free:
-            found[field.name] = _with_floats(json_fields.value_of(message, field.name))
+            schema[field.name] = _with_floats(json_fields.value_of(message, field.name))
         elif field.message_type is not None and field.message_type.GetOptions().map_entry:
-            of = field.message_type.fields_by_name["value"]
-            found[field.name] = {str(key): _value(of, each, omit) for key, each in value.items()}
+            value_field = field.message_type.fields_by_name["value"]
+            schema[field.name] = {str(key): _value(value_field, item, omit) for key, item in value.items()}
         elif field.is_repeated:
-            found[field.name] = [_value(field, each, omit) for each in value]
+            schema[field.name] = [_value(field, item, omit) for item in value]
         else:
-            found[field.name] = _value(field, value, omit)
-    return found
+            schema[field.name] = _value(field, value, omit)
+    return schema
 
 
 def _with_floats(value: Any) -> Any:
-    """Return free JSON with floats for the fractions that have all their digits so."""
+    """Return free JSON with decimals as floats where no digit is lost."""
     if isinstance(value, dict):
         return {name: _with_floats(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -157,6 +162,6 @@ def _value(field: FieldDescriptor, value: Any, omit: Collection[str]) -> Any:
     if field.message_type is not None:
         return to_json_value(value, omit)
     if field.enum_type is not None:
-        named = field.enum_type.values_by_number.get(value)
-        return value if named is None else short(field.enum_type, named.name)
+        enum_value = field.enum_type.values_by_number.get(value)
+        return value if enum_value is None else short_name(field.enum_type, enum_value.name)
     return round(value, 6) if isinstance(value, float) else value

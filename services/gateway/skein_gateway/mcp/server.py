@@ -1,4 +1,4 @@
-"""The SDK's server: which handler answers which message, and what the server says of itself."""
+"""The MCP server: its instructions, its tools, and the handler of each message."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 from prometheus_client import Counter
 
-from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway import VERSION
 from skein_gateway.identity.challenges import retry_after
-from skein_gateway.mcp import errors as refusing
+from skein_gateway.mcp import errors as mcp_errors
 from skein_gateway.mcp import text_output
-from skein_gateway.mcp.exact_numbers import marked
+from skein_gateway.mcp.exact_numbers import mark_numbers
 from skein_gateway.mcp.resources import Resources
-from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, exchange_of
+from skein_gateway.mcp.rpc_calls import LARGE_BYTES, McpRequest, RpcCaller, mcp_request_of
 from skein_gateway.mcp.toolsets import ALL, SET_OF, TOOLS, TOOLSETS, tools_of
 from skein_kit.calls.call import CallAborted
 from skein_kit.errors import RpcError, status_code
@@ -38,13 +38,13 @@ INSTRUCTIONS = (
     "were given. What a tool refuses says why and what to do. Give a change a request_id, and repeat it with "
     "the same one when its answer did not come."
 )
-# What is answered by RPCs, which count themselves.
-_BY_RPCS = frozenset({"tools/call", "resources/list", "resources/read", "prompts/get", "completion/complete"})
+# MCP methods that call RPCs, which the rate limit counts itself.
+_RPC_METHODS = frozenset({"tools/call", "resources/list", "resources/read", "prompts/get", "completion/complete"})
 
 
 def server_of(rpcs: RpcCaller) -> Server[Any]:
-    """Return a server that acts through the public RPCs."""
-    tools, offering = Tools(rpcs), Resources(rpcs)
+    """Return a server that calls the public RPCs."""
+    tools, resources = Tools(rpcs), Resources(rpcs)
     server: Server[Any] = Server(
         "skein",
         version=VERSION,
@@ -54,53 +54,53 @@ def server_of(rpcs: RpcCaller) -> Server[Any]:
         get_tool_input_schema=tools.input_schema,
         on_list_tools=tools.list,
         on_call_tool=tools.call,
-        on_list_resources=offering.list,
-        on_list_resource_templates=offering.templates,
-        on_read_resource=offering.read,
-        on_list_prompts=offering.prompts,
-        on_get_prompt=offering.prompt,
-        on_completion=offering.complete,
+        on_list_resources=resources.list,
+        on_list_resource_templates=resources.templates,
+        on_read_resource=resources.read,
+        on_list_prompts=resources.prompts,
+        on_get_prompt=resources.prompt,
+        on_completion=resources.complete,
     )
-    # The interceptors trace calls; the SDK's own spans would continue whatever trace a client names.
+    # Replaces the SDK's tracing, which would continue any trace that a client names. The interceptors trace calls.
     server.middleware = [RateLimitMiddleware(rpcs)]
     return server
 
 
 class RateLimitMiddleware:
-    """Pays for messages that lead to no RPC, as RPCs are paid for."""
+    """Applies the rate limit to messages that call no RPC."""
 
     def __init__(self, rpcs: RpcCaller) -> None:
-        """Ask whoever admits RPCs."""
+        """Use the rate limit of `rpcs`."""
         self._rpcs = rpcs
 
     async def __call__(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Let a message through while its caller has calls left."""
+        """Handle a message, or raise MCPError when the rate limit is exhausted."""
         if ctx.request_id is None:
             return await call_next(ctx)
-        exchange = exchange_of(ctx)
-        if ctx.method not in _BY_RPCS:
-            await self._pay(ctx, exchange)
+        mcp_request = mcp_request_of(ctx)
+        if ctx.method not in _RPC_METHODS:
+            await self._charge(ctx, mcp_request)
             return await call_next(ctx)
         try:
             return await call_next(ctx)
         finally:
-            # It was refused before it came to an RPC.
-            if not exchange.paid:
-                await self._pay(ctx, exchange)
+            # The message failed before it called an RPC.
+            if not mcp_request.is_counted:
+                await self._charge(ctx, mcp_request)
 
-    async def _pay(self, ctx: Context, exchange: McpRequest) -> None:
+    async def _charge(self, ctx: Context, mcp_request: McpRequest) -> None:
         if self._rpcs.admit is None:
             return
         try:
-            await self._rpcs.admit(exchange.call)
-        except RpcError as refusal:
-            status = refusal.status()
-            exchange.status, exchange.headers = 429, retry_after(status)
-            raise refusing.error(status, ctx.protocol_version) from None
+            await self._rpcs.admit(mcp_request.call)
+        except RpcError as error:
+            status = error.status()
+            mcp_request.status, mcp_request.headers = 429, retry_after(status)
+            raise mcp_errors.error(status, ctx.protocol_version) from None
 
 
 class Tools:
-    """The tools of a client: those of the sets that it named."""
+    """Lists and calls the tools of the client's toolsets."""
 
     def __init__(self, rpcs: RpcCaller) -> None:
         """Call RPCs."""
@@ -108,54 +108,54 @@ class Tools:
 
     @staticmethod
     def input_schema(name: str) -> dict[str, Any] | None:
-        """Return what a tool takes."""
-        found = TOOLS.get(name)
-        return None if found is None else found.input_schema
+        """Return the schema of a tool's arguments; None for an unknown tool."""
+        tool = TOOLS.get(name)
+        return None if tool is None else tool.input_schema
 
     async def list(self, context: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
-        """List the tools of the client's sets; they are few enough for one page."""
-        refusing.must_be_first_page(params)
-        return types.ListToolsResult(tools=[tool.listed for tool in tools_of(exchange_of(context).toolsets)])
+        """List the tools of the client's toolsets on one page."""
+        mcp_errors.check_first_page(params)
+        return types.ListToolsResult(tools=[tool.definition for tool in tools_of(mcp_request_of(context).toolsets)])
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        """Call one."""
-        exchange = exchange_of(context)
+        """Call a tool. Errors of its RPC become a result that the model can act on."""
+        mcp_request = mcp_request_of(context)
         tool = TOOLS.get(params.name)
-        if tool is None or SET_OF[tool.name] not in exchange.toolsets:
-            raise MCPError(types.INVALID_PARAMS, _unknown(params.name, tool))
+        if tool is None or SET_OF[tool.name] not in mcp_request.toolsets:
+            raise MCPError(types.INVALID_PARAMS, _unknown_tool_message(params.name, tool))
         try:
-            given = params.arguments or {} if exchange.arguments is None else exchange.arguments
-            result = await self._called(tool, exchange, given)
-        except CallAborted as ended:
-            return self._refused(tool, ended.status)
-        except RpcError as refusal:
-            return self._refused(tool, refusal.status())
+            arguments = params.arguments or {} if mcp_request.arguments is None else mcp_request.arguments
+            result = await self._call_rpc(tool, mcp_request, arguments)
+        except CallAborted as aborted:
+            return self._error_result(tool, aborted.status)
+        except RpcError as error:
+            return self._error_result(tool, error.status())
         CALLS.labels(tool.name, "OK").inc()
         return result
 
-    async def _called(self, tool: Tool, exchange: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
-        request = await exchange.run_off_loop(tool.request, arguments)
-        response = await self._rpcs.call(exchange, tool.path, request)
-        small = response.ByteSize() < LARGE_BYTES
-        return _told(tool, response) if small else await asyncio.to_thread(_told, tool, response)
+    async def _call_rpc(self, tool: Tool, mcp_request: McpRequest, arguments: dict[str, Any]) -> types.CallToolResult:
+        request = await mcp_request.run_off_loop(tool.request, arguments)
+        response = await self._rpcs.call(mcp_request, tool.path, request)
+        is_small = response.ByteSize() < LARGE_BYTES
+        return _tool_result(tool, response) if is_small else await asyncio.to_thread(_tool_result, tool, response)
 
     @staticmethod
-    def _refused(tool: Tool, status: Status) -> types.CallToolResult:
+    def _error_result(tool: Tool, status: Status) -> types.CallToolResult:
         CALLS.labels(tool.name, status_code(status).name).inc()
-        return refusing.result(status, tool.named)
+        return mcp_errors.result(status, tool.argument_path)
 
 
-def _told(tool: Tool, response: Message) -> types.CallToolResult:
-    answer = tool.answer(response)
-    text = text_output.cut(tool.render(answer))
-    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=marked(answer))
+def _tool_result(tool: Tool, response: Message) -> types.CallToolResult:
+    value = tool.structured_content(response)
+    text = text_output.truncate(tool.render(value))
+    return types.CallToolResult(content=[types.TextContent(text=text)], structured_content=mark_numbers(value))
 
 
-def _unknown(name: str, tool: Tool | None) -> str:
+def _unknown_tool_message(name: str, tool: Tool | None) -> str:
     if tool is None:
-        return f"Unknown tool: {name[:100]}. tools/list says which there are; more are in the toolsets {_sets()}."
-    return f"{name} is in the toolset {SET_OF[name]}, which this address does not name: add ?toolsets=… to it."
+        return f"Unknown tool: {name[:100]}. tools/list lists yours; more are in the toolsets {_toolset_names()}."
+    return f"{name} is in the toolset {SET_OF[name]}, which this URL does not select: add ?toolsets=… to it."
 
 
-def _sets() -> str:
+def _toolset_names() -> str:
     return ", ".join([*TOOLSETS, ALL])

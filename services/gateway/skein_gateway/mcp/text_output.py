@@ -1,40 +1,40 @@
-"""Answers as text for models that read no structured content: short, and with every id that a next step needs."""
+"""Tool results as text, for models that read no structured content: short, with all ids for the next step."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# As much as a model can take in at once; the structured content is whole.
+# Most characters of a text result; the structured content is complete.
 MAX_CHARACTERS = 100_000
-# As much as tells what a memory is about.
-_GLANCE = 500
+# Most characters of a memory's text in a graph.
+_MAX_NODE_CHARACTERS = 500
 
 
-def outlined(answer: dict[str, Any]) -> str:
-    """Return any answer as an outline."""
+def outline(answer: dict[str, Any]) -> str:
+    """Return any result as an outline."""
     return "\n".join(_lines(answer, "")) or "Done."
 
 
-def listed(answer: dict[str, Any]) -> str:
-    """Return what was read as an outline."""
+def outline_list(answer: dict[str, Any]) -> str:
+    """Return the result of a read as an outline."""
     return "\n".join(_lines(answer, "")) or "There is nothing."
 
 
-def forgotten(answer: dict[str, Any]) -> str:
-    """Return which memories are meant, in a try or for good."""
-    return outlined(answer) if answer else "No memory is meant by this."
+def forget_text(answer: dict[str, Any]) -> str:
+    """Return which memories were or would be deleted."""
+    return outline(answer) if answer else "No memory matches."
 
 
-def surrounding(answer: dict[str, Any]) -> str:
-    """Return what lies around a memory, nearest first, with what each says, and how they are linked."""
+def subgraph_text(answer: dict[str, Any]) -> str:
+    """Return the memories around a memory, nearest first, with their texts and the links among them."""
     lines = []
     for node in answer.get("nodes", []):
         memory = node.get("memory", {})
-        said = str(memory.get("content") or node.get("title", ""))
-        said = said if len(said) <= _GLANCE else said[:_GLANCE] + "… (get_memory has all)"
+        text = str(memory.get("content") or node.get("title", ""))
+        text = text if len(text) <= _MAX_NODE_CHARACTERS else text[:_MAX_NODE_CHARACTERS] + "… (get_memory has all)"
         title = f"{memory['title']}: " if memory.get("title") else ""
         lines.append(f"{node.get('hop', 0)} away: {node.get('type', '')} {node.get('memory_id', '')}")
-        lines.append("   " + title + said.replace("\n", "\n   "))
+        lines.append("   " + title + text.replace("\n", "\n   "))
     lines += [
         f"{link['from_memory_id']} {link.get('relation', '')} {link['to_memory_id']} (link {link['link_id']})"
         for link in answer.get("links", [])
@@ -44,8 +44,8 @@ def surrounding(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def recalled(answer: dict[str, Any]) -> str:
-    """Return what was found, best first, each with what it is, its id, why it was found, and its text."""
+def recall_text(answer: dict[str, Any]) -> str:
+    """Return the hits, best first, each with kind, id, signals and text."""
     hits = answer.get("hits", [])
     lines = [line for number, hit in enumerate(hits, 1) for line in _hit(number, hit)]
     if not hits:
@@ -54,21 +54,21 @@ def recalled(answer: dict[str, Any]) -> str:
         lines += ["Profile:", *_lines(answer["profile"], "  ")]
     missing = answer.get("incomplete", [])
     if missing:
-        lines.append(f"Not everything answered: {', '.join(missing)} may hold more; ask again for these.")
+        lines.append(f"These arms did not respond and may hold more: {', '.join(missing)}. Ask again for them.")
     emptied = answer.get("emptied_by", [])
     if emptied:
-        lines.append(f"These conditions left nothing: {', '.join(emptied)}.")
+        lines.append(f"These conditions excluded everything: {', '.join(emptied)}.")
     return "\n".join(lines)
 
 
-def packed(answer: dict[str, Any]) -> str:
-    """Return a context as it goes into a prompt."""
+def context_text(answer: dict[str, Any]) -> str:
+    """Return the text of a context."""
     return str(answer.get("text") or "Nothing was found.")
 
 
-def spoken(answer: dict[str, Any]) -> str:
-    """Return messages, a line each, with who spoke when."""
-    lines = [_said(message) for message in answer.get("messages", [])]
+def messages_text(answer: dict[str, Any]) -> str:
+    """Return messages, one line each, with time and author."""
+    lines = [_message_line(message) for message in answer.get("messages", [])]
     if not lines:
         lines.append("There are no messages.")
     if answer.get("next_page_token"):
@@ -76,24 +76,26 @@ def spoken(answer: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def cut(text: str) -> str:
-    """Return a text that is no longer than a model can take in."""
+def truncate(text: str) -> str:
+    """Return a text cut at MAX_CHARACTERS."""
     return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "\n(cut off; ask for less at once)"
 
 
 def _hit(number: int, hit: dict[str, Any]) -> list[str]:
     kind = str(hit.get("kind", ""))
     parts = {part["signal"]: part.get("value", 0) * part.get("weight", 0) for part in hit.get("components", [])}
-    why = ", ".join(f"{signal} {share:.2f}" for signal, share in parts.items() if share)
+    reasons = ", ".join(f"{signal} {share:.2f}" for signal, share in parts.items() if share)
     item = hit.get("memory") or hit.get("message") or hit.get("block") or {}
     facts = [str(item[name]) for name in ("type", "session_id", "create_time") if item.get(name)]
-    said = item.get("content") or item.get("value") or ""
+    text = item.get("content") or item.get("value") or ""
     title = item.get("title") or item.get("label") or (_role(item) if "role" in item else "")
-    head = f"{number}. {kind} {hit.get('item_id', '')} (score {hit.get('score', 0):.2f}{': ' if why else ''}{why})"
-    return [" ".join([head, *facts]), "   " + (f"{title}: " if title else "") + str(said).replace("\n", "\n   ")]
+    header = (
+        f"{number}. {kind} {hit.get('item_id', '')} (score {hit.get('score', 0):.2f}{': ' if reasons else ''}{reasons})"
+    )
+    return [" ".join([header, *facts]), "   " + (f"{title}: " if title else "") + str(text).replace("\n", "\n   ")]
 
 
-def _said(message: dict[str, Any]) -> str:
+def _message_line(message: dict[str, Any]) -> str:
     about = f"[{message.get('message_id', '')}] {message.get('create_time', '')}"
     return f"{about} {_role(message)}: {message.get('content', '')}"
 
@@ -105,16 +107,16 @@ def _role(message: dict[str, Any]) -> str:
 def _lines(value: Any, indent: str) -> list[str]:
     if isinstance(value, dict):
         lines: list[str] = []
-        for name, each in value.items():
-            if isinstance(each, (dict, list)) and each:
-                lines += [f"{indent}{name}:", *_lines(each, indent + "  ")]
+        for name, item in value.items():
+            if isinstance(item, (dict, list)) and item:
+                lines += [f"{indent}{name}:", *_lines(item, indent + "  ")]
             else:
-                lines.append(f"{indent}{name}: {_scalar(each, indent)}")
+                lines.append(f"{indent}{name}: {_scalar(item, indent)}")
         return lines
     if isinstance(value, list):
         lines = []
-        for each in value:
-            inner = _lines(each, indent + "  ")
+        for item in value:
+            inner = _lines(item, indent + "  ")
             lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else [f"{indent}-"]
         return lines
     return [f"{indent}{_scalar(value, indent)}"]

@@ -1,4 +1,4 @@
-"""What a tool is: one public RPC with few arguments, each a field of the request, wherever in it that lies."""
+"""An MCP tool: one public RPC with a few arguments, each mapped to a field of the request."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import mcp_types as types
 
@@ -17,7 +17,7 @@ from skein_gateway.json_schema import constraints
 from skein_gateway.json_schema.schemas import Schema
 from skein_gateway.mcp.json_input import to_contract_json
 from skein_gateway.mcp.schemas import OMITTED_FIELDS, InputSchemas, OutputSchemas, to_json_value
-from skein_gateway.mcp.text_output import listed, outlined
+from skein_gateway.mcp.text_output import outline, outline_list
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit.errors import FieldInvalid
 from skein_kit.identity.permissions import ACCESS_RULES
@@ -28,53 +28,55 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
 _MASK = "update_mask"
-# What is told of a name that a model made up.
+# Most characters of an unknown argument's name in an error.
 _MAX_NAME = 100
-# How the parser of JSON says where in a message it is.
-_WAY = re.compile(r"(?:Failed to parse \w+ field: )+")
-_PLACE = re.compile(r" at \S*$")
+# How protobuf's JSON parser says where an error is.
+_PARSER_PREFIX = re.compile(r"(?:Failed to parse \w+ field: )+")
+_PARSER_PLACE = re.compile(r" at \S*$")
 
 
 class Effect(enum.Enum):
-    """What a call does to what is kept."""
+    """What a call does to stored data."""
 
     READS = "reads"
-    # Nothing that was there changes.
+    # Existing data stays unchanged.
     ADDS = "adds"
     CHANGES = "changes"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Argument:
-    """Something that a model may say."""
+    """An argument of a tool."""
 
     name: str
-    # Where it goes in the request: "memory.content"; empty: the field of the same name.
+    # Field of the request, such as "memory.content"; empty: the field of the same name.
     path: str = ""
-    # What it is for, instead of what the proto says.
+    # Description in place of the proto's comment.
     text: str = ""
     required: bool = False
-    # Of a message, the only fields that are told.
+    # The only listed fields of a message; empty: all.
     only: tuple[str, ...] = ()
 
     @property
-    def place(self) -> str:
+    def field_path(self) -> str:
         """Return the path of the field."""
         return self.path or self.name
 
 
-def needs(name: str, path: str = "", text: str = "", *, only: tuple[str, ...] = ()) -> Argument:
-    """Return an argument that must be given."""
+def required(name: str, path: str = "", text: str = "", *, only: tuple[str, ...] = ()) -> Argument:
+    """Return a required argument."""
     return Argument(name=name, path=path, text=text, required=True, only=only)
 
 
-def may(name: str, path: str = "", text: str = "", *, only: tuple[str, ...] = ()) -> Argument:
-    """Return an argument that can be left out."""
+def optional(name: str, path: str = "", text: str = "", *, only: tuple[str, ...] = ()) -> Argument:
+    """Return an optional argument."""
     return Argument(name=name, path=path, text=text, only=only)
 
 
-# Models repeat calls whose answer they did not get.
-_ONCE = may("request_id", "request_id", "A new id of your own. A call repeated with the same one is done only once.")
+# Models repeat calls whose response they did not get.
+_REQUEST_ID = optional(
+    "request_id", "request_id", "A new id of your own. A call repeated with the same one is done only once."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,27 +91,27 @@ class Tool:
     path: str
     effect: Effect
     arguments: tuple[Argument, ...]
-    # Fields that every call sets.
+    # Fields that every call sets, by path.
     fixed: Mapping[str, Any] = field(default_factory=dict)
-    # The field whose changes update_mask is to name: those of the arguments that are given.
-    masked: str = ""
-    # Of the masked field, what says which row it is.
-    row: frozenset[str] = frozenset()
-    # Calling again with the same arguments changes nothing more.
-    repeatable: bool = True
-    # It sends something to an address that its caller names.
-    outside: bool = False
+    # The message whose changed fields go into update_mask.
+    masked_field: str = ""
+    # Fields of that message that identify the row.
+    key_fields: frozenset[str] = frozenset()
+    # A repeated call with the same arguments changes nothing more.
+    is_idempotent: bool = True
+    # The tool sends data to an address that its caller names.
+    is_open_world: bool = False
     omit: frozenset[str] = OMITTED_FIELDS
-    render: Callable[[dict[str, Any]], str] = outlined
+    render: Callable[[dict[str, Any]], str] = outline
 
     @property
     def permission(self) -> str:
-        """Return what a caller needs, empty for nothing in particular."""
+        """Return the permission that a caller needs; empty for none."""
         return ACCESS_RULES[self.path].permission or ""
 
     @functools.cached_property
-    def listed(self) -> types.Tool:
-        """Return the tool as it is told to clients."""
+    def definition(self) -> types.Tool:
+        """Return the tool as clients see it."""
         return types.Tool(
             name=self.name,
             title=self.title,
@@ -120,90 +122,98 @@ class Tool:
                 title=self.title,
                 read_only_hint=self.effect is Effect.READS,
                 destructive_hint=self.effect is Effect.CHANGES,
-                idempotent_hint=self.repeatable,
-                open_world_hint=self.outside,
+                idempotent_hint=self.is_idempotent,
+                open_world_hint=self.is_open_world,
             ),
         )
 
     @functools.cached_property
     def input_schema(self) -> Schema:
         """Return the schema of the arguments."""
-        asked = InputSchemas()
+        schemas = InputSchemas()
         properties: dict[str, Schema] = {}
         for argument in self.arguments:
-            found = self._asked(asked, argument)
-            properties[argument.name] = {**found, "description": argument.text} if argument.text else found
+            value = self._argument_schema(schemas, argument)
+            properties[argument.name] = {**value, "description": argument.text} if argument.text else value
         schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
-        if self._needed:
-            schema["required"] = list(self._needed)
-        return {**schema, "$defs": dict(sorted(asked.defs.items()))} if asked.defs else schema
+        if self._required:
+            schema["required"] = list(self._required)
+        return {**schema, "$defs": dict(sorted(schemas.defs.items()))} if schemas.defs else schema
 
-    def request(self, given: Mapping[str, Any]) -> Message:
-        """Return the request that arguments make. Raises FieldInvalid, in the arguments' own words."""
-        known = {argument.name: argument for argument in self.arguments}
-        takes = f"is no argument of {self.name}, which takes {', '.join(known) or 'none'}"
-        wrong = [(name[:_MAX_NAME], takes) for name in given if name not in known][:1]
-        wrong += [(name, "is needed") for name in self._needed if given.get(name) is None]
-        if wrong:
-            raise FieldInvalid(violations=wrong)
-        asked: dict[str, Any] = {}
+    def request(self, arguments: Mapping[str, Any]) -> Message:
+        """Return the request for arguments. Raises FieldInvalid, which names arguments, not fields."""
+        by_argument = {argument.name: argument for argument in self.arguments}
+        takes = f"is not an argument of {self.name}, which takes {', '.join(by_argument) or 'none'}"
+        violations = [(name[:_MAX_NAME], takes) for name in arguments if name not in by_argument][:1]
+        violations += [(name, "is required") for name in self._required if arguments.get(name) is None]
+        if violations:
+            raise FieldInvalid(violations=violations)
+        body: dict[str, Any] = {}
         for path, value in self.fixed.items():
-            _put(asked, path, copy.copy(value))
-        changed: list[str] = []
-        for name, value in given.items():
-            path = known[name].place
-            inside = path.removeprefix(f"{self.masked}.") if self.masked else path
-            if self.masked and inside != path and inside not in self.row:
-                changed.append(_camel(inside))
+            _set_path(body, path, copy.copy(value))
+        mask: list[str] = []
+        for name, value in arguments.items():
+            path = by_argument[name].field_path
+            subpath = path.removeprefix(f"{self.masked_field}.") if self.masked_field else path
+            if self.masked_field and subpath != path and subpath not in self.key_fields:
+                mask.append(_camel(subpath))
             if value is not None:
-                _put(asked, path, to_contract_json(_leaf(self.path, path), value, name))
-        if self.masked:
-            if not changed:
-                raise FieldInvalid(violations=[("", "nothing is given that is to change")])
-            asked[_MASK] = ",".join(changed)
+                _set_path(body, path, to_contract_json(_field_at(self.path, path), value, name))
+        if self.masked_field:
+            if not mask:
+                raise FieldInvalid(violations=[("", "name at least one field to change")])
+            body[_MASK] = ",".join(mask)
         try:
-            body = exact.dumps(exact.to_decimals(asked), ensure_ascii=True).encode()
+            text = exact.dumps(exact.to_decimals(body), ensure_ascii=True).encode()
         except ValueError:
             raise FieldInvalid(violations=[("", exact.NO_NUMBER)]) from None
         try:
-            return codec.read_json(body, PUBLIC_METHODS[self.path].request)
-        except FieldInvalid as refusal:
+            return codec.read_json(text, PUBLIC_METHODS[self.path].request)
+        except FieldInvalid as error:
             raise FieldInvalid(
-                violations=[(self.named(path), _told(said)) for path, said in refusal.violations]
+                violations=[(self.argument_path(path), _reword(description)) for path, description in error.violations]
             ) from None
 
-    def answer(self, response: Message) -> dict[str, Any]:
-        """Return what is told of an answer."""
-        found: dict[str, Any] = to_json_value(response, self.omit)
-        return found
+    def structured_content(self, response: Message) -> dict[str, Any]:
+        """Return a response as JSON for the model."""
+        content: dict[str, Any] = to_json_value(response, self.omit)
+        return content
 
-    def named(self, path: str) -> str:
-        """Return the argument that a field of the request is; the field itself for none."""
+    def argument_path(self, path: str) -> str:
+        """Return the argument that sets a field of the request; the field itself if none does."""
         best = max(
-            (one for one in self.arguments if path == one.place or path.startswith((f"{one.place}.", f"{one.place}["))),
-            key=lambda one: len(one.place),
+            (
+                argument
+                for argument in self.arguments
+                if path == argument.field_path
+                or path.startswith((f"{argument.field_path}.", f"{argument.field_path}["))
+            ),
+            key=lambda argument: len(argument.field_path),
             default=None,
         )
-        return path if best is None else best.name + path[len(best.place) :]
+        return path if best is None else best.name + path[len(best.field_path) :]
 
     @functools.cached_property
-    def _needed(self) -> tuple[str, ...]:
+    def _required(self) -> tuple[str, ...]:
         return tuple(
             argument.name
             for argument in self.arguments
             if argument.required
-            or ("." not in argument.place and constraints.is_required(*_ruled(self.path, argument.place)))
+            or (
+                "." not in argument.field_path
+                and constraints.is_required(*_field_rules(self.path, argument.field_path))
+            )
         )
 
-    def _asked(self, asked: InputSchemas, argument: Argument) -> Schema:
-        leaf = _leaf(self.path, argument.place)
+    def _argument_schema(self, schemas: InputSchemas, argument: Argument) -> Schema:
+        leaf = _field_at(self.path, argument.field_path)
         if not argument.only:
-            return asked.field(leaf)
+            return schemas.field(leaf)
         kind: Any = leaf.message_type
-        one = asked.some(kind, argument.only)
+        item = schemas.partial(kind, argument.only)
         if not leaf.is_repeated:
-            return one
-        return {"type": "array", "items": one, **constraints.sizes(constraints.rules_of(leaf))}
+            return item
+        return {"type": "array", "items": item, **constraints.sizes(constraints.rules_of(leaf))}
 
 
 def tool(
@@ -213,46 +223,47 @@ def tool(
     effect: Effect,
     text: str,
     *takes: Argument | str,
-    **more: Any,
+    **options: Any,
 ) -> Tool:
-    """Return a tool of a method ("memory.v1.MemoryService/GetMemory"); a bare name takes the field of that name.
+    """Return a tool for a method ("memory.v1.MemoryService/GetMemory"). A plain string is an argument of that name.
 
-    What changes something takes a request_id, where its RPC does.
+    A tool that changes data also takes a request_id if its RPC does.
     """
     path = f"/skein.{method}"
-    arguments = tuple(may(each) if isinstance(each, str) else each for each in takes)
+    arguments = tuple(optional(each) if isinstance(each, str) else each for each in takes)
     fields: Any = PUBLIC_METHODS[path].request.DESCRIPTOR
-    if effect is not Effect.READS and _ONCE.name in fields.fields_by_name:
-        arguments = (*arguments, _ONCE)
-    more = {"repeatable": effect is not Effect.ADDS, "render": listed if effect is Effect.READS else outlined, **more}
-    return Tool(name=name, title=title, text=text, path=path, effect=effect, arguments=arguments, **more)
+    if effect is not Effect.READS and _REQUEST_ID.name in fields.fields_by_name:
+        arguments = (*arguments, _REQUEST_ID)
+    options = {
+        "is_idempotent": effect is not Effect.ADDS,
+        "render": outline_list if effect is Effect.READS else outline,
+        **options,
+    }
+    return Tool(name=name, title=title, text=text, path=path, effect=effect, arguments=arguments, **options)
 
 
 def _response(path: str) -> Descriptor:
-    found: Any = PUBLIC_METHODS[path].response.DESCRIPTOR
-    described: Descriptor = found
-    return described
+    return cast("Descriptor", PUBLIC_METHODS[path].response.DESCRIPTOR)
 
 
-def _leaf(path: str, place: str) -> FieldDescriptor:
-    *way, last = place.split(".")
+def _field_at(path: str, field_path: str) -> FieldDescriptor:
+    *parents, last = field_path.split(".")
     descriptor: Any = PUBLIC_METHODS[path].request.DESCRIPTOR
-    for name in way:
+    for name in parents:
         descriptor = descriptor.fields_by_name[name].message_type
-    found: FieldDescriptor = descriptor.fields_by_name[last]
-    return found
+    return cast("FieldDescriptor", descriptor.fields_by_name[last])
 
 
-def _ruled(path: str, place: str) -> tuple[FieldDescriptor, Any]:
-    leaf = _leaf(path, place)
+def _field_rules(path: str, field_path: str) -> tuple[FieldDescriptor, Any]:
+    leaf = _field_at(path, field_path)
     return leaf, constraints.rules_of(leaf)
 
 
-def _put(into: dict[str, Any], path: str, value: Any) -> None:
-    *way, last = path.split(".")
-    for name in way:
-        into = into.setdefault(name, {})
-    into[last] = value
+def _set_path(target: dict[str, Any], path: str, value: Any) -> None:
+    *parents, last = path.split(".")
+    for name in parents:
+        target = target.setdefault(name, {})
+    target[last] = value
 
 
 def _camel(name: str) -> str:
@@ -260,17 +271,17 @@ def _camel(name: str) -> str:
     return first + "".join(part.title() for part in rest)
 
 
-def _told(said: str) -> str:
-    """Leave out which message of the contract it was: a model knows the tool alone."""
-    if not said.startswith("is not the JSON of"):
-        return said
-    what = _WAY.sub("", said.partition(": ")[2])
-    return f"is not as the schema says: {_PLACE.sub('', what)}"
+def _reword(description: str) -> str:
+    """Remove the contract's message name from a parser error, because a model knows only the tool."""
+    if not description.startswith("is not the JSON of"):
+        return description
+    what = _PARSER_PREFIX.sub("", description.partition(": ")[2])
+    return f"does not match the schema: {_PARSER_PLACE.sub('', what)}"
 
 
 def by_name(tools: Sequence[Tool]) -> Mapping[str, Tool]:
-    """Return tools by name. Two of one name are a fault."""
-    found = {one.name: one for one in tools}
+    """Return tools by name. Raises LookupError for a duplicate name."""
+    found = {tool.name: tool for tool in tools}
     if len(found) != len(tools):
         message = "two tools have one name"
         raise LookupError(message)

@@ -1,4 +1,4 @@
-"""/account: what the links in mails lead to. A token is spent by a form alone, because mail scanners follow links."""
+"""/account: the targets of links in mails. Only a submitted form spends a token, because mail scanners follow links."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_gateway.oauth.browser import Browser
+from skein_gateway.oauth.form_pages import form_page, sign_out
 from skein_gateway.oauth.forms import FormInvalid, Parameters
 from skein_gateway.oauth.login import device_token_of, login_form_error
-from skein_gateway.oauth.pages import here, message_for_user, page, page_status, problem_page, see_other
-from skein_gateway.oauth.request_handler import OAuthError, error_reason, problem_of, read_form, status_of
+from skein_gateway.oauth.pages import current_path, page, problem_page, see_other
+from skein_gateway.oauth.request_handler import OAuthError, error_reason, oauth_error, read_form, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -27,28 +28,28 @@ if TYPE_CHECKING:
 
 
 class AccountPages:
-    """The handlers of the pages: verify an address, set a new password, take an invitation."""
+    """The handlers of the pages: verify an address, set a new password, accept an invitation."""
 
     def __init__(
         self,
-        entry: RequestHandler,
+        request_handler: RequestHandler,
         metadata: ServerMetadata,
-        people: BrowserLogin,
+        login: BrowserLogin,
         auth: auth_pb2_grpc.AuthServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
     ) -> None:
         """Call auth for accounts and tenancy for memberships."""
-        self._entry = entry
+        self._request_handler = request_handler
         self._metadata = metadata
-        self._people = people
+        self._login = login
         self._auth = auth
         self._tenancy = tenancy
 
     async def verify(self, request: Request) -> Response:
-        """Show that an address is the account's."""
+        """Verify an e-mail address."""
 
         async def show(_call: Call, browser: Browser, token: str) -> Response:
-            _must_be_there(token)
+            _check_token(token)
             return _form(request, browser, "verify", "Verify your e-mail address")
 
         async def act(_call: Call, _browser: Browser, token: str, _form: Parameters) -> Response:
@@ -58,7 +59,7 @@ class AccountPages:
         return await self._page(request, show, act)
 
     async def reset(self, request: Request) -> Response:
-        """Send a link that sets a new password, or take what the person filled in there."""
+        """Send a link for a new password, or set the password with the link's token."""
 
         async def show(_call: Call, browser: Browser, token: str) -> Response:
             if not token:
@@ -73,8 +74,8 @@ class AccountPages:
                 )
                 return _message(
                     request,
-                    "Look into your mail",
-                    "If there is an account with this address, a link is on its way to it.",
+                    "Check your mail",
+                    "If an account with this address exists, we have sent a link to it.",
                 )
             try:
                 await self._auth.ResetPassword(
@@ -84,40 +85,41 @@ class AccountPages:
                 status = status_of(error)
                 if status is None or error_reason(error) != "PASSWORD_TOO_SHORT":
                     raise
-                return _form(request, browser, "reset", "Set a new password", problem_of(status))
-            done = _message(request, "Done", "Your new password is set, and everybody who was signed in is signed out.")
+                return _form(request, browser, "reset", "Set a new password", oauth_error(status))
+            done = _message(
+                request, "Done", "Your new password is set, and all sessions of your account are signed out."
+            )
             browser.sign_out(done)
             return done
 
         return await self._page(request, show, act)
 
     async def invitation(self, request: Request) -> Response:
-        """Become a member of a tenant, with an account that is there or is made here."""
+        """Accept an invitation with an existing account or a new one."""
 
         async def show(call: Call, browser: Browser, token: str) -> Response:
-            _must_be_there(token)
-            person = await self._people.who(call, browser)
-            if person is None:
+            _check_token(token)
+            caller = await self._login.current_caller(call, browser)
+            if caller is None:
                 return _form(request, browser, "invitation", "You are invited", email="", name="", asks_code=False)
-            return _form(request, browser, "accept", "You are invited", email=person.email)
+            return _form(request, browser, "accept", "You are invited", email=caller.email)
 
         async def act(call: Call, browser: Browser, token: str, form: Parameters) -> Response:
             step = form.get("step")
             if step in {"sign_in", "sign_up"}:
-                return await self._came_in(request, call, browser, token, form)
-            if await self._people.who(call, browser) is None:
-                return see_other(here(request))
+                return await self._log_in_and_accept(request, call, browser, token, form)
+            if await self._login.current_caller(call, browser) is None:
+                return see_other(current_path(request))
             if step == "sign_out":
-                await self._people.sign_out()
-                response = see_other(here(request))
-                browser.sign_out(response)
-                return response
-            return await self._accepted(request, token)
+                return await sign_out(request, browser, self._login)
+            return await self._accept(request, token)
 
         return await self._page(request, show, act)
 
-    async def _came_in(self, request: Request, call: Call, browser: Browser, token: str, form: Parameters) -> Response:
-        """Sign in, after making an account if that is asked for, and take the invitation."""
+    async def _log_in_and_accept(
+        self, request: Request, call: Call, browser: Browser, token: str, form: Parameters
+    ) -> Response:
+        """Sign in, after creating an account if the form says so, and accept the invitation."""
         try:
             if form.get("step") == "sign_up":
                 await self._auth.SignUp(
@@ -128,8 +130,8 @@ class AccountPages:
                         invitation_token=token,
                     )
                 )
-            signed_in = await self._people.sign_in(form, browser)
-        except Exception as error:  # noqa: BLE001 - what is no matter of the person's is raised again.
+            login = await self._login.sign_in(form, browser)
+        except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
             problem = login_form_error(error)
             return _form(
                 request,
@@ -141,23 +143,23 @@ class AccountPages:
                 name=form.get("display_name"),
                 asks_code=problem.reason == "SECOND_FACTOR_NEEDED",
             )
-        browser.session = signed_in.tokens.access_token
-        await self._people.who(call, browser)
+        browser.session = login.tokens.access_token
+        await self._login.current_caller(call, browser)
         try:
-            response = await self._accepted(request, token)
+            response = await self._accept(request, token)
         except Exception as error:
             status = status_of(error)
             if status is None:
                 raise
-            response = problem_page(request, problem_of(status))
-        browser.sign_in(response, signed_in)
+            response = problem_page(request, oauth_error(status))
+        browser.sign_in(response, login)
         return response
 
-    async def _accepted(self, request: Request, token: str) -> Response:
-        joined = await self._tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
-        names = {choice.tenant_id: choice.name for choice in await self._people.tenants()}
-        name = names.get(joined.tenant_id, joined.tenant_id)
-        return _message(request, "Welcome", f"You are a member of {name} now. You can close this page.")
+    async def _accept(self, request: Request, token: str) -> Response:
+        membership = await self._tenancy.AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))
+        names = {choice.tenant_id: choice.name for choice in await self._login.tenants()}
+        name = names.get(membership.tenant_id, membership.tenant_id)
+        return _message(request, "Welcome", f"You are now a member of {name}. You can close this page.")
 
     async def _page(
         self,
@@ -175,12 +177,14 @@ class AccountPages:
             return await act(call, browser, token, form)
 
         is_form = request.method == "POST"
-        return await self._entry.answered(request, work, lambda problem: problem_page(request, problem, again=is_form))
+        return await self._request_handler.handle(
+            request, work, lambda problem: problem_page(request, problem, again=is_form)
+        )
 
 
-def _must_be_there(token: str) -> None:
+def _check_token(token: str) -> None:
     if not token:
-        raise FormInvalid("The link is not whole: open it as it stands in the mail.")
+        raise FormInvalid("The link is incomplete: open it exactly as it is in the mail.")
 
 
 def _form(
@@ -192,19 +196,7 @@ def _form(
     **values: Any,
 ) -> Response:
     token = Parameters.of_bytes(request.scope["query_string"]).get("token")
-    shown = page(
-        template,
-        request,
-        status=200 if problem is None else page_status(problem),
-        title=title,
-        problem="" if problem is None else message_for_user(problem),
-        form_token=browser.form_token(token),
-        **values,
-    )
-    if problem is not None:
-        shown.headers.update(problem.headers)
-    browser.remember_form(shown)
-    return shown
+    return form_page(template, request, browser, problem, title=title, form_token=browser.form_token(token), **values)
 
 
 def _message(request: Request, title: str, text: str) -> Response:

@@ -1,4 +1,4 @@
-"""What OAuth's parameters and client credentials look like on the wire (RFC 6749). Pure: knows text, no server."""
+"""Parses OAuth's parameters and client credentials (RFC 6749). Pure: knows text, no server."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 FORM = "application/x-www-form-urlencoded"
-# The only parameter that may come more than once (RFC 8707).
+# The only parameter that may be repeated (RFC 8707).
 RESOURCE = "resource"
-# More than any parameters of ours need; the rest is somebody trying something.
+# More than any legitimate request needs.
 MAX_PARAMETERS = 64
 MAX_TEXT = 32 * 1024
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")
@@ -24,18 +24,18 @@ _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]")
 
 
 class FormInvalid(Exception):
-    """A request that breaks a rule of OAuth before anybody looks at what it says; the message tells which."""
+    """The form of a request breaks a rule of OAuth; the message says which."""
 
 
 class ClientInvalid(Exception):
-    """The client's credentials cannot be read; the message tells why."""
+    """The client's credentials cannot be read; the message says why."""
 
 
 class Parameters:
-    """The parameters of one request: each at most once, but for `resource`; one without a value is not there."""
+    """The parameters of a request. Each occurs at most once, except `resource`; empty ones count as absent."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
-        """Refuse a parameter that is repeated."""
+        """Keep the parameters. Raises FormInvalid for a repeated one."""
         names = [name for name, _ in pairs if name != RESOURCE]
         if len(names) != len(set(names)):
             repeated = sorted({name for name in names if names.count(name) > 1})
@@ -45,11 +45,11 @@ class Parameters:
 
     @classmethod
     def of(cls, text: str) -> Parameters:
-        """Read a query string or a form. Raises FormInvalid."""
+        """Parse a query string or a form. Raises FormInvalid."""
         if len(text) > MAX_TEXT:
             raise FormInvalid("The request is too long.")
         if _BROKEN_ESCAPE.search(text):
-            raise FormInvalid("The request is not encoded as a form is.")
+            raise FormInvalid("The request is not form-encoded.")
         try:
             pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=MAX_PARAMETERS)
         except UnicodeDecodeError:
@@ -57,19 +57,19 @@ class Parameters:
         except ValueError:
             raise FormInvalid("The request has too many parameters.") from None
         if any("\x00" in name or "\x00" in value for name, value in pairs):
-            raise FormInvalid("The request holds a NUL character.")
+            raise FormInvalid("The request contains a NUL character.")
         return cls(pairs)
 
     @classmethod
     def of_bytes(cls, body: bytes) -> Parameters:
-        """Read a form's body. Raises FormInvalid."""
+        """Parse the bytes of a query string or a form. Raises FormInvalid."""
         try:
             return cls.of(body.decode("ascii"))
         except UnicodeDecodeError:
-            raise FormInvalid("The request is not encoded as a form is.") from None
+            raise FormInvalid("The request is not form-encoded.") from None
 
     def get(self, name: str) -> str:
-        """Return a parameter's value; empty when it is not there."""
+        """Return a parameter's value; empty when it is absent."""
         return self._values.get(name, "")
 
     def __contains__(self, name: object) -> bool:
@@ -77,24 +77,24 @@ class Parameters:
 
 
 def is_form(content_type: str) -> bool:
-    """Say whether a Content-Type is that of a form."""
+    """Tell whether a Content-Type is that of a form."""
     return content_type.partition(";")[0].strip().lower() == FORM
 
 
 def client_of(headers: Mapping[str, str], form: Parameters) -> oauth_pb2.ClientAuthentication | None:
-    """Return how the client says who it is; None when it does not. Raises FormInvalid and ClientInvalid.
+    """Return the client's authentication; None without one. Raises FormInvalid and ClientInvalid.
 
-    A client that shows its secret in two ways is refused, as one that names two ids is.
+    Refuses a client that sends its secret twice, or two different ids.
     """
     scheme, _, credential = headers.get("authorization", "").partition(" ")
     client_id, secret = form.get("client_id"), form.get("client_secret")
     if scheme.lower() == "basic":
         if secret:
-            raise FormInvalid("The client shows its secret twice: in the header and in the body.")
-        found = _basic(credential.strip())
-        if client_id and client_id != found.client_id:
-            raise FormInvalid("The client names itself differently in the header and in the body.")
-        return found
+            raise FormInvalid("The client sends its secret twice: in the header and in the body. Use one of them.")
+        client = _basic(credential.strip())
+        if client_id and client_id != client.client_id:
+            raise FormInvalid("The client_id in the header differs from the one in the body.")
+        return client
     if secret:
         return oauth_pb2.ClientAuthentication(client_id=client_id, client_secret=secret, method="client_secret_post")
     if client_id:
@@ -109,25 +109,25 @@ def bearer_of(headers: Mapping[str, str]) -> str:
 
 
 def printable(name: str) -> str:
-    """Return a caller's own text so that it can be part of a message."""
+    """Return a caller's text, made safe for an error message."""
     return _UNPRINTABLE.sub("?", name)[:40].encode("ascii", "replace").decode().replace('"', "'").replace("\\", "?")
 
 
 def _basic(text: str) -> oauth_pb2.ClientAuthentication:
-    """Read client_secret_basic, both halves of which are form-encoded (RFC 6749, 2.3.1)."""
+    """Parse client_secret_basic, whose halves are both form-encoded (RFC 6749, 2.3.1)."""
     try:
         decoded = base64.b64decode(text, validate=True).decode("utf-8")
     except (binascii.Error, UnicodeDecodeError, ValueError):
-        raise ClientInvalid("The Authorization header is not readable.") from None
+        raise ClientInvalid("The Authorization header is malformed.") from None
     name, colon, secret = decoded.partition(":")
     if not colon or _BROKEN_ESCAPE.search(decoded):
-        raise ClientInvalid("The Authorization header is not readable.")
+        raise ClientInvalid("The Authorization header is malformed.")
     try:
         client_id, client_secret = unquote_plus(name, errors="strict"), unquote_plus(secret, errors="strict")
     except UnicodeDecodeError:
-        raise ClientInvalid("The Authorization header is not readable.") from None
+        raise ClientInvalid("The Authorization header is malformed.") from None
     if not client_id or "\x00" in client_id + client_secret:
-        raise ClientInvalid("The Authorization header is not readable.")
+        raise ClientInvalid("The Authorization header is malformed.")
     return oauth_pb2.ClientAuthentication(
         client_id=client_id, client_secret=client_secret, method="client_secret_basic"
     )

@@ -1,4 +1,4 @@
-"""Who sits before the browser: signing in and out, and the tenants that an account may let others into."""
+"""Browser logins: sign in and out, and the tenants of the account."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2
 from skein.tenancy.v1 import members_pb2, tenancy_pb2
-from skein_gateway.oauth.request_handler import OAuthError, error_reason, problem_of, status_of
+from skein_gateway.oauth.request_handler import OAuthError, error_reason, oauth_error, status_of
 from skein_kit.calls.call import AUTHORIZATION_KEY
 from skein_kit.identity.permissions import ACCOUNT, PERMISSION_DESCRIPTIONS
 
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skein_kit.calls.call import Call
     from skein_kit.identity.identity_token import Caller
 
-# More tenants than a person can choose from.
+# Most tenants in a choice.
 _MAX_TENANTS = 1000
-# A longer cookie is none of ours.
+# Longer cookies are not from us.
 _MAX_DEVICE_TOKEN = 255
-# What a form that signs in is answered with when it does not; anything else is no matter of the form.
-_ASK_AGAIN = frozenset(
+# Errors that the login form shows; others propagate.
+_FORM_REASONS = frozenset(
     {"SIGN_IN_REFUSED", "SECOND_FACTOR_NEEDED", "TOO_MANY_ATTEMPTS", "OVERLOADED", "INVALID_FIELD",
      "PASSWORD_TOO_SHORT", "ACCOUNT_EXISTS", "SIGN_UP_CLOSED"}
 )  # fmt: skip
@@ -35,7 +35,7 @@ _ASK_AGAIN = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TenantChoice:
-    """A tenant that a person may choose."""
+    """A tenant of the account."""
 
     tenant_id: str
     name: str
@@ -43,7 +43,7 @@ class TenantChoice:
 
 
 class BrowserLogin:
-    """Accounts as the pages know them."""
+    """Logins of accounts in a browser."""
 
     def __init__(
         self,
@@ -51,13 +51,13 @@ class BrowserLogin:
         auth: auth_pb2_grpc.AuthServiceAsyncStub,
         tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub,
     ) -> None:
-        """Exchange the browser's access token as every other credential is."""
+        """Exchange the browser's access token like any other credential."""
         self._credentials = credentials
         self._auth = auth
         self._tenancy = tenancy
 
-    async def who(self, call: Call, browser: Browser) -> Caller | None:
-        """Return who is signed in, and make the call theirs; None when nobody is."""
+    async def current_caller(self, call: Call, browser: Browser) -> Caller | None:
+        """Return the signed-in caller and attach it to the call; None without a valid login."""
         if not browser.session:
             return None
         call.metadata = {**call.metadata, AUTHORIZATION_KEY: f"Bearer {browser.session}"}
@@ -67,14 +67,14 @@ class BrowserLogin:
             if error_reason(error) in {"CREDENTIAL_INVALID", "CREDENTIAL_EXPIRED"}:
                 return None
             raise
-        # A cookie that holds a key or an application's token is nobody's sign-in.
+        # The session cookie must hold an account's access token, not a key or an application's token.
         if ACCOUNT not in caller.permissions:
-            call.token = ""
+            call.identity_token = ""
             return None
         return caller
 
     async def sign_in(self, form: Parameters, browser: Browser) -> accounts_pb2.SignInResponse:
-        """Sign in with what a form of this browser says. What is wrong with it is raised, for `login_form_error`."""
+        """Sign in with a form of this browser. Pass errors to `login_form_error`."""
         return await self._auth.SignIn(
             accounts_pb2.SignInRequest(
                 email=form.get("email").strip(),
@@ -85,36 +85,36 @@ class BrowserLogin:
         )
 
     async def sign_out(self) -> None:
-        """End the sign-in of the call."""
+        """End the auth session of the call."""
         await self._auth.SignOut(accounts_pb2.SignOutRequest())
 
     async def tenants(self) -> list[TenantChoice]:
-        """Return the tenants of the account that makes the call, by name."""
-        answer = await self._tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=_MAX_TENANTS))
+        """Return the tenants of the calling account, sorted by name."""
+        response = await self._tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=_MAX_TENANTS))
         choices = [
             TenantChoice(tenant_id=tenant.tenant_id, name=_name(tenant), role=_role(tenant))
-            for tenant in answer.tenants
+            for tenant in response.tenants
         ]
         return sorted(choices, key=lambda choice: choice.name.lower())
 
 
 def needs_tenant(scopes: Iterable[str]) -> bool:
-    """Say whether scopes let an application into a tenant, or only know who the person is."""
+    """Tell whether scopes give access to a tenant, or only to the person's identity."""
     return any(scope in PERMISSION_DESCRIPTIONS for scope in scopes)
 
 
 def device_token_of(browser: Browser) -> str:
-    """Return what a browser shows to be known; empty for a cookie that is none of ours."""
+    """Return the browser's device token; empty for a cookie that is not from us."""
     token = browser.device_token
     return token if len(token) <= _MAX_DEVICE_TOKEN else ""
 
 
 def login_form_error(error: Exception) -> OAuthError:
-    """Return what a person who signs in is told; raise what is no matter of theirs."""
+    """Return the error for the login form. Raises an error that the form does not show."""
     status = status_of(error)
-    if status is None or error_reason(error) not in _ASK_AGAIN:
+    if status is None or error_reason(error) not in _FORM_REASONS:
         raise error
-    return problem_of(status)
+    return oauth_error(status)
 
 
 def _name(tenant: tenancy_pb2.Tenant) -> str:

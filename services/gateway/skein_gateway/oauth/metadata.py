@@ -1,4 +1,4 @@
-"""The documents that tell clients what there is and where: RFC 8414, OpenID Connect Discovery, RFC 9728, RFC 7517."""
+"""Discovery documents: RFC 8414, OpenID Connect Discovery, RFC 9728, RFC 7517."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse
 
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein_gateway.identity.challenges import RESOURCE_PATH
-from skein_gateway.oauth.request_handler import OAuthError, refused_as_json
+from skein_gateway.oauth.request_handler import OAuthError, json_error_response
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from skein_gateway.oauth.request_handler import RequestHandler
     from skein_kit.calls.call import Call
 
-# How long auth's own description is believed, and for how long while auth does not answer.
+# Seconds that auth's metadata is cached, and longest while auth is unavailable.
 _FRESH_SECONDS = 5.0
 _STALE_SECONDS = 300.0
 _PUBLIC = {"cache-control": "public, max-age=60"}
 DEVICE_CODE = "urn:ietf:params:oauth:grant-type:device_code"
-# What ID tokens and /userinfo tell (OpenID Connect Core, 2 and 5.1).
+# Claims of ID tokens and /userinfo (OpenID Connect Core, 2 and 5.1).
 _CLAIMS = (
     "iss",
     "sub",
@@ -45,7 +45,7 @@ _CLAIMS = (
 _AUTH_METHODS = ("none", "client_secret_basic", "client_secret_post")
 _SERVICE = "/skein.auth.v1.OAuthService/"
 METADATA_PATH = "/.well-known/oauth-authorization-server"
-# Where the methods of OAuthService are reached from outside; a person's browser goes through the pages.
+# HTTP endpoints of OAuthService's methods; browsers use the pages.
 _ENDPOINTS = {
     "GetServerMetadata": f"GET {METADATA_PATH}",
     "RegisterClient": "POST /register",
@@ -65,44 +65,44 @@ _ENDPOINTS = {
 
 
 def endpoint_of(path: str) -> str:
-    """Return the endpoint that does what a method of OAuthService does; empty for any other method."""
+    """Return the HTTP endpoint of a method of OAuthService; empty for any other method."""
     return _ENDPOINTS.get(path.removeprefix(_SERVICE), "") if path.startswith(_SERVICE) else ""
 
 
 class ServerMetadata:
-    """What auth says of itself, remembered for seconds."""
+    """The server metadata of auth, cached for seconds."""
 
     def __init__(
         self, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Ask auth."""
+        """Read the metadata from auth."""
         self._oauth = oauth
         self._clock = clock
-        self._known: oauth_pb2.GetServerMetadataResponse | None = None
-        self._asked = 0.0
+        self._cached: oauth_pb2.GetServerMetadataResponse | None = None
+        self._read_time = 0.0
 
     async def server(self) -> oauth_pb2.GetServerMetadataResponse:
-        """Return the server's metadata; raises AioRpcError when auth never answered."""
+        """Return the server metadata. Raises AioRpcError when auth is unavailable and the cache is stale."""
         now = self._clock()
-        known = self._known
-        if known is not None and now - self._asked < _FRESH_SECONDS:
-            return known
+        cached = self._cached
+        if cached is not None and now - self._read_time < _FRESH_SECONDS:
+            return cached
         try:
-            known = await self._oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())
+            cached = await self._oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())
         except aio.AioRpcError:
-            if known is None or now - self._asked > _STALE_SECONDS:
+            if cached is None or now - self._read_time > _STALE_SECONDS:
                 raise
-            return known
-        self._known, self._asked = known, now
-        return known
+            return cached
+        self._cached, self._read_time = cached, now
+        return cached
 
     async def issuer(self) -> str:
-        """Return who issues tokens: an origin, without a slash at the end."""
+        """Return the issuer: an origin without a trailing slash. Raises AioRpcError."""
         server = await self.server()
         return server.issuer
 
     async def issuer_if_known(self) -> str:
-        """Return the same, or nothing while auth does not answer: an answer need not fail for its headers' sake."""
+        """Return the issuer, or "" while auth is unavailable, for responses that can do without it."""
         try:
             return await self.issuer()
         except aio.AioRpcError:
@@ -110,51 +110,51 @@ class ServerMetadata:
 
 
 class DiscoveryEndpoints:
-    """The handlers of the documents."""
+    """The handlers of the discovery documents."""
 
     def __init__(
-        self, entry: RequestHandler, metadata: ServerMetadata, auth: auth_pb2_grpc.AuthServiceAsyncStub
+        self, request_handler: RequestHandler, metadata: ServerMetadata, auth: auth_pb2_grpc.AuthServiceAsyncStub
     ) -> None:
-        """Make the documents of what auth says."""
-        self._entry = entry
+        """Build the documents from auth's metadata and keys."""
+        self._request_handler = request_handler
         self._metadata = metadata
         self._auth = auth
 
     async def authorization_server(self, request: Request) -> Response:
-        """Describe the authorization server; OpenID Connect's document is the same."""
+        """Return the server metadata, which also serves as OpenID Connect's document."""
 
         async def work(_call: Call) -> Response:
             return JSONResponse(server_document(await self._metadata.server()), headers=_PUBLIC)
 
-        return await self._entry.answered(request, work, refused_as_json)
+        return await self._request_handler.handle(request, work, json_error_response)
 
     async def protected_resource(self, request: Request) -> Response:
-        """Describe the API, or one of the other resources below the issuer."""
+        """Return the metadata of the API, or of another resource below the issuer."""
 
         async def work(_call: Call) -> Response:
             server = await self._metadata.server()
             resource = server.issuer + request.url.path.removeprefix(RESOURCE_PATH)
             if resource not in server.resources:
-                return refused_as_json(
-                    OAuthError(status=404, error="invalid_request", description="There is no such resource here.")
+                return json_error_response(
+                    OAuthError(status=404, error="invalid_request", description="This resource does not exist.")
                 )
             return JSONResponse(resource_document(server, resource), headers=_PUBLIC)
 
-        return await self._entry.answered(request, work, refused_as_json)
+        return await self._request_handler.handle(request, work, json_error_response)
 
     async def keys(self, request: Request) -> Response:
-        """List the keys that verify access tokens and ID tokens."""
+        """Return the public keys of access tokens and ID tokens."""
 
         async def work(_call: Call) -> Response:
             purpose = auth_pb2.SIGNING_KEY_PURPOSE_ACCESS
-            answer = await self._auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest(purpose=purpose))
-            return JSONResponse({"keys": [json.loads(key.jwk) for key in answer.signing_keys]}, headers=_PUBLIC)
+            response = await self._auth.ListSigningKeys(auth_pb2.ListSigningKeysRequest(purpose=purpose))
+            return JSONResponse({"keys": [json.loads(key.jwk) for key in response.signing_keys]}, headers=_PUBLIC)
 
-        return await self._entry.answered(request, work, refused_as_json)
+        return await self._request_handler.handle(request, work, json_error_response)
 
 
 def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, Any]:
-    """Return what is supported, and nothing else."""
+    """Return the server metadata document."""
     issuer = server.issuer
     document: dict[str, Any] = {
         "issuer": issuer,
@@ -192,7 +192,7 @@ def server_document(server: oauth_pb2.GetServerMetadataResponse) -> dict[str, An
 
 
 def resource_document(server: oauth_pb2.GetServerMetadataResponse, resource: str) -> dict[str, Any]:
-    """Return where tokens for a resource come from, and what they may be asked for."""
+    """Return the metadata document of a resource: its authorization server and scopes."""
     openid = {"openid", "profile", "email", "offline_access"}
     return {
         "resource": resource,

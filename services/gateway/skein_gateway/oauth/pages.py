@@ -1,4 +1,4 @@
-"""The pages that people see: templates, one style sheet, no script, and headers that let nothing else happen."""
+"""Renders the OAuth pages: templates, one style sheet, no script, strict security headers."""
 
 from __future__ import annotations
 
@@ -28,39 +28,41 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 _POLICY = "default-src 'none'; style-src 'self'; form-action {}; frame-ancestors 'none'; base-uri 'none'"
-# What may stand in a policy: "https://app.example:8443" or "com.example.app:".
+# Sources of a Content-Security-Policy: "https://app.example:8443" or "com.example.app:".
 _SOURCE = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?://[A-Za-z0-9._-]+(?::[0-9]{1,5})?)?")
-# What the scopes that are no permission let an application know.
+# Meanings of the scopes that are not permissions.
 _OPENID = {
     "openid": "Know which account is yours",
     "profile": "See your name",
     "email": "See your e-mail address",
     "offline_access": "Keep its access while you are away, until you end it",
 }
-# Said to a person where the refusal's own words are for software.
-_WORDS = {
+# Messages for people, in place of those for software, by reason.
+_MESSAGES = {
     "SIGN_IN_REFUSED": "This did not work: the e-mail address, the password or the code is wrong.",
     "SECOND_FACTOR_NEEDED": "Your account has a second factor. Enter the password once more, and the code with it.",
     "PASSWORD_TOO_SHORT": "The password is too short: at least 10 characters.",
-    "ONE_TIME_TOKEN_INVALID": "This link was used before, or its time is over.",
-    "MAIL_NOT_CONFIGURED": "This server sends no mail. Ask whoever runs it for a link.",
-    "TOO_MANY_ATTEMPTS": "Too many attempts. Wait a while, or show your second factor along with the password.",
-    "OVERLOADED": "More is asked of this server than it can do now. Wait a moment, then try again.",
-    "ACCOUNT_EXISTS": "There is an account with this address already: sign in instead.",
-    "SIGN_UP_CLOSED": "New accounts are not open to you here: the invitation is not for this address, or is over.",
-    "INVITATION_NOT_FOUND": "This invitation is over, or for another address than that of your account.",
-    "DEVICE_CODE_NOT_FOUND": "There is no such code, or its time is over. Look at the device again.",
-    "TENANT_NOT_FOUND": "You are no member of this tenant any more.",
-    "INVALID_FIELD": "Something in the form is not as it should be.",
+    "ONE_TIME_TOKEN_INVALID": "This link was already used, or it has expired. Request a new one.",
+    "MAIL_NOT_CONFIGURED": "This server sends no mail. Ask its operator for a link.",
+    "TOO_MANY_ATTEMPTS": "Too many attempts. Wait a while, or enter your second factor along with the password.",
+    "OVERLOADED": "The server is overloaded. Wait a moment, then try again.",
+    "ACCOUNT_EXISTS": "An account with this address already exists: sign in instead.",
+    "SIGN_UP_CLOSED": "You cannot create an account here: the invitation is for another address, or it has expired.",
+    "INVITATION_NOT_FOUND": "This invitation has expired, or it is for another address than your account's.",
+    "DEVICE_CODE_NOT_FOUND": "This code is wrong or has expired. Check the device for the current one.",
+    "TENANT_NOT_FOUND": "You are no longer a member of this tenant.",
+    "INVALID_FIELD": "A value in the form is invalid. Check the form and send it again.",
 }
 
 
 def page(template: str, request: Request, *, status: int = 200, leads_to: str = "", **values: Any) -> HTMLResponse:
-    """Return a page; its forms may lead to us and, by a redirect, to `leads_to`."""
+    """Render a template. Its forms may submit to us and redirect to the origin `leads_to`."""
     text = (
         _templates()
         .get_template(f"{template}.html")
-        .render(style=STYLE_PATH, here=here(request), token_field=TOKEN_FIELD, **{"problem": "", **values})
+        .render(
+            style=STYLE_PATH, current_path=current_path(request), token_field=TOKEN_FIELD, **{"problem": "", **values}
+        )
     )
     return HTMLResponse(
         text, status_code=status, headers={**_HEADERS, "content-security-policy": page_policy(leads_to)}
@@ -68,60 +70,60 @@ def page(template: str, request: Request, *, status: int = 200, leads_to: str = 
 
 
 def page_policy(leads_to: str = "") -> str:
-    """Return the Content-Security-Policy of a page whose forms may lead to us and, by a redirect, to an origin."""
+    """Return the Content-Security-Policy of a page whose forms may submit to us and redirect to an origin."""
     source = _source(leads_to)
     return _POLICY.format(f"'self' {source}" if source else "'self'")
 
 
 def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -> Response:
-    """Tell a person what went wrong, with a way to start again."""
-    shown = page(
+    """Render an error, with a link to the same page if `again` is set."""
+    response = page(
         "message",
         request,
         status=page_status(problem),
         title="This did not work",
         problem=message_for_user(problem),
         paragraphs=[],
-        again=here(request) if again else "",
+        again=current_path(request) if again else "",
     )
-    shown.headers.update(problem.headers)
-    return shown
+    response.headers.update(problem.headers)
+    return response
 
 
 def page_status(problem: OAuthError) -> int:
-    """Return the status of a page: 401 belongs to what is asked for by a header, which a person is not."""
+    """Return the HTTP status of an error's page. 401 becomes 403, because browsers send no authorization header."""
     return 403 if problem.status == 401 else problem.status  # noqa: PLR2004 - as HTTP calls it.
 
 
 def message_for_user(problem: OAuthError) -> str:
-    """Return what a person is told."""
-    return _WORDS.get(problem.reason, problem.description)
+    """Return the error's message for a person."""
+    return _MESSAGES.get(problem.reason, problem.description)
 
 
 def meanings(scopes: list[str]) -> list[tuple[str, str]]:
-    """Return each scope with what it means to a person."""
+    """Return each scope with its meaning for a person."""
     known = {**PERMISSION_DESCRIPTIONS, **_OPENID}
     return [(known.get(scope, scope), scope) for scope in scopes]
 
 
-def here(request: Request) -> str:
-    """Return the path and the query of a request, for a link to the same page."""
+def current_path(request: Request) -> str:
+    """Return path and query of a request, for a link to the same page."""
     query = request.url.query
     return f"{request.url.path}?{query}" if query else request.url.path
 
 
 def see_other(url: str) -> Response:
-    """Send a browser on after a form, by GET."""
+    """Redirect with 303, after a form."""
     return _redirect(url, 303)
 
 
-def found(url: str) -> Response:
-    """Send a browser on."""
+def redirect_found(url: str) -> Response:
+    """Redirect with 302."""
     return _redirect(url, 302)
 
 
 def with_parameters(url: str, values: dict[str, str]) -> str:
-    """Return a redirect address with more parameters, those that it has kept."""
+    """Return a redirect URI with parameters appended to its own."""
     return f"{url}{'&' if '?' in url else '?'}{urlencode(values, quote_via=quote)}"
 
 
@@ -132,12 +134,12 @@ def style(_request: Request) -> Response:
 
 
 def _redirect(url: str, status: int) -> Response:
-    # As it was registered: only what cannot stand in a header is encoded.
+    # Keep the URI as registered; encode only what a header cannot hold.
     return Response(status_code=status, headers={**_HEADERS, "location": quote(url, safe=":/%#?=@[]!$&'()*+,;~")})
 
 
 def _source(origin: str) -> str:
-    """Return what a policy calls an origin: browsers know no brackets there, so such an origin counts by its scheme."""
+    """Return an origin as a CSP source. CSP has no brackets, so for an IPv6 host only the scheme remains."""
     if "[" in origin:
         origin = origin.partition("//")[0]
     return origin if _SOURCE.fullmatch(origin) else ""

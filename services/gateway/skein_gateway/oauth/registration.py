@@ -1,4 +1,4 @@
-"""Clients that make themselves known (RFC 7591) and look after what is known of them (RFC 7592)."""
+"""Dynamic client registration (RFC 7591) and its management (RFC 7592)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 
 from skein.auth.v1 import oauth_pb2
 from skein_gateway.oauth.forms import FormInvalid, bearer_of
-from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, read_body, refused_as_json
+from skein_gateway.oauth.request_handler import NO_STORE, OAuthError, json_error_response, read_body
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,50 +36,53 @@ LISTS = ("redirect_uris", "grant_types", "response_types", "contacts")
 
 
 class Registration:
-    """The handlers of /register and of what lies below it."""
+    """The handlers of /register and /register/<client_id>."""
 
     def __init__(
-        self, entry: RequestHandler, metadata: ServerMetadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub
+        self, request_handler: RequestHandler, metadata: ServerMetadata, oauth: oauth_pb2_grpc.OAuthServiceAsyncStub
     ) -> None:
-        """Call auth."""
-        self._entry = entry
+        """Call auth for clients."""
+        self._request_handler = request_handler
         self._metadata = metadata
         self._oauth = oauth
 
     async def register(self, request: Request) -> Response:
-        """Make a client known."""
+        """Register a client."""
 
         async def work(_call: Call) -> Response:
-            made = await self._oauth.RegisterClient(
+            created = await self._oauth.RegisterClient(
                 oauth_pb2.RegisterClientRequest(
                     client=client_of(await _read_json(request)), initial_access_token=bearer_of(request.headers)
                 )
             )
-            body = await self._information(made.client, made.registration_access_token)
-            if made.client_secret:
-                body |= {"client_secret": made.client_secret, "client_secret_expires_at": _secret_end(made.client)}
+            body = await self._information(created.client, created.registration_access_token)
+            if created.client_secret:
+                body |= {
+                    "client_secret": created.client_secret,
+                    "client_secret_expires_at": _secret_end(created.client),
+                }
             return JSONResponse(body, status_code=201, headers=NO_STORE)
 
-        return await self._answered(request, work)
+        return await self._handle(request, work)
 
     async def manage(self, request: Request) -> Response:
-        """Read, replace or remove a client."""
+        """Read, replace or delete a client."""
         client_id, token = str(request.path_params["client_id"]), bearer_of(request.headers)
 
         async def read(_call: Call) -> Response:
-            found = await self._oauth.GetClient(
+            document = await self._oauth.GetClient(
                 oauth_pb2.GetClientRequest(client_id=client_id, registration_access_token=token)
             )
-            return JSONResponse(await self._information(found.client, token), headers=NO_STORE)
+            return JSONResponse(await self._information(document.client, token), headers=NO_STORE)
 
         async def replace(_call: Call) -> Response:
             document = await _read_json(request)
             if document.get("client_id") != client_id:
-                raise FormInvalid("The document must name the client_id that it is about.")
-            changed = await self._oauth.UpdateClient(
+                raise FormInvalid("The client_id in the document must be the one in the URL.")
+            response = await self._oauth.UpdateClient(
                 oauth_pb2.UpdateClientRequest(client=client_of(document, client_id), registration_access_token=token)
             )
-            return JSONResponse(await self._information(changed.client, token), headers=NO_STORE)
+            return JSONResponse(await self._information(response.client, token), headers=NO_STORE)
 
         async def remove(_call: Call) -> Response:
             await self._oauth.DeleteClient(
@@ -87,38 +90,40 @@ class Registration:
             )
             return Response(status_code=204, headers=NO_STORE)
 
-        return await self._answered(request, {"PUT": replace, "DELETE": remove}.get(request.method, read))
+        return await self._handle(request, {"PUT": replace, "DELETE": remove}.get(request.method, read))
 
-    async def _answered(self, request: Request, work: Callable[[Call], Awaitable[Response]]) -> Response:
+    async def _handle(self, request: Request, work: Callable[[Call], Awaitable[Response]]) -> Response:
         issuer = await self._metadata.issuer_if_known()
-        return await self._entry.answered(request, work, lambda problem: refused_as_json(_renamed(problem), issuer))
+        return await self._request_handler.handle(
+            request, work, lambda problem: json_error_response(_with_registration_error(problem), issuer)
+        )
 
     async def _information(self, client: oauth_pb2.Client, token: str) -> dict[str, Any]:
         issuer = await self._metadata.issuer()
-        found: dict[str, Any] = {"client_id": client.client_id, "client_id_issued_at": client.create_time.seconds}
-        found |= {name: getattr(client, name) for name in TEXTS if getattr(client, name)}
-        found |= {name: list(getattr(client, name)) for name in LISTS if getattr(client, name)}
-        found["registration_client_uri"] = f"{issuer}/register/{client.client_id}"
-        found["registration_access_token"] = token
-        return found
+        document: dict[str, Any] = {"client_id": client.client_id, "client_id_issued_at": client.create_time.seconds}
+        document |= {name: getattr(client, name) for name in TEXTS if getattr(client, name)}
+        document |= {name: list(getattr(client, name)) for name in LISTS if getattr(client, name)}
+        document["registration_client_uri"] = f"{issuer}/register/{client.client_id}"
+        document["registration_access_token"] = token
+        return document
 
 
 def client_of(document: dict[str, Any], client_id: str = "") -> oauth_pb2.Client:
-    """Return what a document says of a client; fields that mean nothing here are passed over. Raises FormInvalid."""
+    """Return the client of a document; unknown fields are ignored. Raises FormInvalid."""
     client = oauth_pb2.Client(client_id=client_id)
     for name in TEXTS:
         value = document.get(name)
         if value is None:
             continue
         if not isinstance(value, str):
-            raise FormInvalid(f"{name} is not a text.")
+            raise FormInvalid(f"{name} must be a text.")
         setattr(client, name, value)
     for name in LISTS:
         values = document.get(name)
         if values is None:
             continue
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise FormInvalid(f"{name} is not a list of texts.")
+            raise FormInvalid(f"{name} must be a list of texts.")
         getattr(client, name).extend(values)
     return client
 
@@ -128,8 +133,8 @@ async def _read_json(request: Request) -> dict[str, Any]:
     if content_type != "application/json":
         raise FormInvalid("Send application/json.")
     try:
-        document = json.loads(await read_body(request), object_pairs_hook=_once)
-        # Half of a surrogate pair is JSON, but no text.
+        document = json.loads(await read_body(request), object_pairs_hook=_reject_duplicates)
+        # Lone surrogates are valid JSON, but not valid text.
         json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError):
         raise FormInvalid("The body is not JSON, or names a field twice.") from None
@@ -138,15 +143,15 @@ async def _read_json(request: Request) -> dict[str, Any]:
     return document
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
         raise ValueError
-    return found
+    return document
 
 
-def _renamed(problem: OAuthError) -> OAuthError:
-    """Say "invalid_client_metadata" where RFC 7591 does."""
+def _with_registration_error(problem: OAuthError) -> OAuthError:
+    """Replace "invalid_request" by RFC 7591's "invalid_client_metadata"."""
     if problem.error != "invalid_request":
         return problem
     return OAuthError(

@@ -1,9 +1,10 @@
-"""How a request for OAuth becomes a call of the cluster, and how a refusal becomes an answer in OAuth's words."""
+"""Runs HTTP requests of OAuth and the console as calls of the cluster, and turns errors into OAuth errors."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -18,13 +19,13 @@ from skein_gateway.oauth.forms import ClientInvalid, FormInvalid, Parameters, is
 from skein_kit import errors
 from skein_kit.admission.body_memory import ANONYMOUS_BODIES
 from skein_kit.calls.call import REQUEST_ID_KEY, Call, CallAborted, as_current_call, current_call
-from skein_kit.errors import RpcError, reason_of, status_code
+from skein_kit.errors import RpcError, status_code, status_reason
 from skein_kit.network.source_network import source_network
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.interceptors import translate_upstream
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from google.rpc.status_pb2 import Status
 
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 
 MAX_BODY = 64 * 1024
 NO_STORE: Mapping[str, str] = {"cache-control": "no-store", "pragma": "no-cache"}
-_OAUTH = "OAUTH_"
-# The HTTP status of OAuth's own words; every other one is a 400.
-_STATUS = {"invalid_client": 401, "invalid_token": 401, "insufficient_scope": 403}
-_CODES: Mapping[grpc.StatusCode, tuple[int, str]] = {
+_OAUTH_PREFIX = "OAUTH_"
+# HTTP status of OAuth errors; 400 for all others.
+_STATUS_BY_ERROR = {"invalid_client": 401, "invalid_token": 401, "insufficient_scope": 403}
+_ERRORS_BY_CODE: Mapping[grpc.StatusCode, tuple[int, str]] = {
     grpc.StatusCode.INVALID_ARGUMENT: (400, "invalid_request"),
     grpc.StatusCode.FAILED_PRECONDITION: (400, "invalid_request"),
     grpc.StatusCode.NOT_FOUND: (404, "invalid_request"),
@@ -50,30 +51,33 @@ _CODES: Mapping[grpc.StatusCode, tuple[int, str]] = {
 
 log = structlog.get_logger("gateway")
 
+# Memory of request bodies, released when the request ends.
+_reservations: ContextVar[ExitStack | None] = ContextVar("skein_oauth_body_reservations", default=None)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OAuthError:
-    """Why there is no answer, in words for software and for people."""
+    """An error with OAuth's error code and a description."""
 
     status: int
-    # "invalid_grant" and the like.
+    # OAuth's error code, such as "invalid_grant".
     error: str
     description: str
-    # The ErrorInfo reason; empty for what the gateway found itself.
+    # The ErrorInfo reason; empty for errors of the gateway itself.
     reason: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 class RequestHandler:
-    """The way of every request into the cluster: who it comes from, how long it may take, what may come back."""
+    """Gives each request a call with its origin and a deadline, and handles errors."""
 
     def __init__(self, proxies: TrustedProxies, seconds: float) -> None:
-        """Give each request so many seconds."""
+        """Allow each request this many seconds."""
         self._proxies = proxies
         self._seconds = seconds
 
     def call(self, request: Request) -> Call:
-        """Return the call that a request is, without a credential."""
+        """Return the call of a request, without a credential."""
         peer = request.client.host if request.client else ""
         metadata = {name: request.headers.get(name, "") for name in (REQUEST_ID_KEY, "user-agent")}
         call = Call(
@@ -82,26 +86,28 @@ class RequestHandler:
             deadline=asyncio.get_running_loop().time() + self._seconds,
             peer=peer,
         )
-        call.entered(self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers))
+        call.set_origin(
+            self._proxies.client(peer, request.headers.getlist(FORWARDED_FOR), FORWARDED in request.headers)
+        )
         return call
 
-    async def answered(
+    async def handle(
         self,
         request: Request,
         work: Callable[[Call], Awaitable[Response]],
-        refuse: Callable[[OAuthError], Response],
+        error_response: Callable[[OAuthError], Response],
     ) -> Response:
-        """Do the work as a call of the cluster; what goes wrong is told by `refuse` and, if it is our fault, logged."""
+        """Run `work` as a call. Errors go through `error_response`; unexpected ones are logged as well."""
         call = self.call(request)
-        # The request's body counts until the call ends, which covers its wait for a turn at a service.
-        with as_current_call(call), ExitStack() as call.reservations:
+        # The body keeps its reservation until the call ends, also while it queues at a service.
+        with as_current_call(call), _body_reservations():
             try:
                 async with asyncio.timeout_at(call.deadline):
                     response = await work(call)
             except ClientDisconnect:
                 return Response(status_code=499)
-            except Exception as error:  # noqa: BLE001 - whatever it is, nothing undocumented leaves.
-                response = refuse(self._problem(error, call))
+            except Exception as error:  # noqa: BLE001 - clients get documented errors only.
+                response = error_response(self._problem(error, call))
         response.headers[REQUEST_ID_KEY] = call.request_id
         return response
 
@@ -112,17 +118,17 @@ class RequestHandler:
         if isinstance(error, ClientInvalid):
             return OAuthError(status=401, error="invalid_client", description=str(error))
         if isinstance(error, TimeoutError):
-            return problem_of(errors.DeadlineExceeded().status())
+            return oauth_error(errors.DeadlineExceeded().status())
         status = status_of(error)
         if status is None:
-            log.error("fault", method=call.path, exc_info=error, **call.facts())
-            said = f"Skein failed; request {call.request_id} is in its logs."
-            return OAuthError(status=500, error="server_error", description=said)
-        return problem_of(status)
+            log.error("fault", method=call.path, exc_info=error, **call.log_fields())
+            message = f"Skein failed; the server's log has details of request {call.request_id}."
+            return OAuthError(status=500, error="server_error", description=message)
+        return oauth_error(status)
 
 
 def status_of(error: BaseException) -> Status | None:
-    """Return what a call of the cluster was refused with; None for anything else."""
+    """Return the status of a failed RPC; None for any other exception."""
     if isinstance(error, aio.AioRpcError):
         return translate_upstream(error).status()
     if isinstance(error, RpcError):
@@ -131,66 +137,77 @@ def status_of(error: BaseException) -> Status | None:
 
 
 def error_reason(error: BaseException) -> str:
-    """Return the reason that a call of the cluster was refused for; empty for anything else."""
+    """Return the reason of a failed RPC; empty for any other exception."""
     status = status_of(error)
-    return "" if status is None else reason_of(status)
+    return "" if status is None else status_reason(status)
 
 
-def problem_of(status: Status) -> OAuthError:
-    """Say a refusal in OAuth's words."""
-    reason, code = reason_of(status), status_code(status)
+def oauth_error(status: Status) -> OAuthError:
+    """Return a status as an OAuth error."""
+    reason, code = status_reason(status), status_code(status)
     violations = "; ".join(f"{field} {what}".strip() for field, what in challenges.unstated_violations_in(status))
-    said = f"{status.message} ({violations})" if violations else status.message
-    if reason.startswith(_OAUTH):
-        word = reason.removeprefix(_OAUTH).lower()
-        return OAuthError(status=_STATUS.get(word, 400), error=word, description=said, reason=reason)
-    http, word = _CODES.get(code, (500, "server_error"))
-    described = said if http < 500 or http == 503 else "Skein failed."  # noqa: PLR2004 - as in the table.
+    message = f"{status.message} ({violations})" if violations else status.message
+    if reason.startswith(_OAUTH_PREFIX):
+        error = reason.removeprefix(_OAUTH_PREFIX).lower()
+        return OAuthError(status=_STATUS_BY_ERROR.get(error, 400), error=error, description=message, reason=reason)
+    http_status, error = _ERRORS_BY_CODE.get(code, (500, "server_error"))
+    description = message if http_status < 500 or http_status == 503 else "Skein failed."  # noqa: PLR2004 - as in the table.
     return OAuthError(
-        status=http, error=word, description=described, reason=reason, headers=challenges.retry_after(status)
+        status=http_status, error=error, description=description, reason=reason, headers=challenges.retry_after(status)
     )
 
 
-def refused_as_json(problem: OAuthError, issuer: str = "") -> JSONResponse:
-    """Answer software in the form of RFC 6749, 5.2."""
+def json_error_response(problem: OAuthError, issuer: str = "") -> JSONResponse:
+    """Return an error as JSON (RFC 6749, 5.2)."""
     headers = {**NO_STORE, **problem.headers}
     if problem.error == "invalid_client" and problem.status == 401:  # noqa: PLR2004 - as HTTP calls it.
         headers["www-authenticate"] = 'Basic realm="skein"'
     elif problem.error == "invalid_token":
-        # RFC 6750, 3.1: who shows nothing is told what to show, not what was wrong.
+        # RFC 6750, 3.1: a request without a credential gets no error code.
         error = "" if problem.reason == "CREDENTIAL_MISSING" else problem.error
         headers["www-authenticate"] = challenges.bearer(issuer, error=error)
     elif problem.error == "insufficient_scope":
         headers["www-authenticate"] = challenges.bearer(issuer, error=problem.error)
-    body = {"error": problem.error, "error_description": _plain(problem.description)}
+    body = {"error": problem.error, "error_description": _ascii_description(problem.description)}
     return JSONResponse(body, status_code=problem.status, headers=headers)
 
 
 async def read_form(request: Request) -> Parameters:
-    """Read a form. Raises FormInvalid."""
+    """Read and parse a form. Raises FormInvalid."""
     if not is_form(request.headers.get("content-type", "")):
         raise FormInvalid("Send application/x-www-form-urlencoded.")
     return Parameters.of_bytes(await read_body(request))
 
 
 async def read_body(request: Request) -> bytes:
-    """Read a body of at most MAX_BODY bytes, which count in the budget until the call ends.
+    """Read a body of at most MAX_BODY bytes. It is reserved in the memory budget until the call ends.
 
     Raises FormInvalid and Overloaded.
     """
     body = bytearray()
     call = current_call()
     source = source_network("" if call is None else call.client_address)
-    async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as arrival:
-        async for part in request.stream():
-            body += part
+    async with ANONYMOUS_BODIES.reserve(source, MAX_BODY) as reservation:
+        async for chunk in request.stream():
+            body += chunk
             if len(body) > MAX_BODY:
                 raise FormInvalid("The request is too long.")
-        if call is not None:
-            call.reservations.enter_context(arrival.keep(len(body)))
+        reservations = _reservations.get()
+        if reservations is not None:
+            reservations.enter_context(reservation.keep(len(body)))
     return bytes(body)
 
 
-def _plain(text: str) -> str:
-    """Keep to the characters that RFC 6749 lets a description have."""
+@contextmanager
+def _body_reservations() -> Iterator[None]:
+    with ExitStack() as reservations:
+        token = _reservations.set(reservations)
+        try:
+            yield
+        finally:
+            _reservations.reset(token)
+
+
+def _ascii_description(text: str) -> str:
+    """Return a description with only the characters that RFC 6749 allows."""
     return "".join(letter if " " <= letter <= "~" and letter not in '"\\' else "'" for letter in text)

@@ -1,4 +1,4 @@
-"""Which path leads to which handler."""
+"""The routes of the authorization server."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def oauth_routes(
     oauth = oauth_pb2_grpc.OAuthServiceStub(host.channel("auth"))
     auth = auth_pb2_grpc.AuthServiceStub(host.channel("auth"))
     tenancy = tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy"))
-    entry = RequestHandler(proxies, host.settings.default_deadline_seconds)
-    people = BrowserLogin(credentials, auth, tenancy)
-    discovery = DiscoveryEndpoints(entry, metadata, auth)
-    tokens = TokenEndpoints(entry, metadata, oauth, credentials)
-    registration = Registration(entry, metadata, oauth)
-    authorize = AuthorizePage(entry, metadata, people, oauth)
-    device = DevicePage(entry, metadata, people, oauth)
-    accounts = AccountPages(entry, metadata, people, auth, tenancy)
+    request_handler = RequestHandler(proxies, host.settings.default_deadline_seconds)
+    login = BrowserLogin(credentials, auth, tenancy)
+    discovery = DiscoveryEndpoints(request_handler, metadata, auth)
+    tokens = TokenEndpoints(request_handler, metadata, oauth, credentials)
+    registration = Registration(request_handler, metadata, oauth)
+    authorize = AuthorizePage(request_handler, metadata, login, oauth)
+    device = DevicePage(request_handler, metadata, login, oauth)
+    accounts = AccountPages(request_handler, metadata, login, auth, tenancy)
     return [
         Route(METADATA_PATH, discovery.authorization_server),
         Route("/.well-known/openid-configuration", discovery.authorization_server),

@@ -1,4 +1,4 @@
-"""The OpenAPI document of the HTTP door: every public unary RPC, made of the contract and of who may call what."""
+"""The OpenAPI document of the HTTP API: every public unary RPC, generated from the contract and the access rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import grpc
 from google.rpc import error_details_pb2
 
 from skein.errors.v1 import errors_pb2
-from skein_gateway.cluster_status.rpc import VERSION
+from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
 from skein_gateway.openapi.examples import EXAMPLES
@@ -31,15 +31,13 @@ _SCHEMAS = "#/components/schemas/"
 _ABOUT = f"""\
 Skein is the memory of a fleet of agents. Every public unary RPC of the cluster answers here in the
 [Connect protocol](https://connectrpc.com/docs/protocol): a POST with the request as JSON, or as protobuf bytes
-(`application/proto`), and the answer in the same form. Methods that answer with a stream are gRPC's alone.
+(`application/proto`), and the response in the same form. Streaming methods exist in gRPC only.
 
-Names of fields are read in lowerCamelCase and as the protos spell them (`memory_id`); an unknown field is refused. A
-field at its zero value is one that is left out, and answers leave such fields out. 64-bit integers are strings. A body
-has at most {MAX_MESSAGE_BYTES} bytes.
+Field names may be lowerCamelCase or as in the protos (`memory_id`); unknown fields are refused. A zero value equals an
+absent field, and responses omit zero values. 64-bit integers are strings. A body has at most {MAX_MESSAGE_BYTES} bytes.
 
-A change takes a `requestId`: repeated within 24 hours, it returns the first answer and changes nothing. An error is
-JSON whatever the form of the request: `code`, `message`, and `details`, one of which is a `google.rpc.ErrorInfo` with a
-`reason` that programs can rely on."""
+Writes take a `requestId`: repeated within 24 hours, it returns the first response and changes nothing. Errors are
+always JSON: `code`, `message`, and `details`, one of which is a `google.rpc.ErrorInfo` with a stable `reason`."""
 # An entry below "Errors:" is "NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory." or "as CreateMemory and Merge."
 _ERROR = re.compile(r"([A-Z][A-Z_]+), (.+)")
 _LIKE = re.compile(r"as ([A-Z]\w+(?:, [A-Z]\w+| and [A-Z]\w+)*)")
@@ -48,13 +46,13 @@ _SUMMARY_END = re.compile(r"[.:;](?:\s|$)")
 
 
 def document(issuer: str = "") -> Schema:
-    """Return the document; `issuer` is who gives tokens out, in case that is known."""
+    """Return the document; `issuer` is the token issuer, empty if unknown."""
     schemas = Schemas(refs=_SCHEMAS)
     unary = {path: method for path, method in PUBLIC_METHODS.items() if not method.streams}
-    # The gateway's own service comes first: it is what most agents need.
+    # The gateway's own service comes first: most agents need it.
     ordered = sorted(unary, key=lambda path: (not path.startswith(f"/{GATEWAY_SERVICE}/"), path))
     paths = {path: {"post": _operation(unary[path], schemas)} for path in ordered}
-    found: Schema = {
+    document_part: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "Skein", "version": VERSION, "description": _ABOUT, "license": _LICENSE},
         "jsonSchemaDialect": "https://json-schema.org/draft/2020-12/schema",
@@ -64,63 +62,63 @@ def document(issuer: str = "") -> Schema:
     }
     error = _error(schemas)
     _close(schemas, [descriptor_of(method.response) for method in unary.values()])
-    found["components"] = {
+    document_part["components"] = {
         "schemas": {**error, **dict(sorted(schemas.defs.items()))},
         "parameters": _PARAMETERS,
         "headers": _HEADERS,
-        "responses": {name: _refused(said) for name, said in _RESPONSES.items()},
+        "responses": {name: _error_response(comment) for name, comment in _RESPONSES.items()},
         "securitySchemes": _security_schemes(issuer),
     }
-    return found
+    return document_part
 
 
 def _close(schemas: Schemas, answers: Iterable[Descriptor]) -> None:
-    """Refuse unknown fields of what is in requests alone, as the servers do; an answer may get new fields."""
+    """Close the schemas that only requests use, as the servers do; responses may get new fields."""
     seen: set[str] = set()
-    waiting = [kind.full_name for kind in answers]
-    while waiting:
-        name = waiting.pop()
+    pending = [kind.full_name for kind in answers]
+    while pending:
+        name = pending.pop()
         if name not in seen:
             seen.add(name)
-            waiting.extend(_REFERENCE.findall(json.dumps(schemas.defs.get(name, {}))))
+            pending.extend(_REFERENCE.findall(json.dumps(schemas.defs.get(name, {}))))
     for name, schema in schemas.defs.items():
         if name not in seen and schema["type"] == "object":
             schema["additionalProperties"] = False
 
 
 _REFERENCE = re.compile(rf'"\$ref": "{_SCHEMAS}([^"]+)"')
-# What any call may be answered with, whatever its own comment says.
+# Responses of any call, besides those in its comment.
 _RESPONSES: Mapping[str, str] = {
-    "Error": "The call was refused, or failed.",
-    "Malformed": "INVALID_ARGUMENT: the request breaks a rule of its schema, or a header one of the protocol.",
+    "Error": "The call failed.",
+    "Malformed": "INVALID_ARGUMENT: the request violates its schema, or a header violates the protocol.",
     "Unauthenticated": "UNAUTHENTICATED: the credential is missing, damaged, unknown, revoked or expired.",
     "Forbidden": "PERMISSION_DENIED: the credential lacks what the call needs.",
-    "Unknown": "NOT_FOUND, TENANT_NOT_FOUND: the caller is in no such tenant.",
-    "Conflict": "ABORTED: the same was changed at the same moment; repeat the call.",
-    "Unread": "The body is neither JSON nor protobuf, or encoded.",
-    "TooMuch": "RESOURCE_EXHAUSTED: the request is too large, or the caller has no calls or room left.",
-    "Unavailable": "UNAVAILABLE: something that the call needs is away; repeat it later.",
-    "Late": "DEADLINE_EXCEEDED: the caller's time limit, or the cluster's own, is over.",
+    "Unknown": "NOT_FOUND, TENANT_NOT_FOUND: the caller is not in this tenant.",
+    "Conflict": "ABORTED: a concurrent call changed the same data; repeat the call.",
+    "Unread": "The body is neither JSON nor protobuf, or it has a content-encoding.",
+    "TooMuch": "RESOURCE_EXHAUSTED: the request is too large, or a rate limit or quota is exhausted.",
+    "Unavailable": "UNAVAILABLE: a service that the call needs is unavailable; retry later.",
+    "Late": "DEADLINE_EXCEEDED: the caller's timeout or the cluster's own has passed.",
 }
 _LICENSE = {"name": "Apache-2.0", "identifier": "Apache-2.0"}
 _PARAMETERS: Mapping[str, Schema] = {
     "ConnectProtocolVersion": {
         "name": codec.VERSION_HEADER,
         "in": "header",
-        "description": "The version of the Connect protocol; may be left out.",
+        "description": "The version of the Connect protocol; optional.",
         "schema": {"const": "1"},
     },
     "ConnectTimeoutMs": {
         "name": codec.TIMEOUT_HEADER,
         "in": "header",
-        "description": "How many milliseconds the caller waits: then the call ends, here and in the services behind.",
+        "description": "The caller's timeout in milliseconds; it ends the call in all services.",
         "schema": {"type": "string", "pattern": f"^{codec.TIMEOUT_PATTERN}$"},
         "example": "5000",
     },
     "RequestId": {
         "name": REQUEST_ID_KEY,
         "in": "header",
-        "description": "What the cluster's logs and traces call this call; one is made up otherwise.",
+        "description": "Id of this call in the cluster's logs and traces; generated if absent.",
         "schema": {"type": "string"},
     },
     "AgentId": {
@@ -138,16 +136,16 @@ _PARAMETERS: Mapping[str, Schema] = {
     "TenantId": {
         "name": TENANT_KEY,
         "in": "header",
-        "description": "The tenant to act in, for people and operators. Keys of a tenant leave it out.",
+        "description": "The tenant to act in, for accounts and operators. Keys of a tenant do not need it.",
         "schema": {"type": "string", "anyOf": [{"format": "uuid"}, {"const": ""}]},
     },
 }
-# What calls of a tenant take beside.
+# Further parameters of calls in a tenant.
 _OF_TENANT = ("TenantId", "AgentId", "SessionId")
 _HEADERS: Mapping[str, Schema] = {
-    "RequestId": {"description": "What the cluster's logs call this call.", "schema": {"type": "string"}},
-    "RetryAfter": {"description": "Seconds to wait, where waiting helps.", "schema": {"type": "string"}},
-    "Challenge": {"description": "Where tokens come from (RFC 6750, RFC 9728).", "schema": {"type": "string"}},
+    "RequestId": {"description": "Id of this call in the cluster's logs.", "schema": {"type": "string"}},
+    "RetryAfter": {"description": "Seconds to wait before a retry.", "schema": {"type": "string"}},
+    "Challenge": {"description": "Where to get tokens (RFC 6750, RFC 9728).", "schema": {"type": "string"}},
 }
 
 
@@ -158,103 +156,103 @@ def _tags(paths: Iterable[str]) -> Iterator[Schema]:
 
 def _operation(method: PublicMethod, schemas: Schemas) -> Schema:
     service, name = method.path.strip("/").split("/")
-    said = comments().get(f"{service}.{name}", "")
+    comment = comments().get(f"{service}.{name}", "")
     rule = ACCESS_RULES[method.path]
     tag = service.rpartition(".")[2]
     content: Schema = {"schema": schemas.reference(descriptor_of(method.request))}
     if method.path in EXAMPLES:
         content["example"] = EXAMPLES[method.path]
-    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.tenant else [])]
+    parameters = ["ConnectProtocolVersion", "ConnectTimeoutMs", "RequestId", *(_OF_TENANT if rule.needs_tenant else [])]
     answer = {codec.JSON: {"schema": schemas.reference(descriptor_of(method.response))}, codec.PROTO: {}}
     headers = {REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"}}
     return {
         "operationId": f"{tag}_{name}",
         "tags": [tag],
-        "summary": _summary(name, said),
-        "description": "\n\n".join(part for part in (said, _needs(rule)) if part),
+        "summary": _summary(name, comment),
+        "description": "\n\n".join(part for part in (comment, _permission_note(rule)) if part),
         "security": _security(rule),
         "parameters": [{"$ref": f"#/components/parameters/{parameter}"} for parameter in parameters],
         "requestBody": {"required": True, "content": {codec.JSON: content, codec.PROTO: {}}},
         "responses": {
             "200": {"description": f"A {method.response.DESCRIPTOR.name}.", "headers": headers, "content": answer},
-            **_responses(rule, _refusals(service, said)),
+            **_responses(rule, _refusals(service, comment)),
             "default": {"$ref": "#/components/responses/Error"},
         },
     }
 
 
-def _responses(rule: AccessRule, own: Mapping[str, Sequence[str]]) -> Schema:
-    """Return the refusals of one method by HTTP status: its own, and those that any call of its kind may get."""
-    general = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
-    general |= {"503": "Unavailable", "504": "Late"}
-    if not rule.public:
-        general |= {"401": "Unauthenticated", "403": "Forbidden"}
-    if rule.tenant:
-        general["404"] = "Unknown"
-    found = {status: {"$ref": f"#/components/responses/{name}"} for status, name in general.items()}
-    for status, lines in own.items():
-        before = [f"- {_RESPONSES[general[status]]}"] if status in general else []
-        found[status] = _refused("\n".join([*before, *lines]))
-    return dict(sorted(found.items()))
+def _responses(rule: AccessRule, method_errors: Mapping[str, Sequence[str]]) -> Schema:
+    """Return the error responses of a method by HTTP status: its own, and those of any call of its kind."""
+    statuses = {"400": "Malformed", "409": "Conflict", "415": "Unread", "429": "TooMuch"}
+    statuses |= {"503": "Unavailable", "504": "Late"}
+    if not rule.is_public:
+        statuses |= {"401": "Unauthenticated", "403": "Forbidden"}
+    if rule.needs_tenant:
+        statuses["404"] = "Unknown"
+    document_part = {status: {"$ref": f"#/components/responses/{name}"} for status, name in statuses.items()}
+    for status, lines in method_errors.items():
+        before = [f"- {_RESPONSES[statuses[status]]}"] if status in statuses else []
+        document_part[status] = _error_response("\n".join([*before, *lines]))
+    return dict(sorted(document_part.items()))
 
 
-def _summary(name: str, said: str) -> str:
-    """Return the first clause of a comment, or the method's name in words."""
-    text = " ".join(said.split())
+def _summary(name: str, comment: str) -> str:
+    """Return the first clause of a comment, or the method's name split into words."""
+    text = " ".join(comment.split())
     end = _SUMMARY_END.search(text)
-    found = text[: end.start()] if end else text
-    return found or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
+    document_part = text[: end.start()] if end else text
+    return document_part or re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name)
 
 
-def _needs(rule: AccessRule) -> str:
-    if rule.public:
-        return "Open to anybody."
+def _permission_note(rule: AccessRule) -> str:
+    if rule.is_public:
+        return "Open to everyone."
     if rule.permission is None:
         return "Needs any credential."
     return f"Needs the permission `{rule.permission}`."
 
 
 def _security(rule: AccessRule) -> list[Schema]:
-    if rule.public:
+    if rule.is_public:
         return []
     if rule.permission is None:
         return [{"bearer": []}, {"oauth": []}]
-    # What no application can be given is for keys of operators and for people who signed in themselves.
+    # Permissions without a scope are for operators' keys and for accounts.
     return [{"bearer": []}, *([{"oauth": [rule.permission]}] if rule.permission in PERMISSION_DESCRIPTIONS else [])]
 
 
-def _refusals(service: str, said: str) -> dict[str, list[str]]:
-    """Return what a comment says of errors, by HTTP status; an error "as" another method's brings that method's."""
-    found: dict[str, list[str]] = {}
-    for line in _errors(said):
-        error, like = _ERROR.match(line), _LIKE.match(line)
+def _refusals(service: str, comment: str) -> dict[str, list[str]]:
+    """Return the errors in a comment by HTTP status; "as Method" includes the errors of that method."""
+    document_part: dict[str, list[str]] = {}
+    for line in _errors(comment):
+        error, reference = _ERROR.match(line), _LIKE.match(line)
         if error and error[1] in grpc.StatusCode.__members__:
             status = str(codec.http_status(grpc.StatusCode[error[1]]))
-            found.setdefault(status, []).append(f"- {line}")
-        elif like:
-            for name in _METHOD_NAME.findall(like[1]):
+            document_part.setdefault(status, []).append(f"- {line}")
+        elif reference:
+            for name in _METHOD_NAME.findall(reference[1]):
                 for status, lines in _refusals(service, _comment(service, name)).items():
-                    known = found.setdefault(status, [])
+                    known = document_part.setdefault(status, [])
                     known.extend(line for line in lines if line not in known)
-    return found
+    return document_part
 
 
 def _comment(service: str, name: str) -> str:
-    """Return the comment of a method, of the same service where several have one of that name."""
+    """Return the comment of a method, preferably of the same service."""
     named = [path for path in PUBLIC_METHODS if path.endswith(f"/{name}")]
     best = sorted(named, key=lambda path: not path.startswith(f"/{service}/"))[:1]
     return "".join(comments().get(path.strip("/").replace("/", "."), "") for path in best)
 
 
-def _errors(said: str) -> Iterator[str]:
+def _errors(comment: str) -> Iterator[str]:
     """Yield the entries of the list below "Errors:", each as one line."""
-    listed = said.partition("Errors:\n")[2].partition("\n\n")[0]
-    for entry in re.split(r"^- ", listed, flags=re.MULTILINE):
+    entries = comment.partition("Errors:\n")[2].partition("\n\n")[0]
+    for entry in re.split(r"^- ", entries, flags=re.MULTILINE):
         if entry.strip():
             yield " ".join(entry.split())
 
 
-def _refused(description: str) -> Schema:
+def _error_response(description: str) -> Schema:
     headers = {
         REQUEST_ID_KEY: {"$ref": "#/components/headers/RequestId"},
         "retry-after": {"$ref": "#/components/headers/RetryAfter"},
@@ -265,17 +263,17 @@ def _refused(description: str) -> Schema:
 
 
 def _error(schemas: Schemas) -> dict[str, Schema]:
-    """Return what errors look like: the protocol's form, and the details that Skein sends."""
+    """Return the schemas of errors: the protocol's envelope, and the details that Skein sends."""
     values = errors_pb2.ErrorReason.DESCRIPTOR.values
     name, prefix = errors_pb2.ErrorReason.DESCRIPTOR.full_name, "ERROR_REASON_"
     reasons = {value.name.removeprefix(prefix): comments().get(f"{name}.{value.name}", "") for value in values[1:]}
-    told = "\n".join(f"- {reason}: {' '.join(said.split())}" for reason, said in reasons.items())
+    reason_list = "\n".join(f"- {reason}: {' '.join(comment.split())}" for reason, comment in reasons.items())
     return {
         "ConnectError": {
             "type": "object",
             "properties": {
                 "code": {"type": "string", "enum": codec.error_codes()},
-                "message": {"type": "string", "description": "For a person: what is wrong, and what to do."},
+                "message": {"type": "string", "description": "For people: what is wrong, and what to do."},
                 "details": {"type": "array", "items": {"$ref": f"{_SCHEMAS}ConnectErrorDetail"}},
             },
             "required": ["code"],
@@ -283,7 +281,7 @@ def _error(schemas: Schemas) -> dict[str, Schema]:
         "ConnectErrorDetail": {
             "type": "object",
             "properties": {
-                "type": {"type": "string", "description": "The name of the detail's message."},
+                "type": {"type": "string", "description": "The full name of the detail's message type."},
                 "value": {"type": "string", "description": "The message's bytes as base64, without padding."},
                 "debug": {"description": "The message as JSON."},
             },
@@ -305,7 +303,7 @@ def _error(schemas: Schemas) -> dict[str, Schema]:
             },
             "required": ["reason", "domain"],
         },
-        "ErrorReason": {"type": "string", "enum": list(reasons), "description": told},
+        "ErrorReason": {"type": "string", "enum": list(reasons), "description": reason_list},
     }
 
 

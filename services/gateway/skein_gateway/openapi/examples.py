@@ -1,4 +1,4 @@
-"""Requests as people write them, for the OpenAPI document: those of the methods that most begin with."""
+"""Example requests of the OpenAPI document, for the methods that most callers start with."""
 
 from __future__ import annotations
 

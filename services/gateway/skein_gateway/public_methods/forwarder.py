@@ -1,4 +1,4 @@
-"""The public methods of the cluster, and how they pass through the gateway: as bytes that only their service reads."""
+"""The public methods of the cluster, and handlers that forward their requests as bytes to their service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_kit.rpc.streaming import Messages
 
 GATEWAY_SERVICE = "skein.gateway.v1.GatewayService"
-# Importing them is also what lets reflection describe the services.
+# These imports also let reflection describe the services.
 _CONTRACT = (
     auth_pb2,
     gateway_pb2,
@@ -46,21 +46,21 @@ _CONTRACT = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PublicMethod:
-    """One method that the world may call."""
+    """A method of the public port."""
 
     # "/skein.memory.v1.MemoryService/CreateMemory"
     path: str
-    # The service of the cluster that answers: "memory".
+    # Service of the cluster that handles it, such as "memory".
     service: str
     request: type[Message]
     response: type[Message]
-    # It answers with a stream.
+    # It returns a stream.
     streams: bool
 
 
 def _public_methods() -> dict[str, PublicMethod]:
     owners = {**PUBLIC_SERVICES, GATEWAY_SERVICE: "gateway"}
-    found: dict[str, PublicMethod] = {}
+    methods: dict[str, PublicMethod] = {}
     for module in _CONTRACT:
         for service in module.DESCRIPTOR.services_by_name.values():
             owner = owners.pop(service.full_name, None)
@@ -68,7 +68,7 @@ def _public_methods() -> dict[str, PublicMethod]:
                 continue
             for method in service.methods:
                 path = f"/{service.full_name}/{method.name}"
-                found[path] = PublicMethod(
+                methods[path] = PublicMethod(
                     path=path,
                     service=owner,
                     request=message_factory.GetMessageClass(method.input_type),
@@ -78,7 +78,7 @@ def _public_methods() -> dict[str, PublicMethod]:
     if owners:
         message = f"no module here describes {', '.join(owners)}"
         raise LookupError(message)
-    return found
+    return methods
 
 
 # Every method of the public port, by path.
@@ -86,24 +86,24 @@ PUBLIC_METHODS = _public_methods()
 
 
 def forwarder(host: Host, method: PublicMethod) -> Handler:
-    """Return a handler that passes a request on and the answer back, both as they come."""
+    """Return a handler that forwards request and response bytes unchanged."""
     call_service: Any = host.channel(method.service).unary_unary(method.path)
 
-    async def answer(request: bytes, _call: Call) -> bytes:
+    async def forward(request: bytes, _call: Call) -> bytes:
         try:
             response: bytes = await call_service(request)
         except aio.AioRpcError as error:
             raise translate_upstream(error, service=method.service) from None
         return response
 
-    return answer
+    return forward
 
 
 def stream_forwarder(host: Host, method: PublicMethod) -> Messages:
-    """Do as `forwarder` for a method that answers with a stream: whoever hangs up here is gone there as well."""
+    """Return the handler of a streaming method. A client's disconnect also ends the service's stream."""
     call_service: Any = host.channel(method.service).unary_stream(method.path)
 
-    async def answer(request: bytes, _call: Call) -> AsyncGenerator[bytes, None]:
+    async def forward(request: bytes, _call: Call) -> AsyncGenerator[bytes, None]:
         try:
             async with aclosing(call_service(request)) as messages:
                 async for message in messages:
@@ -111,4 +111,4 @@ def stream_forwarder(host: Host, method: PublicMethod) -> Messages:
         except aio.AioRpcError as error:
             raise translate_upstream(error, service=method.service) from None
 
-    return answer
+    return forward

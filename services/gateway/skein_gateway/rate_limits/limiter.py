@@ -1,9 +1,8 @@
-"""How many calls are let through: spends leases of allowances that all gateways share.
+"""Rate limits: spends leases of token buckets that all gateways share.
 
-An allowance is a token bucket in tenancy, one of each tenant and one of each caller. A gateway leases about as much as
-is spent in a second and gives it out by itself, so a busy caller costs a question a second and waits for none; only a
-first call, and what goes beyond the lease, waits. What is not spent lapses when its caller stops. While tenancy does
-not answer everybody is let through: limits protect the cluster, they are no reason to be down.
+tenancy keeps a bucket for each tenant and each caller. A gateway leases about one second's worth of tokens and spends
+them locally, so a busy caller costs one RPC a second and never waits for it. Only a first call, or a call beyond the
+lease, waits. Unspent tokens expire. While tenancy is unavailable all calls pass: limits must not stop the cluster.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
     from skein_kit.identity.identity_token import Caller
 
-    Ask = Callable[[pb.LeaseRequestsRequest], Awaitable[pb.LeaseRequestsResponse]]
+    AcquireLease = Callable[[pb.LeaseRequestsRequest], Awaitable[pb.LeaseRequestsResponse]]
 
 LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused because a limit was exhausted.", ["kind"])
-UNANSWERED = Counter(
+LEASE_FAILURES = Counter(
     "skein_gateway_rate_limits_unanswered_total", "Questions for allowances without an answer: all calls pass."
 )
 DECISIONS = Counter(
@@ -41,25 +40,25 @@ DECISIONS = Counter(
     ["decision"],
 )
 _ALLOWED, _REFUSED, _UNANSWERED = (DECISIONS.labels(each) for each in ("allowed", "refused", "unanswered"))
-# Purses, of tenants and of callers, that a gateway remembers.
+# Most buckets, of tenants and callers, in a gateway.
 MAX_BUCKETS = 20_000
-# A question takes no longer; after that everybody is let through for as long.
+# Timeout of a lease; after a failure all calls pass for as long.
 ANSWER_SECONDS = 1.0
-# An allowance that is exhausted is not asked more often.
-_PAUSE_SECONDS = 0.1
-# What a purse is filled up to at least: this, and up to eight times as much, a sixth of a second's worth, for whoever
-# spends what was leased.
-_LEAST = 8
-_MODEST, _MODEST_SECONDS = 64, 0.16
-# When what is left of a lease lasts no longer at the present pace, the next one is asked for: with half of it left at
-# the earliest, and with so much at the latest. And when it lapses so soon, unless that would keep more than is needed.
-_LOW_SECONDS, _LOW_SHARE, _LOW = 0.5, 0.5, 2
+# Shortest pause before the next lease of an exhausted bucket.
+_MIN_RETRY_SECONDS = 0.1
+# Least tokens to fill a bucket to; up to _SMALL_LEASE, worth _SMALL_LEASE_SECONDS of its rate, once half of a lease was
+# spent.
+_MIN_LEASE = 8
+_SMALL_LEASE, _SMALL_LEASE_SECONDS = 64, 0.16
+# The next lease starts when the remaining tokens last less than _LOW_SECONDS: at the earliest with _LOW_SHARE of the
+# lease left, at the latest with _LOW_COUNT tokens. If tokens are few, it also starts _RENEW_SECONDS before expiry.
+_LOW_SECONDS, _LOW_SHARE, _LOW_COUNT = 0.5, 0.5, 2
 _RENEW_SECONDS = 1.0
-# Spending is measured over no shorter time.
-_MEASURED_SECONDS = 0.05
-# What is leased for one second of the present pace.
-_AHEAD = 1.5
-_MOST = 100_000
+# Shortest time over which the rate of calls is measured.
+_MIN_MEASURED_SECONDS = 0.05
+# Tokens to lease per second's worth of calls.
+_LEASE_AHEAD_FACTOR = 1.5
+_MAX_LEASE = 100_000
 _UNLIMITED = frozenset({OPERATOR, SYSTEM})
 _CALLERS = "caller_requests_per_minute"
 _PATH = "/skein.tenancy.v1.UpkeepService/LeaseRequests"
@@ -69,83 +68,91 @@ log = logs.get("gateway")
 
 @dataclass(kw_only=True, slots=True)
 class LeasedBucket:
-    """What is left of the leases of one allowance. All times are the event loop's."""
+    """The leased tokens of one bucket. All times are the event loop's, in seconds."""
 
-    left: int = 0
-    lapse_time: float = 0.0
-    # What there was when the last lease came, when that was, and what was spent since.
-    leased: int = 0
+    remaining: int = 0
+    expire_time: float = 0.0
+    # Tokens at the last lease, its time, and the tokens spent since.
+    full_count: int = 0
     lease_time: float = 0.0
-    spent: int = 0
-    # Calls a second that the allowance lets through.
+    spent_count: int = 0
+    # Rate of the bucket in tenancy, in calls a second.
     rate: float = math.inf
-    # Until then the allowance is known to be exhausted, by the limit of this kind.
-    empty_until: float = 0.0
+    # Until then the bucket is known to be exhausted, by the limit of this kind.
+    exhausted_until: float = 0.0
     kind: str = ""
-    # Until then nobody is limited, because tenancy does not answer.
-    open_until: float = 0.0
+    # Until then all calls pass, because tenancy is unavailable.
+    unlimited_until: float = 0.0
 
-    def has(self, at: float) -> bool:
-        """Say whether a call can be paid for."""
-        if at >= self.lapse_time:
-            self.left = 0
-        return self.left > 0 or at < self.open_until
+    def can_spend(self, now: float) -> bool:
+        """Tell whether a call may pass; drops expired tokens."""
+        if now >= self.expire_time:
+            self.remaining = 0
+        return self.remaining > 0 or now < self.unlimited_until
 
     def spend(self) -> None:
-        """Pay for one call."""
-        self.left = max(0, self.left - 1)
-        self.spent += 1
+        """Spend a token."""
+        self.remaining = max(0, self.remaining - 1)
+        self.spent_count += 1
 
-    def is_low(self, at: float) -> bool:
-        """Say whether more is needed soon, and asking is not known to be in vain."""
-        if at < self.empty_until or at < self.open_until:
+    def is_low(self, now: float) -> bool:
+        """Tell whether more tokens are needed soon and a lease may succeed."""
+        if now < self.exhausted_until or now < self.unlimited_until:
             return False
-        if self.left <= _LOW:
+        if self.remaining <= _LOW_COUNT:
             return True
-        if at >= self.lapse_time - _RENEW_SECONDS:
-            return self.left <= max(_MODEST, self._pace(at) * _AHEAD)
-        # Most calls are through here.
-        return self.left <= self.leased * _LOW_SHARE and self.left <= self._pace(at) * _LOW_SECONDS
+        if now >= self.expire_time - _RENEW_SECONDS:
+            return self.remaining <= max(_SMALL_LEASE, self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)
+        # Most calls end here.
+        return (
+            self.remaining <= self.full_count * _LOW_SHARE
+            and self.remaining <= self._calls_per_second(now) * _LOW_SECONDS
+        )
 
-    def wants_ahead(self, at: float) -> bool:
-        """Say whether to ask before a call has to wait: not for an allowance so small that nothing of it may lapse."""
-        return self.leased >= _LEAST and self.is_low(at)
+    def should_lease_early(self, now: float) -> bool:
+        """Tell whether to lease before a call has to wait. Tiny buckets never do, so their tokens do not expire."""
+        return self.full_count >= _MIN_LEASE and self.is_low(now)
 
-    def wish(self, at: float, waiting: int) -> int:
-        """Return how many calls to ask for: those that wait, and what the next second is going to take."""
-        most = max(1.0, min(self.rate, _MOST))
-        least, left = _LEAST, self.left
-        if at >= self.lapse_time:
-            left = 0
-        elif 2 * self.spent >= self.leased:
-            # Little of the last lease was going to lapse.
-            least = max(_LEAST, int(min(_MODEST, self.rate * _MODEST_SECONDS)))
-        return int(min(most, max(waiting, 1, max(least, math.ceil(self._pace(at) * _AHEAD)) - left)))
+    def lease_size(self, now: float, waiting: int) -> int:
+        """Return the tokens to lease: at least for the waiting calls, else for the next second."""
+        maximum = max(1.0, min(self.rate, _MAX_LEASE))
+        minimum, remaining = _MIN_LEASE, self.remaining
+        if now >= self.expire_time:
+            remaining = 0
+        elif 2 * self.spent_count >= self.full_count:
+            # Half of the last lease was spent, so little of a larger one would expire.
+            minimum = max(_MIN_LEASE, int(min(_SMALL_LEASE, self.rate * _SMALL_LEASE_SECONDS)))
+        return int(
+            min(
+                maximum,
+                max(waiting, 1, max(minimum, math.ceil(self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)) - remaining),
+            )
+        )
 
-    def _pace(self, at: float) -> float:
-        """Return the calls a second that the lease is spent by."""
-        return self.spent / max(at - self.lease_time, _MEASURED_SECONDS)
+    def _calls_per_second(self, now: float) -> float:
+        """Return the rate at which the lease is spent."""
+        return self.spent_count / max(now - self.lease_time, _MIN_MEASURED_SECONDS)
 
-    def put(self, count: int, *, rate: float, lapse_time: float, at: float) -> None:
-        """Put a lease in. What is left from before a lower limit is thrown away."""
-        if at >= self.lapse_time or rate < self.rate:
-            self.left = 0
-        self.left += count
-        self.leased, self.lease_time, self.spent = self.left, at, 0
-        self.rate, self.lapse_time = rate, lapse_time
+    def add_lease(self, count: int, *, rate: float, expire_time: float, now: float) -> None:
+        """Add `count` tokens. Drops older tokens when they expired or the rate fell."""
+        if now >= self.expire_time or rate < self.rate:
+            self.remaining = 0
+        self.remaining += count
+        self.full_count, self.lease_time, self.spent_count = self.remaining, now, 0
+        self.rate, self.expire_time = rate, expire_time
 
 
 class RateLimiter:
-    """Lets calls through as long as their tenant's and their caller's allowances last."""
+    """Admits calls while both their tenant's and their caller's buckets have tokens."""
 
-    def __init__(self, ask: Ask, *, max_purses: int = MAX_BUCKETS) -> None:
-        """Use `ask` to lease in the name of the call at hand."""
-        self._ask = ask
-        self._max_purses = max_purses
-        # By tenant and principal; that of a tenant has no principal.
-        self._purses: OrderedDict[tuple[UUID | None, str], LeasedBucket] = OrderedDict()
-        # One question at a time for each caller, and the calls that wait for it.
-        self._questions: dict[tuple[UUID | None, str], asyncio.Task[None]] = {}
+    def __init__(self, acquire: AcquireLease, *, max_buckets: int = MAX_BUCKETS) -> None:
+        """Lease with `acquire`, under the identity of the current call."""
+        self._acquire = acquire
+        self._max_buckets = max_buckets
+        # By tenant and principal; a tenant's bucket has an empty principal.
+        self._buckets: OrderedDict[tuple[UUID | None, str], LeasedBucket] = OrderedDict()
+        # One running lease for each caller, and the number of calls that wait for it.
+        self._lease_tasks: dict[tuple[UUID | None, str], asyncio.Task[None]] = {}
         self._waiting: dict[tuple[UUID | None, str], int] = {}
 
     async def __aenter__(self) -> Self:
@@ -153,105 +160,107 @@ class RateLimiter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Leave the questions that are under way."""
-        questions = [*self._questions.values()]
-        for question in questions:
-            question.cancel()
-        await asyncio.gather(*questions, return_exceptions=True)
+        """Cancel the running leases."""
+        tasks = [*self._lease_tasks.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def admit(self, call: Call) -> None:
-        """Let a call through, or refuse with RateLimited. Calls without an identity have limits of their own."""
+        """Admit a call or raise RateLimited. Calls without an identity have other limits."""
         caller = call.caller
         if caller is None or not caller.permissions.isdisjoint(_UNLIMITED):
             return
         loop = asyncio.get_running_loop()
         key = (caller.tenant_id, caller.principal)
         while True:
-            at = loop.time()
-            purses = self._purses_of(caller)
-            lacking = [purse for purse in purses if not purse.has(at)]
-            if not lacking:
+            now = loop.time()
+            buckets = self._buckets_of(caller)
+            exhausted = [bucket for bucket in buckets if not bucket.can_spend(now)]
+            if not exhausted:
                 break
-            for purse in lacking:
-                if at < purse.empty_until:
-                    LIMITED.labels(purse.kind).inc()
+            for bucket in exhausted:
+                if now < bucket.exhausted_until:
+                    LIMITED.labels(bucket.kind).inc()
                     _REFUSED.inc()
-                    raise RateLimited(after=purse.empty_until - at, kind=purse.kind)
+                    raise RateLimited(retry_after=bucket.exhausted_until - now, kind=bucket.kind)
             self._waiting[key] = self._waiting.get(key, 0) + 1
             try:
-                # In one piece: whoever is cancelled leaves, while others wait on.
-                await asyncio.wait({self._question(call, caller)})
+                # asyncio.wait does not cancel the task, so a cancelled caller leaves it to the others.
+                await asyncio.wait({self._lease_task(call, caller)})
             finally:
                 self._waiting[key] -= 1
                 if not self._waiting[key]:
                     del self._waiting[key]
-        (_ALLOWED if all(purse.left for purse in purses) else _UNANSWERED).inc()
-        for purse in purses:
-            purse.spend()
-        if any(purse.wants_ahead(at) for purse in purses):
-            self._question(call, caller)
+        (_ALLOWED if all(bucket.remaining for bucket in buckets) else _UNANSWERED).inc()
+        for bucket in buckets:
+            bucket.spend()
+        if any(bucket.should_lease_early(now) for bucket in buckets):
+            self._lease_task(call, caller)
 
-    def _purses_of(self, caller: Caller) -> list[LeasedBucket]:
-        """Return the purse of the caller and, in a tenant, before it that of the tenant."""
+    def _buckets_of(self, caller: Caller) -> list[LeasedBucket]:
+        """Return the caller's bucket, preceded by its tenant's."""
         keys = [(caller.tenant_id, caller.principal)]
         if caller.tenant_id is not None:
             keys.insert(0, (caller.tenant_id, ""))
-        found = []
+        buckets = []
         for key in keys:
-            purse = self._purses.get(key)
-            if purse is None:
-                purse = self._purses[key] = LeasedBucket()
-            self._purses.move_to_end(key)
-            found.append(purse)
-        while len(self._purses) > self._max_purses:
-            self._purses.popitem(last=False)
-        return found
+            bucket = self._buckets.get(key)
+            if bucket is None:
+                bucket = self._buckets[key] = LeasedBucket()
+            self._buckets.move_to_end(key)
+            buckets.append(bucket)
+        while len(self._buckets) > self._max_buckets:
+            self._buckets.popitem(last=False)
+        return buckets
 
-    def _question(self, call: Call, caller: Caller) -> asyncio.Task[None]:
-        """Return the question that is under way for a caller, or begin one."""
+    def _lease_task(self, call: Call, caller: Caller) -> asyncio.Task[None]:
+        """Return the caller's running lease, or start one."""
         key = (caller.tenant_id, caller.principal)
-        question = self._questions.get(key)
-        if question is None:
-            # It is not the call's own work: it has a deadline of its own and goes on when the call is over.
-            question = asyncio.create_task(self._lease(call.token, caller), context=contextvars.Context())
-            self._questions[key] = question
-            question.add_done_callback(lambda _: self._questions.pop(key, None))
-        return question
+        task = self._lease_tasks.get(key)
+        if task is None:
+            # An empty context: the lease has its own deadline and outlives the call.
+            task = asyncio.create_task(self._lease(call.identity_token, caller), context=contextvars.Context())
+            self._lease_tasks[key] = task
+            task.add_done_callback(lambda _: self._lease_tasks.pop(key, None))
+        return task
 
     async def _lease(self, token: str, caller: Caller) -> None:
         loop = asyncio.get_running_loop()
-        at = loop.time()
-        purses = self._purses_of(caller)
+        now = loop.time()
+        buckets = self._buckets_of(caller)
         waiting = self._waiting.get((caller.tenant_id, caller.principal), 0)
-        wishes = [
-            purse.wish(at, waiting) if purse.wants_ahead(at) or (waiting and not purse.has(at)) else 0
-            for purse in purses
+        counts = [
+            bucket.lease_size(now, waiting)
+            if bucket.should_lease_early(now) or (waiting and not bucket.can_spend(now))
+            else 0
+            for bucket in buckets
         ]
-        if not any(wishes):
+        if not any(counts):
             return
-        request = pb.LeaseRequestsRequest(tenant_count=wishes[0] if len(purses) > 1 else 0, caller_count=wishes[-1])
-        call = Call(path=_PATH, metadata={}, deadline=at + ANSWER_SECONDS, peer="gateway")
-        call.token = token
+        request = pb.LeaseRequestsRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
+        call = Call(path=_PATH, metadata={}, deadline=now + ANSWER_SECONDS, peer="gateway")
+        call.identity_token = token
         try:
             with as_current_call(call):
                 async with asyncio.timeout_at(call.deadline):
-                    answer = await self._ask(request)
-        except Exception as error:  # noqa: BLE001 - whatever it is: tenancy does not answer.
-            UNANSWERED.inc()
+                    response = await self._acquire(request)
+        except Exception as error:  # noqa: BLE001 - any failure means that tenancy is unavailable.
+            LEASE_FAILURES.inc()
             log.warning("rate_limits_unanswered", error=type(error).__name__)
-            for purse in purses:
-                purse.open_until = loop.time() + ANSWER_SECONDS
+            for bucket in buckets:
+                bucket.unlimited_until = loop.time() + ANSWER_SECONDS
             return
-        self._put(purses, answer, loop.time())
+        self._add_leases(buckets, response, loop.time())
 
-    def _put(self, purses: list[LeasedBucket], answer: pb.LeaseRequestsResponse, at: float) -> None:
-        counts = [answer.tenant_count, answer.caller_count][-len(purses) :]
-        rates = [answer.tenant_rate, answer.caller_rate][-len(purses) :]
-        lapse_time = at + answer.lifetime.ToTimedelta().total_seconds()
-        for purse, count, rate in zip(purses, counts, rates, strict=True):
+    def _add_leases(self, buckets: list[LeasedBucket], response: pb.LeaseRequestsResponse, now: float) -> None:
+        counts = [response.tenant_count, response.caller_count][-len(buckets) :]
+        rates = [response.tenant_rate, response.caller_rate][-len(buckets) :]
+        expire_time = now + response.lifetime.ToTimedelta().total_seconds()
+        for bucket, count, rate in zip(buckets, counts, rates, strict=True):
             if count:
-                purse.put(count, rate=rate, lapse_time=lapse_time, at=at)
-        if answer.exhausted:
-            exhausted = purses[-1] if answer.exhausted == _CALLERS else purses[0]
-            delay = answer.retry_delay.ToTimedelta().total_seconds()
-            exhausted.empty_until, exhausted.kind = at + max(delay, _PAUSE_SECONDS), answer.exhausted
+                bucket.add_lease(count, rate=rate, expire_time=expire_time, now=now)
+        if response.exhausted:
+            exhausted = buckets[-1] if response.exhausted == _CALLERS else buckets[0]
+            delay = response.retry_delay.ToTimedelta().total_seconds()
+            exhausted.exhausted_until, exhausted.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted

@@ -1,4 +1,4 @@
-"""The arms of a recall: which to ask, for how long, and what became of each. No calls of its own."""
+"""The arms of a recall: their selection, timeouts, outcomes and faults. Makes no calls of its own."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 ARMS = Counter("skein_gateway_arms_total", "Arms of recalls, by how they did.", ["arm", "state"])
 Response = TypeVar("Response")
-# Kept back from the caller's time for merging and answering: this share of it, and never more than these seconds.
+# Reserved from the caller's time for merging: this share, and at most these seconds.
 _MARGIN_SHARE = 0.1
 _MARGIN_SECONDS = 0.25
-# Faults of an arm, which the others can make up for. Everything else is the caller's own and fails the call.
+# Faults of one arm, which leave a partial result. Any other code is the caller's error and fails the call.
 _FAULTS = frozenset(
     {
         grpc.StatusCode.ABORTED,
@@ -46,7 +46,7 @@ _FAULTS = frozenset(
         grpc.StatusCode.UNKNOWN,
     }
 )
-# What whoever asks these arms must be allowed to call.
+# Access rules of the RPCs behind these arms.
 _RULES = {
     pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
     pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
@@ -56,7 +56,7 @@ _SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimedResponse(Generic[Response]):
-    """What a call came to: a response, or the fault that stands in its place."""
+    """The response of an arm's call, or its fault, with the duration."""
 
     seconds: float
     response: Response | None = None
@@ -65,7 +65,7 @@ class TimedResponse(Generic[Response]):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmOutcome:
-    """What became of one arm."""
+    """The outcome of one arm."""
 
     arm: pb.Arm
     state: pb.ArmState
@@ -78,23 +78,25 @@ class ArmOutcome:
 
     @classmethod
     def skipped(cls, arm: pb.Arm) -> ArmOutcome:
-        """Say that there was nothing to ask."""
+        """Return the outcome of an arm that does not apply to the request."""
         return cls(arm=arm, state=pb.ARM_STATE_SKIPPED)
 
     @classmethod
-    def failed(cls, arm: pb.Arm, asked: TimedResponse[Any]) -> ArmOutcome:
-        """Say that there is a fault instead of an answer."""
-        late = asked.fault is not None and asked.fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
-        state = pb.ARM_STATE_TIMED_OUT if late else pb.ARM_STATE_UNAVAILABLE
-        return cls(arm=arm, state=state, seconds=asked.seconds, fault=asked.fault)
+    def failed(cls, arm: pb.Arm, response_or_fault: TimedResponse[Any]) -> ArmOutcome:
+        """Return the outcome of a failed call."""
+        is_late = (
+            response_or_fault.fault is not None and response_or_fault.fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        )
+        state = pb.ARM_STATE_TIMED_OUT if is_late else pb.ARM_STATE_UNAVAILABLE
+        return cls(arm=arm, state=state, seconds=response_or_fault.seconds, fault=response_or_fault.fault)
 
     @property
     def is_missing(self) -> bool:
-        """Say whether it did not answer."""
+        """Tell whether the arm failed."""
         return self.fault is not None
 
     def status(self) -> pb.ArmStatus:
-        """Report it to the caller."""
+        """Return the outcome for the response."""
         elapsed = Duration()
         elapsed.FromMicroseconds(round(self.seconds * 1e6))
         return pb.ArmStatus(
@@ -110,22 +112,22 @@ class ArmOutcome:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArmResult:
-    """What one call brought: what became of its arms, and what they found."""
+    """The outcomes and results of one call, which may cover several arms."""
 
     outcomes: tuple[ArmOutcome, ...]
     # Best first.
     hits: Sequence[recall_pb2.Hit] = ()
-    # Of the recall service alone.
+    # Set by the recall service only.
     response: recall_pb2.RecallResponse | None = None
     profile: subjects_pb2.Subject | None = None
-    # The end of a conversation, oldest first.
+    # The recent window of a session, oldest first.
     recent: Sequence[session_pb2.Message] = ()
 
 
 def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
-    """Return the arms to ask, in the order of their numbers. Raises PermissionMissing for one that the caller names.
+    """Return the arms to call, in order of their numbers. Raises PermissionMissing for an arm that the request names.
 
-    Those that nobody names are asked where there is somebody to ask about, and the caller may.
+    Without named arms, blocks and profile are included if the filter applies to them and the caller may read them.
     """
     if request.arms:
         for arm in request.arms:
@@ -149,37 +151,37 @@ def _may(caller: Caller, arm: pb.Arm) -> bool:
 
 
 def agent_of(condition: memory_pb2.MemoryFilter) -> str:
-    """Return the agent that a filter names; empty for none."""
+    """Return the agent of a filter; empty for none."""
     return condition.agent_id or condition.visible_to.agent_id
 
 
 def subject_of(condition: memory_pb2.MemoryFilter) -> str:
-    """Return the person that a filter names; empty for none."""
+    """Return the subject of a filter; empty for none."""
     return condition.subject_id or condition.visible_to.subject_id
 
 
-# The conditions of a filter that blocks can pass.
+# Filter conditions that blocks can match.
 _OF_BLOCKS = frozenset({"agent_id", "subject_id", "visible_to", "start_time", "end_time"})
 
 
 def filter_allows_blocks(request: pb.RecallRequest) -> bool:
-    """Say whether a block, which has neither a type nor a vector, can pass what is asked."""
+    """Tell whether blocks, which have neither type nor vector, can match the request."""
     if request.min_similarity or request.mode == recall_pb2.SEARCH_MODE_SEMANTIC:
         return False
     return all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
 
 
 def arm_timeout_seconds(remaining: float, longest: float) -> float:
-    """Return the seconds that an arm gets of what the caller has left."""
+    """Return the timeout of an arm in seconds, given the caller's remaining time and the longest timeout."""
     return min(longest, remaining - min(_MARGIN_SECONDS, remaining * _MARGIN_SHARE))
 
 
-async def call_arm(calling: Awaitable[Response]) -> TimedResponse[Response]:
-    """Await an arm's call. A fault that other arms can make up for stands in for the answer; others are raised."""
+async def call_arm(call: Awaitable[Response]) -> TimedResponse[Response]:
+    """Await an arm's call. Returns faults of the arm; raises errors of the caller."""
     loop = asyncio.get_running_loop()
     started = loop.time()
     try:
-        response = await calling
+        response = await call
     except aio.AioRpcError as error:
         if error.code() not in _FAULTS:
             raise
@@ -187,20 +189,20 @@ async def call_arm(calling: Awaitable[Response]) -> TimedResponse[Response]:
     return TimedResponse(seconds=loop.time() - started, response=response)
 
 
-async def gather_or_cancel(*callings: Coroutine[Any, Any, Response]) -> list[Response]:
-    """Await all; the first one that raises cancels the others. One by itself is awaited where it is."""
-    if len(callings) == 1:
-        return [await callings[0]]
+async def gather_or_cancel(*calls: Coroutine[Any, Any, Response]) -> list[Response]:
+    """Await all calls; the first error cancels the others. A single call needs no task."""
+    if len(calls) == 1:
+        return [await calls[0]]
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(calling) for calling in callings]
+            tasks = [group.create_task(call) for call in calls]
     except ExceptionGroup as failures:
         raise failures.exceptions[0] from None
     return [task.result() for task in tasks]
 
 
 def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:
-    """Refuse when no arm answered, with the first one's fault, or when one is missing and the caller wants them all."""
+    """Raise the first fault if all arms failed, or an error if any failed and `on_partial` is FAIL."""
     missing = [outcome for outcome in outcomes if outcome.is_missing]
     if not missing:
         return
@@ -216,12 +218,12 @@ def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPart
 
 
 def name_of(arm: pb.Arm) -> str:
-    """Return an arm's name in a sentence: "memories"."""
+    """Return the name of an arm: "memories"."""
     return pb.Arm.Name(arm).removeprefix("ARM_").lower()
 
 
 def record_arm_metrics(outcomes: Sequence[ArmOutcome]) -> None:
-    """Count what became of arms, for whoever watches the cluster."""
+    """Count the outcomes in the metrics."""
     for outcome in outcomes:
         _counter(outcome.arm, outcome.state).inc()
 

@@ -1,4 +1,4 @@
-"""Recall: every arm at once, each within its share of the caller's time, and the best of all that answered."""
+"""Recall: calls all arms concurrently, each with a timeout, and merges their best hits."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from skein_gateway.recall.arms import (
     select_arms,
     subject_of,
 )
-from skein_gateway.recall.text_match import ranked, terms_of
+from skein_gateway.recall.text_match import rank_texts, terms_of
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
 
@@ -40,41 +41,41 @@ if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2_grpc
     from skein.recall.v1 import recall_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
-    from skein_kit.identity.identity_token import Caller
+    from skein_kit.calls.call import Context
 
 DEFAULT_LIMIT = 10
-# As many as one agent can have about one person and about nobody together.
-MOST_BLOCKS = 200
-# More text than this is looked through in a thread, so that nobody else waits for it.
+# Most blocks that one agent can see: about one subject and about none.
+MAX_BLOCKS = 200
+# Longer texts are matched in a thread, because they would block the event loop.
 MAX_INLINE_CHARACTERS = 100_000
 _KINDS = {pb.ARM_MEMORIES: recall_pb2.ITEM_KIND_MEMORY, pb.ARM_MESSAGES: recall_pb2.ITEM_KIND_MESSAGE}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RecallResult:
-    """What the arms found, each by itself."""
+    """The results of all arms."""
 
-    parts: Sequence[ArmResult]
+    results: Sequence[ArmResult]
 
     @property
     def outcomes(self) -> list[ArmOutcome]:
-        """Return what became of each arm."""
-        return [outcome for part in self.parts for outcome in part.outcomes]
+        """Return the outcome of each arm."""
+        return [outcome for result in self.results for outcome in result.outcomes]
 
-    def answer(self, limit: int) -> pb.RecallResponse:
-        """Return the best hits of all arms, as many as fit one answer beside the profile.
+    def response(self, limit: int) -> pb.RecallResponse:
+        """Return the best hits of all arms, as many as fit one message together with the profile.
 
-        Ties come in order of id so that the same call gives the same answer.
+        Ties are ordered by id, so that equal calls return equal responses.
         """
-        found = [part.hits for part in self.parts if part.hits]
-        profile = next((part.profile for part in self.parts if part.profile is not None), None)
-        # What the recall service found by itself is in order and fits.
+        found = [result.hits for result in self.results if result.hits]
+        profile = next((result.profile for result in self.results if result.profile is not None), None)
+        # Hits of the recall service alone are sorted and fit.
         hits: Sequence[recall_pb2.Hit] = found[0] if found else ()
         if len(found) > 1:
             hits = list(merge(*found, key=lambda hit: (-hit.score, hit.item_id)))
         if len(found) > 1 or profile is not None:
-            hits = fit_items(hits[:limit], beside=0 if profile is None else profile.ByteSize())
-        index = next((part.response for part in self.parts if part.response is not None), None)
+            hits = fit_items(hits[:limit], used_bytes=0 if profile is None else profile.ByteSize())
+        index = next((result.response for result in self.results if result.response is not None), None)
         outcomes = self.outcomes
         return pb.RecallResponse(
             hits=hits if len(hits) <= limit else hits[:limit],
@@ -88,8 +89,8 @@ class RecallResult:
         )
 
 
-class Recalling:
-    """The arms of a recall."""
+class RecallHandler:
+    """The Recall RPC."""
 
     def __init__(
         self,
@@ -99,59 +100,51 @@ class Recalling:
         *,
         arm_seconds: float,
     ) -> None:
-        """Ask these services; `arm_seconds` is the most that an arm may take."""
+        """Call these services; `arm_seconds` is the longest timeout of an arm."""
         self._recall = recall
         self._blocks = blocks
         self._tenancy = tenancy
         self._arm_seconds = arm_seconds
 
-    async def recall(self, caller: Caller, request: pb.RecallRequest, remaining: float) -> pb.RecallResponse:
-        """Ask the arms within the `remaining` seconds.
+    async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
+        result = await self.call_arms(request, context)
+        enforce_partial_policy(result.outcomes, request.on_partial)
+        return result.response(request.limit or DEFAULT_LIMIT)
 
-        A refusal that is the caller's fault fails the call and cancels the other arms, as cancelling the call does.
-        """
-        recalled = await self.ask(caller, request, self.seconds(remaining))
-        enforce_partial_policy(recalled.outcomes, request.on_partial)
-        return recalled.answer(request.limit or DEFAULT_LIMIT)
-
-    def seconds(self, remaining: float) -> float:
-        """Return the seconds that each arm gets of those that the caller has left."""
-        return arm_timeout_seconds(remaining, self._arm_seconds)
-
-    async def ask(
+    async def call_arms(
         self,
-        caller: Caller,
         request: pb.RecallRequest,
-        seconds: float,
-        *others: Callable[[float], Coroutine[Any, Any, ArmResult]],
+        context: Context,
+        *extra_arms: Callable[[float], Coroutine[Any, Any, ArmResult]],
     ) -> RecallResult:
-        """Ask the arms that are wanted and `others`, at once and each for so many seconds at most.
+        """Call the selected arms and `extra_arms` concurrently, each with a timeout within the caller's time.
 
-        What did not answer is among the outcomes.
+        Failed arms are in the outcomes. An error of the caller fails the call and cancels the other arms.
         """
-        arms = select_arms(request, caller)
-        of_index = [arm for arm in arms if arm in _KINDS]
-        callings = [self._index(of_index, request, seconds)] if of_index else []
-        callings += [other(seconds) for other in others]
+        arms = select_arms(request, caller_of(context))
+        arm_seconds = arm_timeout_seconds(context.time_remaining(), self._arm_seconds)
+        index_result = [arm for arm in arms if arm in _KINDS]
+        calls = [self._search_index(index_result, request, arm_seconds)] if index_result else []
+        calls += [extra_arm(arm_seconds) for extra_arm in extra_arms]
         skipped = list[ArmResult]()
-        for arm, can_be_asked, ask in (
-            (pb.ARM_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._core_memory),
-            (pb.ARM_PROFILE, bool(subject_of(request.filter)), self._profile),
+        for arm, is_applicable, call_arms in (
+            (pb.ARM_BLOCKS, bool(request.query) and filter_allows_blocks(request), self._search_blocks),
+            (pb.ARM_PROFILE, bool(subject_of(request.filter)), self._get_profile),
         ):
             if arm not in arms:
                 continue
-            if can_be_asked:
-                callings.append(ask(request, seconds))
+            if is_applicable:
+                calls.append(call_arms(request, arm_seconds))
             else:
                 skipped.append(ArmResult(outcomes=(ArmOutcome.skipped(arm),)))
-        parts = await gather_or_cancel(*callings) if callings else []
-        recalled = RecallResult(parts=sorted([*parts, *skipped], key=lambda part: part.outcomes[0].arm))
-        record_arm_metrics(recalled.outcomes)
-        return recalled
+        results = await gather_or_cancel(*calls) if calls else []
+        result = RecallResult(results=sorted([*results, *skipped], key=lambda result: result.outcomes[0].arm))
+        record_arm_metrics(result.outcomes)
+        return result
 
-    async def _index(self, arms: Sequence[pb.Arm], request: pb.RecallRequest, seconds: float) -> ArmResult:
-        """Ask for memories and messages: one question and one order, because that is twice as fast as two."""
-        part = recall_pb2.RecallRequest(
+    async def _search_index(self, arms: Sequence[pb.Arm], request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+        """Search memories and messages with one call, which is twice as fast as two."""
+        index_request = recall_pb2.RecallRequest(
             query=request.query,
             embedding=request.embedding,
             limit=request.limit,
@@ -163,10 +156,10 @@ class Recalling:
             fusion=request.fusion,
             mode=request.mode,
         )
-        return of_index(arms, await call_arm(self._recall.Recall(part, timeout=seconds)))
+        return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
 
-    async def _core_memory(self, request: pb.RecallRequest, seconds: float) -> ArmResult:
-        """Ask for the blocks that the context sees, and look for the query's words in them."""
+    async def _search_blocks(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+        """Read the visible blocks and match the query's words in them."""
         start, end = (
             read_time(request.filter, name, within="filter.", may_be_infinite=True)
             for name in ("start_time", "end_time")
@@ -175,36 +168,36 @@ class Recalling:
         found: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
-                agent_id=agent_id, subject_id=subject_id, page_size=MOST_BLOCKS, hide_other_subjects=True
+                agent_id=agent_id, subject_id=subject_id, page_size=MAX_BLOCKS, hide_other_subjects=True
             )
-            found = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=seconds))
+            found = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
         else:
-            of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MOST_BLOCKS)
-            found = await call_arm(self._blocks.ListBlocks(of_all, timeout=seconds))
+            of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MAX_BLOCKS)
+            found = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
         if found.response is None:
             return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, found),))
         blocks = [block for block in found.response.blocks if block.subject_id in {"", subject_id}]
-        passing = [block for block in blocks if _is_between(block, start, end)]
+        matching = [block for block in blocks if _is_between(block, start, end)]
         limit = request.limit or DEFAULT_LIMIT
-        if sum(len(block.value) for block in passing) > MAX_INLINE_CHARACTERS:
-            hits = await asyncio.to_thread(of_blocks, passing, request.query, limit)
+        if sum(len(block.value) for block in matching) > MAX_INLINE_CHARACTERS:
+            hits = await asyncio.to_thread(block_hits, matching, request.query, limit)
         else:
-            hits = of_blocks(passing, request.query, limit)
+            hits = block_hits(matching, request.query, limit)
         outcome = ArmOutcome(
             arm=pb.ARM_BLOCKS,
             state=pb.ARM_STATE_OK,
             seconds=found.seconds,
             hit_count=len(hits),
-            filter_emptied=bool(blocks) and not passing,
+            filter_emptied=bool(blocks) and not matching,
             filter_truncated=bool(found.response.next_page_token),
         )
         return ArmResult(outcomes=(outcome,), hits=hits)
 
-    async def _profile(self, request: pb.RecallRequest, seconds: float) -> ArmResult:
-        """Ask who the person is that the filter names. Not everybody who is spoken of has a profile."""
+    async def _get_profile(self, request: pb.RecallRequest, arm_seconds: float) -> ArmResult:
+        """Read the profile of the filter's subject, who need not have one."""
         of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request.filter))
         try:
-            found = await call_arm(self._tenancy.GetSubject(of_subject, timeout=seconds))
+            found = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
@@ -215,14 +208,14 @@ class Recalling:
         return ArmResult(outcomes=(outcome,), profile=found.response.subject)
 
 
-def of_index(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
-    """Return what became of the arms that the recall service was asked for with one call."""
+def index_result(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
+    """Return the outcomes of the arms that one call of the recall service covers."""
     response = found.response
     if response is None:
         return ArmResult(outcomes=tuple(ArmOutcome.failed(arm, found) for arm in arms))
     hits = response.hits
     kinds = [hit.kind for hit in hits]
-    # Without a vector to compare with, no hit says whether it has one.
+    # Without a query vector, hits do not tell whether they have one.
     compared = bool(response.model) and not response.dense_unavailable
     unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if compared else []
 
@@ -242,8 +235,8 @@ def of_index(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallRespo
     return ArmResult(outcomes=tuple(outcome(arm) for arm in arms), hits=hits, response=response)
 
 
-def of_blocks(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> list[recall_pb2.Hit]:
-    """Return the blocks that say most of the query's words, best first."""
+def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> list[recall_pb2.Hit]:
+    """Return the blocks that contain most of the query's words, best first."""
     by_id = {block.block_id: block for block in blocks}
     texts = ((block.block_id, f"{block.label}\n{block.description}\n{block.value}") for block in blocks)
     return [
@@ -255,11 +248,11 @@ def of_blocks(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> lis
             block=by_id[block_id],
             has_query_words=True,
         )
-        for place, (block_id, score, found) in enumerate(ranked(texts, terms_of(query), limit), start=1)
+        for place, (block_id, score, found) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
     ]
 
 
 def _is_between(block: blocks_pb2.Block, start: datetime | None, end: datetime | None) -> bool:
-    """Say whether a block was made from `start` on and before `end`."""
+    """Tell whether a block was created at or after `start` and before `end`."""
     at = block.create_time.ToDatetime(UTC)
     return (start is None or at >= start) and (end is None or at < end)

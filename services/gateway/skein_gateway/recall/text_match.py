@@ -1,7 +1,7 @@
-"""The words of a query in texts that no index holds: how much of it a text says, and which part of it says most. Pure.
+"""Matches a query's words in texts without an index: coverage of a text, and its best excerpt. Pure.
 
-Words are compared as Harman's S-stemmer leaves them ("How Effective Is Suffixing?", 1991): plurals of English lose
-their ending, and words of other languages are nearly always taken as they are.
+Words are compared after Harman's S-stemmer ("How Effective Is Suffixing?", 1991): English plurals lose their ending,
+and words of other languages nearly always stay unchanged.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# As in BM25: how soon more mentions of a word count for less.
+# BM25's saturation of term frequency.
 K1 = 1.2
-# Of a longer query only the beginning counts.
+# Further terms of a query are ignored.
 MAX_TERMS = 64
 ELLIPSIS = "…"
-# A part shorter than this says too little to be shown.
-LEAST_CHARACTERS = 80
-# A sentence shorter than this goes with the next one, so that a text of nothing but marks is no more work than others.
+# Shorter excerpts say too little.
+MIN_EXCERPT_CHARACTERS = 80
+# Shorter sentences join the next one, which bounds the work for texts full of punctuation.
 _SHORT_SENTENCE = 10
 _WORD = re.compile(r"\w+")
-# Where a sentence may end: after its mark, or at the end of a line.
+# Ends of sentences: punctuation marks and line ends.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f])|\n+")
 _SHORTEST_STEMMED = 4
-# English words that say nothing of what is looked for.
+# English stop words.
 _ENGLISH = """
 a about after again all also am an and any are as at be because been before being between both but by can could did do
 does doing down during each few for from further had has have having he her here hers him his how i if in into is it its
@@ -38,7 +38,7 @@ _STOP_WORDS = frozenset(_ENGLISH.split())
 
 
 def stem(word: str) -> str:
-    """Return what a word is compared by: "allergies" like "allergy", "kettles" like "kettle"."""
+    """Return the stem of a word: "allergy" for "allergies", "kettle" for "kettles"."""
     if len(word) < _SHORTEST_STEMMED or not word.endswith("s"):
         return word
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
@@ -49,39 +49,39 @@ def stem(word: str) -> str:
 
 
 def terms_of(query: str) -> frozenset[str]:
-    """Return what a query looks for: its words without those that say nothing, unless it has no others."""
+    """Return the stems of a query's words without stop words, unless it has no others."""
     words = _WORD.findall(query.casefold())
-    telling = [word for word in words if word not in _STOP_WORDS] or words
-    return frozenset(list(dict.fromkeys(stem(word) for word in telling))[:MAX_TERMS])
+    content_words = [word for word in words if word not in _STOP_WORDS] or words
+    return frozenset(list(dict.fromkeys(stem(word) for word in content_words))[:MAX_TERMS])
 
 
 def counts_of(text: str, terms: frozenset[str]) -> Counter[str]:
-    """Count the terms in a text."""
+    """Count the terms in a text; absent terms are left out."""
     return Counter(found for word in _WORD.findall(text.casefold()) if (found := stem(word)) in terms)
 
 
 def term_coverage(terms: frozenset[str], counts: Counter[str]) -> float:
-    """Return how much of a query a text says, 0 to 1: BM25 as a share of what no text could pass.
+    """Return the share of a query that a text covers, 0 to 1: BM25 relative to its upper bound.
 
-    Every term is worth the same, for a handful of texts does not tell which words are rare, and long texts are not
-    held against themselves: mean over the terms of n / (n + 1.2).
+    The mean over the terms of n / (n + K1). All terms weigh the same, because a few texts do not show which words are
+    rare, and long texts get no penalty.
     """
     if not terms:
         return 0.0
     return sum(count / (count + K1) for count in counts.values()) / len(terms)
 
 
-def excerpt(text: str, room: int, terms: frozenset[str]) -> str:
-    """Return the run of whole sentences, of up to `room` characters, that holds most of the terms; the first of such.
+def excerpt(text: str, max_characters: int, terms: frozenset[str]) -> str:
+    """Return the first run of whole sentences with most of the terms, of up to `max_characters` characters.
 
-    Dots stand where something is left out, at either end. A text that fits comes back as it is; "" when all that would
-    fit says too little. A sentence that does not fit by itself is cut between words.
+    An ellipsis marks omitted text at either end. A text that fits is returned unchanged; "" if less than
+    MIN_EXCERPT_CHARACTERS would fit. A sentence that does not fit is cut between words.
     """
-    if len(text) <= room:
+    if len(text) <= max_characters:
         return text
-    if room < LEAST_CHARACTERS:
+    if max_characters < MIN_EXCERPT_CHARACTERS:
         return ""
-    inner = room - 2 * (len(ELLIPSIS) + 1)
+    inner = max_characters - 2 * (len(ELLIPSIS) + 1)
     spans = _sentences(text, inner)
     start, end = _best(spans, [counts_of(text[slice(*span)], terms) for span in spans], inner)
     before = f"{ELLIPSIS} " if start > spans[0][0] else ""
@@ -89,13 +89,13 @@ def excerpt(text: str, room: int, terms: frozenset[str]) -> str:
     return f"{before}{text[start:end].strip()}{after}"
 
 
-def normal(text: str) -> str:
-    """Return a text as it is compared with others: its words, in lower case; as it is where it has none."""
+def normalize(text: str) -> str:
+    """Return a text's words in lower case, for comparison; the stripped text if it has none."""
     return " ".join(_WORD.findall(text.casefold())) or text.strip()
 
 
 def _sentences(text: str, most: int) -> list[tuple[int, int]]:
-    """Return where sentences begin and end; those longer than `most` characters in pieces of half as many."""
+    """Return start and end of sentences; those longer than `most` characters in pieces of half that length."""
     spans, start = list[tuple[int, int]](), 0
     # A closing quotation mark belongs to the sentence.
     ends = [(match.start() + len(match.group().rstrip()), match.end()) for match in _END.finditer(text)]
@@ -109,11 +109,11 @@ def _sentences(text: str, most: int) -> list[tuple[int, int]]:
         if text[start:end].strip():
             spans.append((start, end))
         start = max(start, after)
-    return _joined(spans, most)
+    return _join_short(spans, most)
 
 
-def _joined(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
-    """Return the sentences, short ones together with those after them as far as they fit."""
+def _join_short(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
+    """Return the sentences, with short ones joined to the next as far as they fit."""
     joined = spans[:1]
     for start, end in spans[1:]:
         first, last = joined[-1]
@@ -124,36 +124,36 @@ def _joined(spans: list[tuple[int, int]], most: int) -> list[tuple[int, int]]:
     return joined
 
 
-def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], room: int) -> tuple[int, int]:
-    """Return where the best run begins and ends, with what follows its words before what leads up to them."""
+def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characters: int) -> tuple[int, int]:
+    """Return start and end of the best run. Spare space goes to the text after its terms first."""
     best, first, last = -1, 0, 0
-    held: Counter[str] = Counter()
+    counts_in_run: Counter[str] = Counter()
     begin = 0
     found = 0
     for place, (_, end) in enumerate(spans):
-        held.update(counts[place])
+        counts_in_run.update(counts[place])
         is_same = not counts[place]
-        while end - spans[begin][0] > room:
-            held.subtract(counts[begin])
+        while end - spans[begin][0] > max_characters:
+            counts_in_run.subtract(counts[begin])
             is_same = is_same and not counts[begin]
             begin += 1
         if not is_same:
-            found = sum(count > 0 for count in held.values())
+            found = sum(count > 0 for count in counts_in_run.values())
         if found > best:
             best, first, last = found, begin, place
     while first < last and not counts[first]:
         first += 1
-    if first and spans[last][1] - spans[first - 1][0] <= room:
+    if first and spans[last][1] - spans[first - 1][0] <= max_characters:
         first -= 1
-    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= room:
+    while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= max_characters:
         last += 1
-    while first and spans[last][1] - spans[first - 1][0] <= room:
+    while first and spans[last][1] - spans[first - 1][0] <= max_characters:
         first -= 1
     return spans[first][0], spans[last][1]
 
 
-def ranked(texts: Iterable[tuple[str, str]], terms: frozenset[str], limit: int) -> list[tuple[str, float, int]]:
-    """Return the ids of the texts that say most, each with its share and how many of the terms it holds, best first."""
+def rank_texts(texts: Iterable[tuple[str, str]], terms: frozenset[str], limit: int) -> list[tuple[str, float, int]]:
+    """Return the ids of the best texts, each with its coverage and its number of terms, best first."""
     found = []
     for text_id, text in texts:
         counts = counts_of(text, terms)

@@ -1,4 +1,4 @@
-"""Remember: memories to the memory service, then messages to the session service, under one request id."""
+"""Remember: stores memories in the memory service, then messages in the session service, under one request id."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
@@ -14,14 +15,14 @@ from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 if TYPE_CHECKING:
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
-    from skein_kit.identity.identity_token import Caller
+    from skein_kit.calls.call import Context
 
 _APPEND = ACCESS_RULES["/skein.session.v1.SessionService/AppendMessages"]
 _CREATE = ACCESS_RULES["/skein.memory.v1.MemoryService/BatchCreateMemories"]
 
 
 def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesRequest | None:
-    """Return the session's part of a request; None when it has none."""
+    """Return the messages of a request as an AppendMessages request; None without messages."""
     if not request.messages:
         return None
     part = session_pb2.AppendMessagesRequest(
@@ -35,7 +36,7 @@ def append_request(request: pb.RememberRequest) -> session_pb2.AppendMessagesReq
 
 
 def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemoriesRequest | None:
-    """Return the memories' part of a request; None when it has none."""
+    """Return the memories of a request as a BatchCreateMemories request; None without memories."""
     if not request.memories:
         return None
     part = memory_pb2.BatchCreateMemoriesRequest(
@@ -47,47 +48,39 @@ def create_request(request: pb.RememberRequest) -> memory_pb2.BatchCreateMemorie
     return part
 
 
-class Remembering:
-    """The two services that a thing remembered goes to."""
+class RememberHandler:
+    """The Remember RPC."""
 
     def __init__(
         self,
         sessions: session_pb2_grpc.SessionServiceAsyncStub,
         memories: memory_pb2_grpc.MemoryServiceAsyncStub,
     ) -> None:
-        """Call both through these stubs."""
+        """Store in these services."""
         self._sessions = sessions
         self._memories = memories
 
-    async def remember(self, caller: Caller, request: pb.RememberRequest) -> pb.RememberResponse:
-        """Store the memories, then the messages: memories are refused more often, and nothing is stored then."""
-        appending, creating = append_request(request), create_request(request)
-        # Asked before either part begins, so that a caller who may do only one of them does neither.
-        if appending is not None:
+    async def Remember(self, request: pb.RememberRequest, context: Context) -> pb.RememberResponse:
+        caller = caller_of(context)
+        append, create = append_request(request), create_request(request)
+        # Check both permissions first, so that a caller with only one of them stores nothing.
+        if append is not None:
             _APPEND.check(caller)
-        if creating is not None:
+        if create is not None:
             _CREATE.check(caller)
-        created = await self._create(creating)
-        appended = await self._append(appending)
-        answer = pb.RememberResponse(
+        created, appended = memory_pb2.BatchCreateMemoriesResponse(), session_pb2.AppendMessagesResponse()
+        # Memories come first: they are refused more often, and then nothing is stored.
+        if create is not None:
+            created = await self._memories.BatchCreateMemories(create)
+        if append is not None:
+            appended = await self._sessions.AppendMessages(append)
+        response = pb.RememberResponse(
             messages=appended.messages,
             memories=created.memories,
             pending_embedding_count=appended.pending_embedding_count + created.pending_embedding_count,
         )
-        fields.drop_duplicates_to_fit(answer, MAX_MESSAGE_BYTES)
-        return answer
-
-    async def _append(self, request: session_pb2.AppendMessagesRequest | None) -> session_pb2.AppendMessagesResponse:
-        if request is None:
-            return session_pb2.AppendMessagesResponse()
-        return await self._sessions.AppendMessages(request)
-
-    async def _create(
-        self, request: memory_pb2.BatchCreateMemoriesRequest | None
-    ) -> memory_pb2.BatchCreateMemoriesResponse:
-        if request is None:
-            return memory_pb2.BatchCreateMemoriesResponse()
-        return await self._memories.BatchCreateMemories(request)
+        fields.drop_duplicates_to_fit(response, MAX_MESSAGE_BYTES)
+        return response
 
 
 def _part(request_id: str, name: str) -> str:

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import access_log_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import min_id_at, now
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.access_log.store import AccessLogFilter
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     import asyncpg
@@ -21,19 +22,18 @@ if TYPE_CHECKING:
     from skein_memory.access_log.store import AccessLogStore
 
 _PREFIX = "ACCESS_OPERATION_"
-# Clocks of several processes differ.
+# The clocks of processes differ.
 _AHEAD = timedelta(minutes=5)
 
 
 class AccessLogHandlers:
-    """Reading who read, wrote and searched."""
+    """Reads of the access log."""
 
     def __init__(self, store: AccessLogStore) -> None:
-        """Use the store."""
         self._store = store
 
     async def ListAccessLog(self, request: pb.ListAccessLogRequest, context: Context) -> pb.ListAccessLogResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
         more = len(rows) > len(page)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessLogFilter:
-    """Which accesses are requested; None does not restrict."""
+    """The requested accesses; None does not restrict."""
 
     from_id: UUID
     before_id: UUID
@@ -35,7 +35,6 @@ class AccessLogStore:
     """Reads the access log."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def list_accesses(
@@ -47,6 +46,6 @@ class AccessLogStore:
 
     async def drop_before(self, before: datetime) -> int:
         """Remove the months of all tenants' logs that end before a time; return how many."""
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             dropped: int = await tx.value(QUERIES["drop_access_log"], before=before)
         return dropped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -49,7 +49,7 @@ class AliasDraft:
     confidence: float
     note: str | None
     archive: bool
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

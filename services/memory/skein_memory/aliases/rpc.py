@@ -5,56 +5,79 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
-from skein_memory.aliases import convert
-from skein_memory.aliases.model import Alias, AliasDraft
-from skein_memory.page_token import read_id_cursor
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.aliases.model import AliasDraft
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_memory.aliases.model import Alias
     from skein_memory.aliases.store import AliasStore
 
 
 class AliasHandlers:
     """Aliases and their canonical memories."""
 
-    def __init__(self, store: AliasStore) -> None:
-        """Use the store."""
+    def __init__(self, store: AliasStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
-        who, at = caller(context), now()
-        draft = AliasDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+        caller, at = caller_of(context), now()
+        draft = AliasDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        def respond(alias: Alias, moved: int) -> pb.ResolveEntityResponse:
-            return pb.ResolveEntityResponse(alias=convert.alias(alias), moved_count=moved)
-
-        stored = await self._store.resolve_entity(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.ResolveEntityResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.ResolveEntityResponse.FromString(write.saved_response)
+            alias, moved = await self._store.resolve_entity(
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
+            )
+            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
 
     async def GetCanonical(self, request: pb.GetCanonicalRequest, context: Context) -> pb.GetCanonicalResponse:
-        canonical_id, alias = await self._store.get_canonical(caller(context).tenant(), request.memory_id, at=now())
+        canonical_id, alias = await self._store.get_canonical(
+            caller_of(context).require_tenant(), request.memory_id, at=now()
+        )
         return pb.GetCanonicalResponse(
-            canonical_memory_id=str(canonical_id), alias=None if alias is None else convert.alias(alias)
+            canonical_memory_id=str(canonical_id), alias=None if alias is None else _alias(alias)
         )
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_aliases(
             tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )
-        page = fit_items(convert.alias(alias) for alias in found[:size])
+        page = fit_items(_alias(alias) for alias in found[:size])
         token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
-        who, at, response = caller(context), now(), pb.RemoveAliasResponse()
-        await self._store.remove_alias(
-            who.tenant(), IdempotencyKey.of(who, request), request.alias_memory_id, response, at=at, by=who.principal
-        )
-        return response
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.remove_alias(
+                    write.tx, caller.require_tenant(), request.alias_memory_id, at=now(), by=caller.principal
+                )
+                await write.save(pb.RemoveAliasResponse())
+        return pb.RemoveAliasResponse()
+
+
+def _alias(value: Alias) -> pb.Alias:
+    """Convert an alias."""
+    return pb.Alias(
+        alias_memory_id=str(value.alias_memory_id),
+        canonical_memory_id=str(value.canonical_memory_id),
+        confidence=value.confidence,
+        note=value.note or "",
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+    )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_memory.aliases.model import MAX_MOVED, Alias
@@ -21,77 +19,58 @@ from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.aliases.model import AliasDraft
-
-Response = TypeVar("Response", bound=Message)
 
 _KIND = "alias"
 _FIRST = UUID(int=0)
-# Purged while the alias was being said.
+# A concurrent purge removes the memory.
 _GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
 
 
 class AliasStore:
     """Reads and writes aliases."""
 
-    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
-        """Use the database and stored responses of the service."""
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._idempotency = idempotency
 
     async def resolve_entity(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        draft: AliasDraft,
-        respond: Callable[[Alias, int], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Say what a memory stands for; its own aliases follow. Or return the request's first answer.
+        self, tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime, by: str
+    ) -> tuple[Alias, int]:
+        """Make a memory an alias; its own aliases move along. Return the alias, and how many moved.
 
-        `respond` learns how many followed. Raises MemoryNotFound, AliasCycle and AliasesTooMany.
+        Raises MemoryNotFound, AliasCycle and AliasesTooMany.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            # Taken before any memory is locked, by everybody who changes aliases.
-            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-            alias_id, canonical_id = await _both(tx, tenant_id, draft, at=at)
-            if alias_id == canonical_id:
-                raise AliasToItself
-            known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
-            root = known[canonical_id].canonical_memory_id if canonical_id in known else canonical_id
-            if alias_id == root:
-                raise AliasCycle
-            followers = await _followers(tx, tenant_id, alias_id)
-            before = known.get(alias_id)
-            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
-            after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
-            changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
-            await writer.insert_revisions(
-                tx,
-                tenant_id,
-                [revision_of(before_change, at) for before_change, _ in changes if before_change is not None],
-            )
-            with translate_constraint_errors(_GONE):
-                for _, alias in changes:
-                    await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
-            told = [_event("memory_entity_resolved", alias) for _, alias in changes]
-            await writer.insert_events(tx, tenant_id, told, at=at, by=by)
-            if draft.archive:
-                await _archive(tx, tenant_id, alias_id, at=at, by=by)
-            response = respond(after, len(followers))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        # Every change of aliases takes this lock before it locks memories.
+        await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+        found = await names.find_visible(tx, tenant_id, [draft.alias_name, draft.canonical_name], at=at)
+        alias_id, canonical_id = found[draft.alias_name], found[draft.canonical_name]
+        if alias_id == canonical_id:
+            raise AliasToItself
+        known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
+        root = known[canonical_id].canonical_memory_id if canonical_id in known else canonical_id
+        if alias_id == root:
+            raise AliasCycle
+        followers = await _followers(tx, tenant_id, alias_id)
+        before = known.get(alias_id)
+        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
+        after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
+        changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
+        await writer.insert_revisions(
+            tx,
+            tenant_id,
+            [revision_of(before_change, at) for before_change, _ in changes if before_change is not None],
+        )
+        with translate_constraint_errors(_GONE):
+            for _, alias in changes:
+                await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
+        events = [_event("memory_entity_resolved", alias) for _, alias in changes]
+        await writer.insert_events(tx, tenant_id, events, at=at, by=by)
+        if draft.archive:
+            await _archive(tx, tenant_id, alias_id, at=at, by=by)
+        return after, len(followers)
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
         """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
@@ -101,7 +80,7 @@ class AliasStore:
     async def list_aliases(
         self, tenant_id: UUID, name: str, *, after: UUID | None, count: int, at: datetime
     ) -> list[Alias]:
-        """Read up to `count` aliases of what a memory stands for, of all without a name, from the one after `after` on.
+        """Read up to `count` aliases of the canonical memory of `name`, or of all without a name, after the id `after`.
 
         Aliases of expired memories are left out. Raises MemoryNotFound.
         """
@@ -120,31 +99,17 @@ class AliasStore:
                 values["after"] = aliases[-1].alias_memory_id
         return found[:count]
 
-    async def remove_alias(
-        self, tenant_id: UUID, idempotency_key: IdempotencyKey, name: str, response: Message, *, at: datetime, by: str
-    ) -> None:
-        """Delete the alias of a memory, once for each request. Raises AliasNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-            found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
-            known = await _aliases(tx, tenant_id, [row["memory_id"] for row in found.values()])
-            if not known:
-                raise AliasNotFound
-            (alias,) = known.values()
-            await writer.insert_revisions(tx, tenant_id, [revision_of(alias, at)])
-            await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
-            await writer.insert_events(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
-
-
-async def _both(tx: Transaction, tenant_id: UUID, draft: AliasDraft, *, at: datetime) -> tuple[UUID, UUID]:
-    memory_names = [draft.alias_name, draft.canonical_name]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-    if not found.keys() >= set(memory_names):
-        raise MemoryNotFound
-    return found[draft.alias_name]["memory_id"], found[draft.canonical_name]["memory_id"]
+    async def remove_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
+        """Delete the alias of a memory. Raises AliasNotFound."""
+        await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
+        found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
+        known = await _aliases(tx, tenant_id, [row["memory_id"] for row in found.values()])
+        if not known:
+            raise AliasNotFound
+        (alias,) = known.values()
+        await writer.insert_revisions(tx, tenant_id, [revision_of(alias, at)])
+        await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
+        await writer.insert_events(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
 
 
 async def _aliases(tx: Transaction, tenant_id: UUID, memory_ids: list[UUID]) -> dict[UUID, Alias]:
@@ -168,18 +133,12 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
 async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
     """Leave out aliases of expired memories."""
     ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    if not ends:
-        return []
-    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-    expired = {row["memory_id"] for row in rows}
+    expired = await names.find_expired(tx, tenant_id, ends, at=at)
     return [one for one in aliases if expired.isdisjoint({one.alias_memory_id, one.canonical_memory_id})]
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
-    if name not in found:
-        raise MemoryNotFound
-    memory_id: UUID = found[name]["memory_id"]
+    memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
     known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
     alias = next(iter(known), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)

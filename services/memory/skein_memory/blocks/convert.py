@@ -36,3 +36,8 @@ def block(value: Block) -> blocks_pb2.Block:
         nearly_full=value.is_nearly_full,
         **fields(metadata=draft.metadata),
     )
+
+
+def block_prefix(block_id: str) -> bytes:
+    """Return the bytes with which a block begins in a serialized response."""
+    return blocks_pb2.Block(block_id=block_id).SerializeToString()

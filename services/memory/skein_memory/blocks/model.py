@@ -11,12 +11,12 @@ from skein_kit.ids import new_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from skein.memory.v1 import blocks_pb2 as pb
 
-# The most characters of a value, whatever its label, unless the block says otherwise.
+# The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
 NEARLY_FULL = 0.9
 # Blocks of one agent about one subject, or without a subject.
@@ -72,7 +72,7 @@ class BlockDraft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Block:
-    """A block: its content, and what the service recorded."""
+    """A block: its content, times and principals."""
 
     block_id: str
     draft: BlockDraft
@@ -151,31 +151,33 @@ class Block:
     @property
     def state(self) -> str:
         """Return its content as JSON text, for its revisions."""
-        said = asdict(self.draft)
-        said["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
+        state_fields = asdict(self.draft)
+        state_fields["metadata"] = None if self.draft.metadata is None else exact.loads(self.draft.metadata)
         record: dict[str, object] = {"create_time": self.create_time, "update_time": self.update_time}
         record |= {"created_by": self.created_by, "updated_by": self.updated_by}
         if self.delete_time is not None:
             record["delete_time"] = self.delete_time
-        return exact.dumps({**said, **{name: _text(value) for name, value in record.items()}})
+        return exact.dumps({**state_fields, **{name: _text(value) for name, value in record.items()}})
 
 
 def revision_of(block_id: str, state: str, *, revision: int, record_time: datetime) -> Block:
     """Read an earlier revision of a block; older versions of Skein stored no update_time beside the record_time."""
-    said = exact.loads(state)
-    if said["metadata"] is not None:
-        said["metadata"] = exact.dumps(said["metadata"])
-    delete_time = said.get("delete_time")
+    state_fields = exact.loads(state)
+    if state_fields["metadata"] is not None:
+        state_fields["metadata"] = exact.dumps(state_fields["metadata"])
+    delete_time = state_fields.get("delete_time")
     return Block(
         block_id=block_id,
-        draft=BlockDraft(**{field.name: said[field.name] for field in fields(BlockDraft)}),
+        draft=BlockDraft(**{field.name: state_fields[field.name] for field in fields(BlockDraft)}),
         revision=revision,
-        create_time=datetime.fromisoformat(said["create_time"]),
-        update_time=datetime.fromisoformat(said["update_time"]) if "update_time" in said else record_time,
+        create_time=datetime.fromisoformat(state_fields["create_time"]),
+        update_time=datetime.fromisoformat(state_fields["update_time"])
+        if "update_time" in state_fields
+        else record_time,
         record_time=record_time,
         delete_time=None if delete_time is None else datetime.fromisoformat(delete_time),
-        created_by=said["created_by"],
-        updated_by=said["updated_by"],
+        created_by=state_fields["created_by"],
+        updated_by=state_fields["updated_by"],
     )
 
 

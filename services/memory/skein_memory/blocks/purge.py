@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import blocks_pb2
 from skein_kit.idempotency.store import LIFETIME
+from skein_memory.blocks.convert import block_prefix
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 async def list_blocks_of_subject(
     tx: Transaction, tenant_id: UUID, subject_id: str, *, after: str, count: int
 ) -> tuple[list[str], str | None]:
-    """Return blocks that are about a person or were, in the order of their ids, and the next cursor."""
+    """Return blocks that are or were about a person, in the order of their ids, and the next cursor."""
     rows = await tx.rows(
         QUERIES["find_blocks_of_subject"],
         tenant_id=tenant_id,
@@ -37,7 +37,7 @@ async def list_blocks_of_subject(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlockPurge:
-    """Which blocks went, how many of them were not deleted before, and how many rows by table."""
+    """The purged blocks, the number of active ones among them, and the number of rows by table."""
 
     block_ids: list[str]
     active_count: int
@@ -54,9 +54,10 @@ async def purge_blocks(
     at: datetime,
     by: str,
 ) -> BlockPurge:
-    """Remove those of some blocks that are about a person, and of the others what they said while they were.
+    """Remove blocks about a person, and of other blocks the revisions that were about that person.
 
-    Copies in snapshots go of all of them: a copy does not tell whom it was about. Without a person all blocks go.
+    Copies in snapshots are purged of all of them, because a copy does not show its subject. Without a person all blocks
+    are purged.
     """
     # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
     locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
@@ -72,8 +73,7 @@ async def purge_blocks(
             QUERIES["clear_block_responses"],
             tenant_id=tenant_id,
             since_time=at - LIFETIME,
-            # As an answer begins to name a block.
-            names=[blocks_pb2.Block(block_id=block_id).SerializeToString() for block_id in block_ids],
+            names=[block_prefix(block_id) for block_id in block_ids],
         ),
     }
     if own:

@@ -26,7 +26,7 @@ FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
 
 -- lock_block --
--- Read a block, deleted or not, and keep others from changing it until the transaction ends.
+-- Read and lock a block, deleted or not.
 SELECT block_id, label, value, max_characters, description, read_only, is_template, template_name, subject_id, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
        updated_by
@@ -89,7 +89,7 @@ FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]) AND delete_time IS NULL;
 
 -- lock_agent --
--- Let the attachments of one agent be counted and added to by one transaction at a time.
+-- Take the lock of an agent's attachments, so that one transaction at a time counts and adds to them.
 SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' block_agents ' || place.agent_id, 0))
 FROM (VALUES (:tenant_id::uuid, :agent_id::text)) AS place (tenant_id, agent_id);
 
@@ -102,14 +102,14 @@ WHERE block_agents.tenant_id = :tenant_id AND block_agents.agent_id = :agent_id
     AND block_agents.subject_id = :subject_id AND blocks.delete_time IS NULL;
 
 -- release_label --
--- Take deleted blocks with a label from an agent, so that another can have its place.
+-- Delete the attachments of deleted blocks with a label from an agent, so that another block can have it.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND subject_id = :subject_id AND label = :label
     AND block_id IN (SELECT blocks.block_id FROM memory.blocks
                      WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
 
 -- release_labels --
--- Take deleted blocks with a label from every agent that carries a block, so that this one can have their place.
+-- Delete the attachments of deleted blocks with a label from every agent of a block, so that this one can have it.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND label = :label AND subject_id = :subject_id
     AND agent_id IN (SELECT own.agent_id FROM memory.block_agents AS own
@@ -118,19 +118,19 @@ WHERE tenant_id = :tenant_id AND label = :label AND subject_id = :subject_id
                      WHERE blocks.tenant_id = :tenant_id AND blocks.label = :label AND blocks.delete_time IS NOT NULL);
 
 -- attach_block --
--- Give a block to an agent; nothing happens when it has it, or another one with its label.
+-- Attach a block to an agent, unless it is attached already, or another one with its label.
 INSERT INTO memory.block_agents (tenant_id, agent_id, block_id, label, subject_id, attach_time, attached_by)
 VALUES (:tenant_id, :agent_id, :block_id, :label, :subject_id, :attach_time, :attached_by)
 ON CONFLICT DO NOTHING;
 
 -- get_attachment --
--- Say whether an agent has a block.
+-- Return whether an agent has a block.
 SELECT block_id
 FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
 
 -- find_block_with_label --
--- Return another block with a label that an agent has which carries this block.
+-- Return another block with a label, of any agent that has this block.
 SELECT other.block_id
 FROM memory.block_agents AS own
 JOIN memory.block_agents AS other ON other.tenant_id = :tenant_id AND other.agent_id = own.agent_id
@@ -139,7 +139,7 @@ WHERE own.tenant_id = :tenant_id AND own.block_id = :block_id
 LIMIT 1;
 
 -- detach_block --
--- Take a block from an agent.
+-- Detach a block from an agent.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND block_id = :block_id;
 
@@ -150,7 +150,7 @@ FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NOT NULL;
 
 -- detach_purged_agents --
--- Take some blocks from agents that are being purged.
+-- Detach some blocks from agents that are being purged.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id
     AND (agent_id, block_id) IN (
@@ -163,7 +163,7 @@ WHERE tenant_id = :tenant_id
 RETURNING agent_id, block_id;
 
 -- rename_attachments --
--- Say anew, wherever a block is attached, what its label is and whom it is about.
+-- Update the label and the subject in all attachments of a block.
 UPDATE memory.block_agents
 SET label = :label, subject_id = :subject_id
 WHERE tenant_id = :tenant_id AND block_id = :block_id;
@@ -177,7 +177,7 @@ ORDER BY agent_id
 LIMIT :count;
 
 -- list_revisions --
--- Read what something was before its changes, newest first, from the one before a revision on.
+-- Read earlier revisions of an item, newest first, before one.
 SELECT item_id, revision, state, from_time, until_time, changed_by
 FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id AND revision < :before_revision

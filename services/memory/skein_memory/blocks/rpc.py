@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import blocks_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
@@ -19,14 +20,15 @@ from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
 from skein_memory.blocks.model import Block, BlockDraft
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
     from skein_memory.blocks.store import BlockStore
 
@@ -44,55 +46,49 @@ _MAX_DIGITS = 18
 class BlockHandlers:
     """Storing, changing, sharing and compiling blocks."""
 
-    def __init__(self, store: BlockStore) -> None:
-        """Use the store."""
+    def __init__(self, store: BlockStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def CreateBlock(self, request: pb.CreateBlockRequest, context: Context) -> pb.CreateBlockResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("block"):
-            block = Block.create(BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=who.principal)
-            times = ImportTimes.of(request.block, who, at, keep_times=request.keep_times)
+            block = Block.create(
+                BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=caller.principal
+            )
+            times = ImportTimes.read(request.block, caller, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
-        created = await self._store.create_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            lambda _template: block,
-            lambda block: pb.CreateBlockResponse(block=convert.block(block)),
-            agent_id=request.agent_id,
-        )
-        return pb.CreateBlockResponse.FromString(created) if isinstance(created, bytes) else created
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateBlockResponse.FromString(write.saved_response)
+            await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
+            return await write.save(pb.CreateBlockResponse(block=convert.block(block)))
 
     async def CreateBlockFromTemplate(
         self, request: pb.CreateBlockFromTemplateRequest, context: Context
     ) -> pb.CreateBlockFromTemplateResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
-        def make(template: Block | None) -> Block:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateBlockFromTemplateResponse.FromString(write.saved_response)
+            template = await self._store.read_block(write.tx, caller.require_tenant(), request.template_block_id)
             if template is None or not template.is_active or not template.draft.is_template:
                 raise BlockTemplateNotFound
             message = _of_template(template, request)
             with prefix_field_paths("block"):
-                return Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=who.principal)
-
-        created = await self._store.create_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            make,
-            lambda block: pb.CreateBlockFromTemplateResponse(block=convert.block(block)),
-            agent_id=request.agent_id,
-            template_id=request.template_block_id,
-        )
-        return pb.CreateBlockFromTemplateResponse.FromString(created) if isinstance(created, bytes) else created
+                block = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=caller.principal)
+            await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
+            return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
     async def GetBlock(self, request: pb.GetBlockRequest, context: Context) -> pb.GetBlockResponse:
-        block = await self._store.get_block(caller(context).tenant(), request.block_id)
+        block = await self._store.get_block(caller_of(context).require_tenant(), request.block_id)
         if block is None or not (block.is_active or request.show_deleted):
             raise BlockNotFound
         return pb.GetBlockResponse(block=convert.block(block))
 
     async def ListBlocks(self, request: pb.ListBlocksRequest, context: Context) -> pb.ListBlocksResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
 
         async def read(after: str, count: int) -> list[Block]:
             return await self._store.list_blocks(
@@ -110,7 +106,7 @@ class BlockHandlers:
         return pb.ListBlocksResponse(blocks=blocks, next_page_token=token)
 
     async def UpdateBlock(self, request: pb.UpdateBlockRequest, context: Context) -> pb.UpdateBlockResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         if not request.block.block_id:
             raise FieldInvalid(violations=[("block.block_id", "must name the block")])
         if not request.update_mask.paths:
@@ -123,67 +119,71 @@ class BlockHandlers:
             merge_masked(request.update_mask, request.block, message)
             with prefix_field_paths("block"):
                 draft = BlockDraft.of(message)
-            return block.revise(draft, at=at, by=who.principal)
+            return block.revise(draft, at=at, by=caller.principal)
 
-        return await self._changed(who, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
+        return await self._change(caller, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)
 
     async def DeleteBlock(self, request: pb.DeleteBlockRequest, context: Context) -> pb.DeleteBlockResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(block: Block) -> Block:
             block.check_revision(request.revision)
-            return block.delete(at=at, by=who.principal)
+            return block.delete(at=at, by=caller.principal)
 
-        return await self._changed(
-            who, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
+        return await self._change(
+            caller, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
         )
 
     async def RestoreBlock(self, request: pb.RestoreBlockRequest, context: Context) -> pb.RestoreBlockResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(block: Block) -> Block:
-            return block if block.is_active else block.undelete(at=at, by=who.principal)
+            return block if block.is_active else block.undelete(at=at, by=caller.principal)
 
-        return await self._changed(
-            who, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
+        return await self._change(
+            caller, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
         )
 
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:
         def value(before: str) -> str:
             return block_text.append(before, request.text)
 
-        return await self._written(request, context, value, pb.AppendToBlockResponse)
+        return await self._write(request, context, value, pb.AppendToBlockResponse)
 
     async def ReplaceInBlock(self, request: pb.ReplaceInBlockRequest, context: Context) -> pb.ReplaceInBlockResponse:
         def value(before: str) -> str:
             return block_text.replace(before, request.old_text, request.new_text)
 
-        return await self._written(request, context, value, pb.ReplaceInBlockResponse)
+        return await self._write(request, context, value, pb.ReplaceInBlockResponse)
 
     async def InsertIntoBlock(self, request: pb.InsertIntoBlockRequest, context: Context) -> pb.InsertIntoBlockResponse:
         def value(before: str) -> str:
             return block_text.insert(before, request.text, request.line if request.HasField("line") else None)
 
-        return await self._written(request, context, value, pb.InsertIntoBlockResponse)
+        return await self._write(request, context, value, pb.InsertIntoBlockResponse)
 
     async def AttachBlock(self, request: pb.AttachBlockRequest, context: Context) -> pb.AttachBlockResponse:
-        who, response = caller(context), pb.AttachBlockResponse()
-        idempotency_key = IdempotencyKey.of(who, request)
-        await self._store.attach_block(
-            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
-        )
-        return response
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.attach_block(
+                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+                )
+                await write.save(pb.AttachBlockResponse())
+        return pb.AttachBlockResponse()
 
     async def DetachBlock(self, request: pb.DetachBlockRequest, context: Context) -> pb.DetachBlockResponse:
-        who, response = caller(context), pb.DetachBlockResponse()
-        idempotency_key = IdempotencyKey.of(who, request)
-        await self._store.detach_block(
-            who.tenant(), idempotency_key, request.block_id, request.agent_id, response, at=now(), by=who.principal
-        )
-        return response
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.detach_block(
+                    write.tx, caller.require_tenant(), request.block_id, request.agent_id, at=now(), by=caller.principal
+                )
+                await write.save(pb.DetachBlockResponse())
+        return pb.DetachBlockResponse()
 
     async def ListBlockAgents(self, request: pb.ListBlockAgentsRequest, context: Context) -> pb.ListBlockAgentsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         agents = await self._store.list_block_agents(
             tenant_id, request.block_id, after=_cursor(request, tenant_id), count=size + 1
         )
@@ -197,7 +197,7 @@ class BlockHandlers:
         )
 
     async def ListAgentBlocks(self, request: pb.ListAgentBlocksRequest, context: Context) -> pb.ListAgentBlocksResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         # The empty text selects blocks without a subject, None all blocks.
         subject_id = request.subject_id if request.hide_other_subjects else request.subject_id or None
 
@@ -211,7 +211,7 @@ class BlockHandlers:
 
     async def CompileBlocks(self, request: pb.CompileBlocksRequest, context: Context) -> pb.CompileBlocksResponse:
         blocks = await self._store.prompt_blocks(
-            caller(context).tenant(), request.agent_id, request.subject_id, list(request.labels)
+            caller_of(context).require_tenant(), request.agent_id, request.subject_id, list(request.labels)
         )
         blocks.sort(key=lambda block: block_text.prompt_order(block.draft.label))
         text = block_text.render(blocks, request.variables)
@@ -225,7 +225,7 @@ class BlockHandlers:
     async def ListBlockRevisions(
         self, request: pb.ListBlockRevisionsRequest, context: Context
     ) -> pb.ListBlockRevisionsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         cursor = _cursor(request, tenant_id)
         if cursor and not (cursor.isdecimal() and len(cursor) <= _MAX_DIGITS):
             raise PageTokenInvalid
@@ -241,26 +241,22 @@ class BlockHandlers:
         return pb.ListBlockRevisionsResponse(revisions=page, next_page_token=token)
 
     async def RevertBlock(self, request: pb.RevertBlockRequest, context: Context) -> pb.RevertBlockResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
-        def change(block: Block, draft: BlockDraft) -> Block:
-            block.check_revision(request.revision)
-            block.check_writable()
-            return block.revise(draft, at=at, by=who.principal)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.RevertBlockResponse.FromString(write.saved_response)
+            before = await self._store.lock_block(write.tx, caller.require_tenant(), request.block_id)
+            earlier = await self._store.read_revision(
+                write.tx, caller.require_tenant(), request.block_id, request.to_revision
+            )
+            before.check_revision(request.revision)
+            before.check_writable()
+            after = before.revise(earlier.draft, at=at, by=caller.principal)
+            await self._store.update_block(write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal)
+            return await write.save(pb.RevertBlockResponse(block=convert.block(after)))
 
-        reverted = await self._store.revert_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            request.block_id,
-            request.to_revision,
-            change,
-            lambda block: pb.RevertBlockResponse(block=convert.block(block)),
-            at=at,
-            by=who.principal,
-        )
-        return pb.RevertBlockResponse.FromString(reverted) if isinstance(reverted, bytes) else reverted
-
-    async def _written(
+    async def _write(
         self,
         request: pb.AppendToBlockRequest | pb.ReplaceInBlockRequest | pb.InsertIntoBlockRequest,
         context: Context,
@@ -268,18 +264,18 @@ class BlockHandlers:
         response: type[Response],
     ) -> Response:
         """Change the value of a block, and nothing else."""
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(block: Block) -> Block:
             block.check_revision(request.revision)
             block.check_writable()
-            return block.write(value(block.draft.value), at=at, by=who.principal)
+            return block.write(value(block.draft.value), at=at, by=caller.principal)
 
-        return await self._changed(who, request, request.block_id, change, response, at=at)
+        return await self._change(caller, request, request.block_id, change, response, at=at)
 
-    async def _changed(
+    async def _change(
         self,
-        who: Caller,
+        caller: Caller,
         request: Message,
         block_id: str,
         change: Callable[[Block], Block],
@@ -288,23 +284,18 @@ class BlockHandlers:
         at: datetime,
         event: str = "block_updated",
     ) -> Response:
-        def respond(block: Block) -> Response:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return kind.FromString(write.saved_response)
+            before = await self._store.lock_block(write.tx, caller.require_tenant(), block_id)
+            after = change(before)
+            await self._store.update_block(
+                write.tx, caller.require_tenant(), before, after, at=at, by=caller.principal, event=event
+            )
             response = kind()
             if "block" in kind.DESCRIPTOR.fields_by_name:
-                response.block.CopyFrom(convert.block(block))  # type: ignore[attr-defined]  # As just seen.
-            return response
-
-        changed = await self._store.change_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            block_id,
-            change,
-            respond,
-            at=at,
-            by=who.principal,
-            event=event,
-        )
-        return kind.FromString(changed) if isinstance(changed, bytes) else changed
+                response.block.CopyFrom(convert.block(after))  # type: ignore[attr-defined]  # As just seen.
+            return await write.save(response)
 
 
 async def _page(

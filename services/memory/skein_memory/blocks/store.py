@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from dataclasses import replace as but
-from typing import TYPE_CHECKING, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
@@ -28,7 +26,7 @@ from skein_memory.events.writer import Revision
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -36,11 +34,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
-
-Response = TypeVar("Response", bound=Message)
 
 _WRITTEN_ONCE = frozenset({"create_time", "created_by"})
 # Above every revision.
@@ -52,51 +46,32 @@ _DETACHED_BATCH_SIZE = 1000
 class BlockStore:
     """Reads and writes blocks."""
 
-    def __init__(self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter) -> None:
-        """Use the database, stored responses and quotas of the service."""
+    def __init__(self, database: Database, quotas: QuotaCounter) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
 
-    async def create_block(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        make: Callable[[Block | None], Block],
-        respond: Callable[[Block], Response],
-        *,
-        agent_id: str,
-        template_id: str = "",
-    ) -> Response | bytes:
-        """Store the block that `make` returns, of a template if one is named; or return the stored response.
+    async def create_block(self, tx: Transaction, tenant_id: UUID, block: Block, *, agent_id: str) -> None:
+        """Store a block, and attach it to an agent unless `agent_id` is empty.
 
-        It is attached to an agent unless `agent_id` is empty. Raises BlockExists, BlockLabelTaken, AgentBlocksFull and
-        QuotaExceeded.
+        Raises BlockExists, BlockLabelTaken, AgentBlocksFull and QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            row = None
-            if template_id:
-                row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=template_id)
-            block = make(None if row is None else block_of(row))
-            await insert(tx, tenant_id, block)
-            if agent_id:
-                await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
-            response = respond(block)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"blocks": 1})
-        return response
+        await insert(tx, tenant_id, block)
+        if agent_id:
+            await attach(tx, tenant_id, block, agent_id, at=block.record_time, by=block.created_by)
+        await self._quotas.charge(tx, tenant_id, {"blocks": 1})
+
+    async def read_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block | None:
+        """Read a block, deleted or not; None when there is none."""
+        row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+        return None if row is None else block_of(row)
 
     async def get_block(self, tenant_id: UUID, block_id: str) -> Block | None:
         """Read a block, deleted or not; None when there is none."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            row = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
-        return None if row is None else block_of(row)
+            return await self.read_block(tx, tenant_id, block_id)
 
     async def list_blocks(self, tenant_id: UUID, *, after: str, count: int, **conditions: object) -> list[Block]:
-        """Read up to `count` blocks that pass, in the order of their ids from the one after `after` on."""
+        """Read up to `count` blocks that match, in the order of their ids, after the id `after`."""
         return await self._blocks(
             QUERIES["list_blocks"], tenant_id=tenant_id, after_id=after, count=count, **conditions
         )
@@ -117,70 +92,43 @@ class BlockStore:
             count=count,
         )
 
-    async def change_block(
+    async def lock_block(self, tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
+        """Read a block, deleted or not, and lock it. Raises BlockNotFound."""
+        block = await locked_if_any(tx, tenant_id, block_id)
+        if block is None:
+            raise BlockNotFound
+        return block
+
+    async def update_block(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        block_id: str,
-        change: Callable[[Block], Block],
-        respond: Callable[[Block], Response],
+        before: Block,
+        after: Block,
         *,
         at: datetime,
         by: str,
         event: str = "block_updated",
-    ) -> Response | bytes:
-        """Replace a block by what `change` returns, storing the revision before; or return the stored response.
+    ) -> None:
+        """Store the next revision of a locked block and the one before, unless `after` is `before`.
 
-        `change` may refuse; when it returns the block itself, nothing is written. Raises BlockNotFound and
-        BlockLabelTaken.
+        Raises BlockLabelTaken and QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await _locked(tx, tenant_id, block_id)
-            after = change(before)
-            if after is not before:
-                await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
+        if after is not before:
+            await replace(tx, tenant_id, before, after, at=at, by=by, event=event)
             await self._quotas.charge(tx, tenant_id, {"blocks": int(after.is_active) - int(before.is_active)})
-        return response
 
-    async def revert_block(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        block_id: str,
-        to_revision: int,
-        change: Callable[[Block, BlockDraft], Block],
-        respond: Callable[[Block], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Replace a block by what `change` returns for it and an earlier revision; or return the stored response.
-
-        Raises BlockNotFound, BlockRevisionNotFound and BlockLabelTaken.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await _locked(tx, tenant_id, block_id)
-            rows = await _revisions(tx, tenant_id, block_id, before_revision=min(to_revision + 1, _NEWEST), count=1)
-            if not rows or rows[0]["revision"] != to_revision:
-                raise BlockRevisionNotFound
-            after = change(before, _former(rows[0]).draft)
-            await replace(tx, tenant_id, before, after, at=at, by=by, event="block_updated")
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+    async def read_revision(self, tx: Transaction, tenant_id: UUID, block_id: str, revision: int) -> Block:
+        """Read an earlier revision of a block. Raises BlockRevisionNotFound."""
+        rows = await _revisions(tx, tenant_id, block_id, before_revision=min(revision + 1, _NEWEST), count=1)
+        if not rows or rows[0]["revision"] != revision:
+            raise BlockRevisionNotFound
+        return _former(rows[0])
 
     async def list_revisions(
         self, tenant_id: UUID, block_id: str, *, before: int | None, count: int
     ) -> list[tuple[Block, datetime, str]]:
-        """Read up to `count` earlier revisions of a block, newest first: what it was, until when, who changed it.
+        """Read up to `count` earlier revisions of a block, newest first: the block, its end, and who changed it.
 
         Raises BlockNotFound.
         """
@@ -191,47 +139,20 @@ class BlockStore:
         return [(_former(row), row["until_time"], row["changed_by"]) for row in rows]
 
     async def attach_block(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        block_id: str,
-        agent_id: str,
-        response: Message,
-        *,
-        at: datetime,
-        by: str,
+        self, tx: Transaction, tenant_id: UUID, block_id: str, agent_id: str, *, at: datetime, by: str
     ) -> None:
-        """Attach a block to an agent, once for each request, whose response is `response`.
-
-        Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            block = await _locked(tx, tenant_id, block_id)
-            block.check_revision(0)
-            await attach(tx, tenant_id, block, agent_id, at=at, by=by)
+        """Attach a block to an agent. Raises BlockNotFound, BlockLabelTaken and AgentBlocksFull."""
+        block = await self.lock_block(tx, tenant_id, block_id)
+        block.check_revision(0)
+        await attach(tx, tenant_id, block, agent_id, at=at, by=by)
 
     async def detach_block(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        block_id: str,
-        agent_id: str,
-        response: Message,
-        *,
-        at: datetime,
-        by: str,
+        self, tx: Transaction, tenant_id: UUID, block_id: str, agent_id: str, *, at: datetime, by: str
     ) -> None:
-        """Detach a block from an agent, once for each request, answered by `response`. Raises BlockNotAttached."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
-                raise BlockNotAttached
-            await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
+        """Detach a block from an agent. Raises BlockNotAttached."""
+        if not await tx.execute(QUERIES["detach_block"], tenant_id=tenant_id, agent_id=agent_id, block_id=block_id):
+            raise BlockNotAttached
+        await writer.insert_events(tx, tenant_id, [_of_agent("block_detached", block_id, agent_id)], at=at, by=by)
 
     async def detach_deleted_agents(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
         """Detach some blocks from agents that are being purged, and record the events; return how many."""
@@ -245,7 +166,7 @@ class BlockStore:
     async def list_block_agents(
         self, tenant_id: UUID, block_id: str, *, after: str, count: int
     ) -> list[tuple[str, datetime, str]]:
-        """Read up to `count` agents of a block in the order of their ids: id, since when, by whom.
+        """Read up to `count` agents of a block in the order of their ids: id, time and principal of the attachment.
 
         Raises BlockNotFound.
         """
@@ -261,7 +182,7 @@ class BlockStore:
     async def prompt_blocks(
         self, tenant_id: UUID, agent_id: str, subject_id: str, labels: Sequence[str]
     ) -> list[Block]:
-        """Read what an agent carries when it speaks with a person, one block for each label.
+        """Read the blocks of an agent for a prompt about a subject, one for each label.
 
         A block about the subject replaces one without a subject; no labels select all. Raises MessageTooLarge.
         """
@@ -309,7 +230,7 @@ async def replace(
 
 
 async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: Block) -> None:
-    """Take a block's new label, and the person it is about, wherever it is attached. Raises BlockLabelTaken."""
+    """Update the label and the subject in all attachments of a block. Raises BlockLabelTaken."""
     place = {"label": after.draft.label, "subject_id": after.draft.subject_id}
     if place == {"label": before.draft.label, "subject_id": before.draft.subject_id}:
         return
@@ -319,13 +240,6 @@ async def _claim_place(tx: Transaction, tenant_id: UUID, before: Block, after: B
         raise BlockLabelTaken(label=after.draft.label)
     with translate_constraint_errors({"block_agents_label_key": BlockLabelTaken(label=after.draft.label)}):
         await tx.execute(QUERIES["rename_attachments"], **keys)
-
-
-async def _locked(tx: Transaction, tenant_id: UUID, block_id: str) -> Block:
-    block = await locked_if_any(tx, tenant_id, block_id)
-    if block is None:
-        raise BlockNotFound
-    return block
 
 
 async def insert(tx: Transaction, tenant_id: UUID, block: Block) -> None:
@@ -405,7 +319,7 @@ def _columns(block: Block) -> dict[str, object]:
 
 def same(one: Block, other: Block) -> bool:
     """Return whether two blocks are equal; the format of their JSON does not matter."""
-    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal(
+    return but(one.draft, metadata=None) == but(other.draft, metadata=None) and exact.equal_json(
         one.draft.metadata, other.draft.metadata
     )
 

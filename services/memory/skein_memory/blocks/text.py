@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from skein_memory.blocks.model import Block
 
 _VARIABLE = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
-# What a value may not say in a prompt, as it would end its block or begin another.
+# Tags that would end the block in a prompt, or begin another; a value may not contain them.
 _FRAME = re.compile(r"<(?=\s*/?\s*block\b)", re.IGNORECASE)
-# What comes first in a prompt; other labels follow by name.
+# Labels that come first in a prompt; others follow by name.
 _FIRST = {"system": 0, "persona": 1, "human": 2}
 
 
@@ -26,7 +26,7 @@ def append(value: str, text: str) -> str:
 
 
 def replace(value: str, old: str, new: str) -> str:
-    """Replace the one occurrence of a text. Raises BlockTextNotUnique; places that overlap count each."""
+    """Replace the one occurrence of a text. Raises BlockTextNotUnique; overlapping ones count each."""
     count = sum(1 for _ in re.finditer(f"(?={re.escape(old)})", value))
     if count != 1:
         raise BlockTextNotUnique(count=count)
@@ -48,7 +48,7 @@ def variables_of(value: str) -> list[str]:
 
 
 def fill_template(value: str, variables: Mapping[str, str]) -> str:
-    """Put values in place of a template's variables; what they say is not looked into. Raises BlockVariableMissing."""
+    """Replace the variables of a template by values, which are not expanded again. Raises BlockVariableMissing."""
     missing = [name for name in variables_of(value) if name not in variables]
     if missing:
         raise BlockVariableMissing(variables=", ".join(missing))
@@ -56,7 +56,7 @@ def fill_template(value: str, variables: Mapping[str, str]) -> str:
 
 
 def prompt_order(label: str) -> tuple[int, str]:
-    """Return where a label comes in a prompt."""
+    """Return the key that orders labels in a prompt."""
     return _FIRST.get(label, len(_FIRST)), label
 
 

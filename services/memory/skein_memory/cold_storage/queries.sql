@@ -1,6 +1,6 @@
 -- oldest_idle --
--- Read the oldest memories of a range of ids that were not changed since a time, those of the vault and of snapshots
--- apart, and those that expire, which are erased soon; or those of one session. At most `scan` of them are looked at.
+-- Scan the oldest memories of a range of ids, at most `scan`, each with whether it can be archived: unchanged since
+-- a time, or of one session; and without secret, snapshot copy or expiry.
 SELECT looked.memory_id,
     (looked.record_time < :idle_since AND looked.type <> 'knowledge_vault' AND looked.is_active
         AND looked.expire_time IS NULL AND NOT EXISTS (
@@ -17,7 +17,7 @@ FROM (
 ORDER BY looked.memory_id;
 
 -- archive_sizes --
--- Say about how many bytes some memories take in a file, with what hangs on them.
+-- Estimate the bytes of memories and their rows in a file.
 SELECT entries.memory_id,
     (octet_length(entries.content) + coalesce(pg_column_size(entries.metadata), 0)
         + coalesce(pg_column_size(entries.data), 0) + coalesce(pg_column_size(entries.words), 0) + 1000
@@ -36,7 +36,7 @@ FROM memory.entries
 WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]);
 
 -- insert_archive --
--- Note an archive whose file is written.
+-- Insert an archive whose file is written.
 INSERT INTO memory.archives
     (tenant_id, archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by)
 VALUES
@@ -44,7 +44,7 @@ VALUES
      :created_by);
 
 -- insert_archived --
--- Note which memories lie in an archive.
+-- Insert which memories an archive holds.
 INSERT INTO memory.archived (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
 VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
 
@@ -57,8 +57,8 @@ ORDER BY archive_id DESC
 LIMIT :count;
 
 -- walk_archives --
--- Read the oldest archives after one, with the times of what lies in them, and say which hold anything about a person if
--- one is named.
+-- Scan the oldest archives after one, with the times of their memories, and whether each may hold memories about a
+-- person.
 SELECT archive_id, from_time, to_time,
     (:subject_id::text IS NULL OR EXISTS (
         SELECT FROM memory.archived
@@ -70,7 +70,7 @@ ORDER BY archive_id
 LIMIT :count;
 
 -- newest_archive --
--- Name the newest archive.
+-- Return the id of the newest archive.
 SELECT archive_id
 FROM memory.archives
 WHERE tenant_id = :tenant_id
@@ -78,11 +78,11 @@ ORDER BY archive_id DESC
 LIMIT 1;
 
 -- has_newer_archive --
--- Say whether there is an archive after one.
+-- Return whether there is an archive after one.
 SELECT EXISTS (SELECT FROM memory.archives WHERE tenant_id = :tenant_id AND archive_id > :archive_id);
 
 -- lock_archive_creation --
--- Let one transaction at a time note an archive of a tenant, so that none comes after a newer one.
+-- Take the lock of a tenant's archive creation, so that archives are created in the order of their ids.
 SELECT pg_advisory_xact_lock(hashtextextended(place.tenant_id::text || ' archives', 0))
 FROM (SELECT :tenant_id::uuid AS tenant_id) AS place;
 
@@ -93,36 +93,36 @@ FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- lock_archive --
--- Read an archive and keep others from it until the transaction ends.
+-- Read and lock an archive.
 SELECT archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id
 FOR UPDATE;
 
 -- delete_archive --
--- Forget an archive, with the list of what lies in it.
+-- Delete an archive, with the list of its memories.
 DELETE FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- update_archive_after_purge --
--- Say that an archive holds less than before, in a file of another checksum.
+-- Store the new size and checksum of an archive after a purge.
 UPDATE memory.archives
 SET memory_count = :memory_count, byte_count = :byte_count, checksum = :checksum
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- delete_archived --
--- Forget that memories lie in an archive.
+-- Delete memories from the lists of archives.
 DELETE FROM memory.archived
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- find_archived --
--- Find which archives hold memories, by their ids or external ids.
+-- Return the archives of memories, by their ids or external ids.
 SELECT memory_id, archive_id, external_id
 FROM memory.archived
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:external_ids::text[]));
 
 -- find_archived_subject --
--- Find some memories about a person that lie in archives, from one archive on.
+-- Find some archived memories about a person, from one archive on.
 SELECT memory_id, archive_id
 FROM memory.archived
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND archive_id >= :since_id
@@ -130,20 +130,20 @@ ORDER BY archive_id
 LIMIT :count;
 
 -- find_existing --
--- Return those of some ids that name a memory, deleted or not.
+-- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- archive_entries --
--- Read all that memory.entries has of some memories, whole rows as JSON: memories on their way to cold storage.
+-- Read the rows of memory.entries of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.entries AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_entries --
--- Put rows of memory.entries back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.entries; skip rows whose key exists.
 INSERT INTO memory.entries
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.entries, :rows::jsonb) AS kept
@@ -151,14 +151,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_tags --
--- Read all that memory.tags has of some memories, whole rows as JSON: tags on their way to cold storage.
+-- Read the rows of memory.tags of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.tags AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_tags --
--- Put rows of memory.tags back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.tags; skip rows whose key exists.
 INSERT INTO memory.tags
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.tags, :rows::jsonb) AS kept
@@ -166,14 +166,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_versions --
--- Read all that memory.versions has of some memories, whole rows as JSON: earlier versions on their way to cold storage.
+-- Read the rows of memory.versions of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.versions AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_versions --
--- Put rows of memory.versions back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.versions; skip rows whose key exists.
 INSERT INTO memory.versions
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.versions, :rows::jsonb) AS kept
@@ -181,14 +181,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_accesses --
--- Read all that memory.accesses has of some memories, whole rows as JSON: counts of use on their way to cold storage.
+-- Read the rows of memory.accesses of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.accesses AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_accesses --
--- Put rows of memory.accesses back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.accesses; skip rows whose key exists.
 INSERT INTO memory.accesses
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.accesses, :rows::jsonb) AS kept
@@ -196,14 +196,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_properties --
--- Read all that memory.properties has of some memories, whole rows as JSON: properties on their way to cold storage.
+-- Read the rows of memory.properties of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.properties AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_properties --
--- Put rows of memory.properties back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.properties; skip rows whose key exists.
 INSERT INTO memory.properties
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.properties, :rows::jsonb) AS kept
@@ -211,14 +211,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_external_ids --
--- Read all that memory.external_ids has of some memories, whole rows as JSON: ids in other systems on their way to cold storage.
+-- Read the rows of memory.external_ids of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.external_ids AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_external_ids --
--- Put rows of memory.external_ids back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.external_ids; skip rows whose key exists.
 INSERT INTO memory.external_ids
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.external_ids, :rows::jsonb) AS kept
@@ -226,14 +226,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_fact_keys --
--- Read all that memory.fact_keys has of some memories, whole rows as JSON: keys of facts on their way to cold storage.
+-- Read the rows of memory.fact_keys of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.fact_keys AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_fact_keys --
--- Put rows of memory.fact_keys back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.fact_keys; skip rows whose key exists.
 INSERT INTO memory.fact_keys
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.fact_keys, :rows::jsonb) AS kept
@@ -241,14 +241,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_tasks --
--- Read all that memory.tasks has of some memories, whole rows as JSON: states of tasks on their way to cold storage.
+-- Read the rows of memory.tasks of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.tasks AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- unarchive_tasks --
--- Put rows of memory.tasks back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.tasks; skip rows whose key exists.
 INSERT INTO memory.tasks
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.tasks, :rows::jsonb) AS kept
@@ -256,14 +256,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_links --
--- Read all that memory.links has of some memories, whole rows as JSON: links on their way to cold storage.
+-- Read the rows of memory.links of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.links AS kept
 WHERE tenant_id = :tenant_id AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
 -- unarchive_links --
--- Put rows of memory.links back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.links; skip rows whose key exists.
 INSERT INTO memory.links
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.links, :rows::jsonb) AS kept
@@ -271,14 +271,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_revisions --
--- Read all that memory.revisions has of some memories, whole rows as JSON: earlier states on their way to cold storage.
+-- Read the rows of memory.revisions of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.revisions AS kept
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
 -- unarchive_revisions --
--- Put rows of memory.revisions back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.revisions; skip rows whose key exists.
 INSERT INTO memory.revisions
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.revisions, :rows::jsonb) AS kept
@@ -286,14 +286,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_aliases --
--- Read all that memory.aliases has of some memories, whole rows as JSON: aliases on their way to cold storage.
+-- Read the rows of memory.aliases of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.aliases AS kept
 WHERE tenant_id = :tenant_id AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
 -- unarchive_aliases --
--- Put rows of memory.aliases back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.aliases; skip rows whose key exists.
 INSERT INTO memory.aliases
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.aliases, :rows::jsonb) AS kept
@@ -301,14 +301,14 @@ WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
 -- archive_conflict_resolutions --
--- Read all that memory.conflict_resolutions has of some memories, whole rows as JSON: resolutions of conflicts on their way to cold storage.
+-- Read the rows of memory.conflict_resolutions of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
 FROM memory.conflict_resolutions AS kept
 WHERE tenant_id = :tenant_id AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids))
 ORDER BY 1;
 
 -- unarchive_conflict_resolutions --
--- Put rows of memory.conflict_resolutions back from cold storage; those whose place is taken meanwhile are passed over.
+-- Insert unarchived rows into memory.conflict_resolutions; skip rows whose key exists.
 INSERT INTO memory.conflict_resolutions
 SELECT kept.*
 FROM jsonb_populate_recordset(NULL::memory.conflict_resolutions, :rows::jsonb) AS kept
@@ -337,7 +337,7 @@ FROM memory.archived
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- has_snapshot_copies --
--- Say whether a snapshot holds a copy of any of some memories.
+-- Return whether a snapshot holds a copy of any of some memories.
 SELECT EXISTS (
     SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));
 
@@ -355,18 +355,18 @@ FROM memory.waiting
 WHERE tenant_id = :tenant_id AND other_memory_id = ANY (:memory_ids::uuid[]);
 
 -- insert_pending_rows --
--- Keep rows until the other memory that they name is back.
+-- Store rows until the other memory that they name is unarchived.
 INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
 VALUES (:tenant_id, :waiting_id, :memory_id, :other_memory_id, :row_table, :held);
 
 -- find_archive_of_memories --
--- Say which archives some memories lie in.
+-- Return the archives of some memories.
 SELECT memory_id, archive_id
 FROM memory.archived
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_archives --
--- Keep others from some archives until the transaction ends, in the order of their ids.
+-- Lock archives in the order of their ids.
 SELECT archive_id
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = ANY (:archive_ids::uuid[])

@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
-    # What waits comes back to its own table, or waits anew.
+    # Waiting rows are inserted into their own table, or wait again.
     "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
@@ -80,7 +80,7 @@ async def insert_rows(
     coming: set[UUID],
     archived: Collection[UUID],
 ) -> int:
-    """Store rows whose memories are all there, and those that waited for what comes; return how many links came back.
+    """Insert rows whose memories all exist, and rows that waited for them; return how many links were inserted.
 
     A row that names one memory of those in `archived` waits for it.
     """
@@ -130,7 +130,7 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 
 
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    # Every file has its own name: a process that comes too late deletes only its own file.
+    # Every file has its own name: a process that is too late deletes only its own file.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, table_rows in rows.items():
         for row in table_rows:

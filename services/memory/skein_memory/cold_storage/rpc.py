@@ -6,18 +6,22 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import archives_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.cold_storage.store import ArchiveSelection
-from skein_memory.page_token import read_id_cursor
+from skein_memory.errors import ArchiveNotFound
+from skein_memory.memories.model import documents_of
+from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.cold_storage.store import ArchiveStore
 
@@ -25,13 +29,14 @@ if TYPE_CHECKING:
 class ArchiveHandlers:
     """Taking memories to cold storage and back."""
 
-    def __init__(self, store: ArchiveStore, *, embeddings: EmbeddingClient) -> None:
-        """Use the store; documents of unarchived memories get embeddings."""
+    def __init__(self, store: ArchiveStore, idempotency: IdempotencyStore, *, embeddings: EmbeddingClient) -> None:
+        """Documents of unarchived memories get embeddings."""
         self._store = store
+        self._idempotency = idempotency
         self._embeddings = embeddings
 
     async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
             raise FieldInvalid(violations=[("idle_since_time", "lies in the future")])
@@ -41,13 +46,29 @@ class ArchiveHandlers:
             after_id=UUID(request.after_memory_id or str(UUID(int=0))),
             session_id=request.session_id or None,
         )
-        stored = await self._store.archive(
-            who.tenant(), IdempotencyKey.of(who, request), selection, _created, label=request.label, at=at
-        )
-        return pb.CreateArchiveResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        batch = await self._store.select_batch(caller.require_tenant(), selection)
+        file = await self._store.write_file(caller.require_tenant(), batch, at) if batch.memory_ids else None
+        row: asyncpg.Record | None = None
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                response = pb.CreateArchiveResponse.FromString(write.saved_response)
+            else:
+                if file is not None:
+                    row = await self._store.move_to_archive(
+                        write.tx, caller.require_tenant(), batch, file, label=request.label, at=at, by=caller.principal
+                    )
+                after_id = batch.after_id if row is not None or file is None else selection.after_id
+                response = pb.CreateArchiveResponse(
+                    archive=None if row is None else _archive(row),
+                    next_memory_id="" if after_id is None else str(after_id),
+                )
+                await write.save(response)
+        if file is not None and row is None:
+            await self._store.delete_file(caller.require_tenant(), file)
+        return response
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_archives(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_archive(row) for row in rows[:size])
         more = len(rows) > len(page)
@@ -56,26 +77,25 @@ class ArchiveHandlers:
         )
 
     async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
-        who = caller(context)
-        stored = await self._store.unarchive(
-            who.tenant(), IdempotencyKey.of(who, request), UUID(request.archive_id), _restored, at=now()
+        caller, at = caller_of(context), now()
+        archive = await self._store.read_archive(caller.require_tenant(), UUID(request.archive_id))
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.RestoreArchiveResponse.FromString(write.saved_response)
+            if archive is None:
+                raise ArchiveNotFound
+            memories = await self._store.unarchive(
+                write.tx, caller.require_tenant(), archive, at=at, by=caller.principal
+            )
+            response = pb.RestoreArchiveResponse(
+                restored_count=len(memories), skipped_count=len(archive.memory_ids) - len(memories)
+            )
+            await write.save(response)
+        await self._store.delete_file(caller.require_tenant(), archive)
+        response.pending_embedding_count = await self._embeddings.request_embeddings(
+            documents_of(memories, at=at), remaining=context.time_remaining()
         )
-        if isinstance(stored, bytes):
-            return pb.RestoreArchiveResponse.FromString(stored)
-        response, documents = stored
-        pending = await self._embeddings.make(documents, remaining=context.time_remaining())
-        response.pending_embedding_count = pending
         return response
-
-
-def _created(row: asyncpg.Record | None, after_id: UUID | None) -> pb.CreateArchiveResponse:
-    return pb.CreateArchiveResponse(
-        archive=None if row is None else _archive(row), next_memory_id="" if after_id is None else str(after_id)
-    )
-
-
-def _restored(restored: int, skipped: int) -> pb.RestoreArchiveResponse:
-    return pb.RestoreArchiveResponse(restored_count=restored, skipped_count=skipped)
 
 
 def _archive(row: asyncpg.Record) -> pb.Archive:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from google.protobuf.message import Message
-
-from skein_kit.errors import TransactionConflict
+from skein_kit.cold_storage.files import FileInfo
+from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
 from skein_memory.cold_storage import rows as archive_rows
@@ -17,36 +17,31 @@ from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.content_tables import CONTENT_TABLES
-from skein_memory.memories.events import purge_events
+from skein_memory.memories.model import documents_of, purge_events
+from skein_memory.memories.rows import CONTENT_TABLES
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.cold_storage.files import ColdFiles, FileInfo
+    from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
-    from skein_kit.search_text.postings import Document
-    from skein_memory.cold_storage.files import ArchiveReader
+    from skein_memory.memories.model import Memory
 
-Response = TypeVar("Response", bound=Message)
-
-# Memories of one file, about how much they say before it is packed, and how many are scanned to find them.
+# Memories of one file, its bytes before compression, and memories of one scan.
 MEMORIES_PER_ARCHIVE = 500
 BYTES_PER_ARCHIVE = 16 * 1024 * 1024
 _SCAN = 2000
-# Looks of one call that may find nothing.
+# Scans of one call.
 _SCANS = 200
-# A file that is older and that nothing names was left by a process that ended.
+# An older file without an archive was left by a process that ended.
 _WRITING = timedelta(hours=1)
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
 _BEFORE_ALL = UUID(int=0)
@@ -54,7 +49,7 @@ _BEFORE_ALL = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveSelection:
-    """Which memories go: those that were not changed since a time, or those of a session."""
+    """Memories to archive: those unchanged since a time, or those of a session."""
 
     idle_since: datetime
     before_id: UUID
@@ -64,40 +59,78 @@ class ArchiveSelection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveBatch:
-    """Memories that go together, all that they have, and the next cursor; None when everything was scanned."""
+    """Memories of one archive with all their rows, and the next cursor; None at the end."""
 
     memory_ids: list[UUID]
     rows: dict[str, list[dict[str, Any]]]
     after_id: UUID | None
-    # The newest archive there was.
+    # The newest archive at that time.
     newest: UUID
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchiveFile:
-    """A file that nothing names yet."""
+    """A file of cold storage, which no archive names yet."""
 
     archive_id: UUID
-    written: FileInfo
+    byte_count: int
+    checksum: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredArchive:
+    """The rows of an archive's file by table, and the file's checksum."""
+
+    archive_id: UUID
+    checksum: bytes
+    rows: Mapping[str, Sequence[dict[str, Any]]]
+
+    @property
+    def memory_ids(self) -> list[UUID]:
+        """Return the ids of its memories."""
+        return [UUID(row["memory_id"]) for row in self.rows["entries"]]
+
+
+class ArchiveReader:
+    """Reads archives."""
+
+    def __init__(self, database: Database, *, cold: ColdFiles) -> None:
+        self._database = database
+        self._cold = cold
+
+    async def read(self, tenant_id: UUID, archive_id: UUID) -> tuple[asyncpg.Record, dict[str, list[dict[str, Any]]]]:
+        """Read an archive and its file. Raises ArchiveNotFound and ArchiveDamaged."""
+        checksum = None
+        while True:
+            async with self._database.transaction(tenant_id) as tx:
+                archive = await tx.row(QUERIES["get_archive"], tenant_id=tenant_id, archive_id=archive_id)
+            if archive is None:
+                raise ArchiveNotFound
+            try:
+                written = FileInfo(checksum=archive["checksum"], byte_count=archive["byte_count"])
+                lines = await self._cold.read(tenant_id, archive_id, written)
+                return archive, await asyncio.to_thread(archive_rows.parse_lines, lines)
+            except ArchiveDamaged:
+                # Another process may just have unarchived the archive, or changed its file.
+                if checksum == archive["checksum"]:
+                    raise
+            checksum = archive["checksum"]
 
 
 class ArchiveStore:
-    """Takes memories to cold storage and back."""
+    """Archives and unarchives memories."""
 
     def __init__(
         self,
         database: Database,
         *,
-        idempotency: IdempotencyStore,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         months: MonthlyPartitions,
         reader: ArchiveReader,
         cold: ColdFiles,
     ) -> None:
-        """Use the database, stored responses, quotas, policies and monthly partitions of the service, and the files."""
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
         self._months = months
@@ -105,40 +138,9 @@ class ArchiveStore:
         self._cold = cold
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the rules that a tenant remembers by."""
+        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.of(tx, tenant_id)
-
-    async def archive(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        selection: ArchiveSelection,
-        respond: Callable[[asyncpg.Record | None, UUID | None], Response],
-        *,
-        label: str,
-        at: datetime,
-    ) -> Response | bytes:
-        """Archive a batch of memories to a file; or return the stored response.
-
-        The file is written before anything is deleted; memories that are changed meanwhile stay. A call that is cut off
-        leaves a file that nothing names, and the next one takes the same memories.
-        """
-        batch = await self._select_batch(tenant_id, selection)
-        file = await self._file(tenant_id, batch, at) if batch.memory_ids else None
-        row: asyncpg.Record | None = None
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is None:
-                if file is not None:
-                    row = await self._move_to_archive(
-                        tx, tenant_id, batch, file, label=label, at=at, by=idempotency_key.principal
-                    )
-                done = respond(row, batch.after_id if row is not None or file is None else selection.after_id)
-                await self._idempotency.save(tx, tenant_id, idempotency_key, done.SerializeToString())
-        if file is not None and row is None:
-            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
-        return done if first is None else first
+            return await self._policies.get(tx, tenant_id)
 
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
@@ -146,20 +148,20 @@ class ArchiveStore:
         """Archive a batch of memories unchanged since a time; return how many, and whether there may be more."""
         selection = ArchiveSelection(idle_since=idle_since, before_id=min_id_at(idle_since))
         for _ in range(_SCANS):
-            batch = await self._select_batch(tenant_id, selection)
+            batch = await self.select_batch(tenant_id, selection)
             if batch.memory_ids or batch.after_id is None:
                 break
             selection = replace(selection, after_id=batch.after_id)
         if not batch.memory_ids:
             return 0, False
-        file = await self._file(tenant_id, batch, at)
+        file = await self.write_file(tenant_id, batch, at)
         async with self._database.transaction(tenant_id) as tx:
-            row = await self._move_to_archive(tx, tenant_id, batch, file, label=label, at=at, by=by)
+            row = await self.move_to_archive(tx, tenant_id, batch, file, label=label, at=at, by=by)
         if row is None:
-            await self._cold.delete(tenant_id, file.archive_id, file.written.checksum)
+            await self.delete_file(tenant_id, file)
         return (0 if row is None else len(batch.memory_ids)), batch.after_id is not None
 
-    async def _select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
+    async def select_batch(self, tenant_id: UUID, selection: ArchiveSelection) -> ArchiveBatch:
         """Read the next batch to archive, with all its rows."""
         async with self._database.transaction(tenant_id) as tx:
             scanned_rows = await tx.rows(
@@ -178,13 +180,21 @@ class ArchiveStore:
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
         return ArchiveBatch(memory_ids=found, rows=rows, after_id=_next(scanned_rows, candidates, found), newest=newest)
 
-    async def _file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
+    async def write_file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
+        """Write the rows of a batch to a file, before anything is deleted.
+
+        A call that ends early leaves a file that no row names; the next call archives the same memories.
+        """
         # Another process's clock may be ahead.
         archive_id = max(new_id(at), UUID(int=batch.newest.int + 1))
         written = await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(batch.rows))
-        return ArchiveFile(archive_id=archive_id, written=written)
+        return ArchiveFile(archive_id=archive_id, byte_count=written.byte_count, checksum=written.checksum)
 
-    async def _move_to_archive(
+    async def delete_file(self, tenant_id: UUID, file: ArchiveFile | StoredArchive) -> None:
+        """Delete a file that no archive names, or names no longer."""
+        await self._cold.delete(tenant_id, file.archive_id, file.checksum)
+
+    async def move_to_archive(
         self,
         tx: Transaction,
         tenant_id: UUID,
@@ -200,11 +210,11 @@ class ArchiveStore:
         # What was copied into a snapshot meanwhile stays, or the copy would go as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
-        # Compared by what hangs on them too: a link or a tag changes no revision.
+        # Their rows are compared too, because a link or a tag changes no revision.
         if await archive_rows.read_rows(tx, tenant_id, batch.memory_ids) != batch.rows:
             return None
         await tx.execute(QUERIES["lock_archive_creation"], tenant_id=tenant_id)
-        # A purge that looked through all archives up to one has only newer ones to look through.
+        # A purge that has scanned all archives up to one only scans newer ones afterwards.
         if await tx.value(QUERIES["has_newer_archive"], tenant_id=tenant_id, archive_id=file.archive_id):
             return None
         await postings.subtract_counts(tx, tenant_id, batch.memory_ids)
@@ -216,8 +226,8 @@ class ArchiveStore:
             archive_id=file.archive_id,
             label=label,
             memory_count=len(batch.memory_ids),
-            byte_count=file.written.byte_count,
-            checksum=file.written.checksum,
+            byte_count=file.byte_count,
+            checksum=file.checksum,
             from_time=id_time(min(batch.memory_ids)),
             to_time=id_time(max(batch.memory_ids)),
             create_time=at,
@@ -241,74 +251,61 @@ class ArchiveStore:
                 QUERIES["list_archives"], tenant_id=tenant_id, before_id=before or _AFTER_ALL, count=count
             )
 
-    async def unarchive(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        archive_id: UUID,
-        respond: Callable[[int, int], Response],
-        *,
-        at: datetime,
-    ) -> tuple[Response, list[Document]] | bytes:
-        """Restore the rows of an archive, and delete it; or return the stored response.
+    async def read_archive(self, tenant_id: UUID, archive_id: UUID) -> StoredArchive | None:
+        """Read the rows of an archive, and create the partitions of their months; None when there is none.
 
-        `respond` is told how many came back, and how many were passed over because they were purged meanwhile or are
-        there already. With the answer come the documents whose vectors are to be made. Raises ArchiveNotFound and
-        ArchiveDamaged.
+        Raises ArchiveDamaged.
         """
         try:
             archive, rows = await self._reader.read(tenant_id, archive_id)
         except ArchiveNotFound:
-            async with self._database.transaction(tenant_id) as tx:
-                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-                if first is None:
-                    raise
-                return first
-        ids = [UUID(row["memory_id"]) for row in rows["entries"]]
-        await self._months.ensure(id_time(id_) for id_ in ids)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            archived = await _lock_archives(
-                tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids)
-            )
-            archive_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            if archive_row is None:
-                raise ArchiveNotFound
-            if archive_row["checksum"] != archive["checksum"]:
-                # Something was purged from it meanwhile, which must not come back.
-                raise TransactionConflict
-            there = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
-            coming = [id_ for id_ in ids if id_ not in there]
-            links = await archive_rows.insert_rows(tx, tenant_id, rows, set(coming), archived)
-            memories = await memory_rows.read_memories(tx, tenant_id, coming)
-            purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
-            for table, query in CONTENT_TABLES.items() if purged_ids else ():
-                removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))
-                links -= removed if table == "memory.links" else 0
-            remaining_memories = [memory for id_, memory in memories.items() if id_ not in purged_ids]
-            documents = [document for memory in remaining_memories if (document := memory.document(at)) is not None]
-            await postings.add_documents(tx, tenant_id, documents)
-            await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
-            restored = _event("archive_restored", archive_id, len(remaining_memories))
-            await writer.insert_events(tx, tenant_id, [restored], at=at, by=idempotency_key.principal)
-            response = respond(len(remaining_memories), len(ids) - len(remaining_memories))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            active = sum(memory.is_active for memory in remaining_memories)
-            await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
-        await self._cold.delete(tenant_id, archive_id, archive["checksum"])
-        return response, documents
+            return None
+        stored = StoredArchive(archive_id=archive_id, checksum=archive["checksum"], rows=rows)
+        await self._months.ensure(id_time(id_) for id_ in stored.memory_ids)
+        return stored
+
+    async def unarchive(
+        self, tx: Transaction, tenant_id: UUID, archive: StoredArchive, *, at: datetime, by: str
+    ) -> list[Memory]:
+        """Restore the rows of an archive, and delete it; the caller deletes its file after the commit.
+
+        Memories that were purged meanwhile, or that exist already, are left out. Return the restored ones. Raises
+        ArchiveNotFound and QuotaExceeded.
+        """
+        archive_id, rows, ids = archive.archive_id, archive.rows, archive.memory_ids
+        archived = await _lock_archives(tx, tenant_id, archive_id, archive_rows.referenced_memory_ids(rows) - set(ids))
+        archive_row = await tx.row(QUERIES["lock_archive"], tenant_id=tenant_id, archive_id=archive_id)
+        if archive_row is None:
+            raise ArchiveNotFound
+        if archive_row["checksum"] != archive.checksum:
+            # A concurrent purge removed rows from it, which must not come back.
+            raise TransactionConflict
+        existing_ids = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
+        new_ids = [id_ for id_ in ids if id_ not in existing_ids]
+        links = await archive_rows.insert_rows(tx, tenant_id, rows, set(new_ids), archived)
+        memories = await memory_rows.read_memories(tx, tenant_id, new_ids)
+        purged_ids = await tombstones.find_purged(tx, tenant_id, list(memories.values()))
+        for table, query in CONTENT_TABLES.items() if purged_ids else ():
+            removed = await tx.execute(query, tenant_id=tenant_id, memory_ids=sorted(purged_ids))
+            links -= removed if table == "memory.links" else 0
+        restored = [memory for id_, memory in memories.items() if id_ not in purged_ids]
+        await postings.add_documents(tx, tenant_id, documents_of(restored, at=at))
+        await tx.execute(QUERIES["delete_archive"], tenant_id=tenant_id, archive_id=archive_id)
+        event = _event("archive_restored", archive_id, len(restored))
+        await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+        active = sum(memory.is_active for memory in restored)
+        await self._quotas.charge(tx, tenant_id, {"memories": active, "links": links})
+        return restored
 
     async def delete_orphan_files(self, tenant_id: UUID, at: datetime) -> int:
         """Remove files that nothing names: a process that ended between two steps leaves them. Return how many."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["name_archives"], tenant_id=tenant_id)
         referenced = {(row["archive_id"], row["checksum"]) for row in rows}
-        return await self._cold.sweep(tenant_id, referenced, older_than=at - _WRITING)
+        return await self._cold.delete_unreferenced(tenant_id, referenced, older_than=at - _WRITING)
 
     async def purge_oldest_archive(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> int:
-        """Purge an archive whose memories were all created and archived before a time; return how many it held."""
+        """Purge an archive whose memories were all created and archived before a time; return their number."""
         async with self._database.transaction(tenant_id) as tx:
             archive = await tx.row(QUERIES["oldest_archive"], tenant_id=tenant_id, before=before)
             if archive is None:
@@ -328,7 +325,7 @@ class ArchiveStore:
 
 
 async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
-    """Keep others from an archive and from those that some memories lie in; return which of these lie in one.
+    """Lock an archive, and the archives of some other memories; return which of these memories are archived.
 
     Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
     """

@@ -10,7 +10,7 @@ from uuid import UUID
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,7 @@ SUPERSEDED = "superseded"
 STATUSES: Mapping[int, str] = {
     value: name.removeprefix("CONFLICT_STATUS_").lower() for name, value in pb.ConflictStatus.items() if value
 }
-# Of conflicts that are not settled; None stands for those without a resolution.
+# Statuses of open conflicts; None: without a resolution.
 OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
 # Where one of the two may be the right one.
 _DECIDED = frozenset({"resolved", SUPERSEDED})
@@ -33,7 +33,7 @@ CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
 
 
 def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
-    """Return the statuses that a request selects; None stands for conflicts without a resolution."""
+    """Return the statuses that a request selects; None: conflicts without a resolution."""
     if request.statuses:
         return frozenset(STATUSES.get(status) for status in request.statuses)
     return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN
@@ -88,9 +88,9 @@ class ResolutionDraft:
     # None: neither.
     canonical_name: str | None
     note: str | None
-    # Of what was said before; 0 for whatever it is.
+    # The revision of the resolution before; 0 matches any.
     revision: int
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY, has_key
+from skein_memory.memories.hashes import FIRST_WITHOUT_KEY, has_key
 from skein_memory.memories.model import FACT
 from skein_memory.queries import QUERIES
 
@@ -26,21 +26,21 @@ _FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 _LINKS, _KEYS, _RESOLUTIONS = "links", "keys", "resolutions"
 _WALKS = (_LINKS, _KEYS, _RESOLUTIONS)
 _STATUSES = tuple(sorted(STATUSES.values()))
-# Rows that one statement of a walk reads.
+# Rows of one statement of a scan.
 _LINK_ROWS = 100
 _KEY_ROWS = 400
 _RESOLUTION_ROWS = 100
-# A batch ends after so many pairs, or so many statements of a walk.
+# Pairs, and statements of a scan, of one batch.
 _BATCH_PAIRS = 400
 _BATCH_STEPS = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictFilter:
-    """Which conflicts a caller wants to see."""
+    """The requested conflicts."""
 
     all_types: bool
-    # None stands for pairs without a resolution.
+    # None: pairs without a resolution.
     statuses: frozenset[str | None]
 
 
@@ -74,14 +74,14 @@ class ScanPosition:
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """Return what positions are compared by."""
+        """Return the key of their order."""
         number = _WALKS.index(self.scan)
         if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int
         return number, self.first.int, -self.id.int, 0
 
 
-# Where the walks begin, and where they are over.
+# The start and the end of the scans.
 BEGINNING = ScanPosition()
 END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
 
@@ -98,7 +98,7 @@ class Candidate:
 
     @property
     def rank(self) -> tuple[float, Pair]:
-        """Return what pairs of a batch are ordered by: the surest first."""
+        """Return the key that orders pairs of a batch: the surest first."""
         return -self.score, self.pair
 
 
@@ -140,7 +140,7 @@ class _CandidateScan:
     """The scans of one transaction for candidates of conflicts."""
 
     def __init__(self, tx: Transaction, tenant_id: UUID, conflict_filter: ConflictFilter, at: datetime) -> None:
-        """Walk in this transaction, as things are at the time `at`."""
+        """Scan memories at the time `at`."""
         self._tx = tx
         self._tenant_id = tenant_id
         self._question = conflict_filter
@@ -182,11 +182,11 @@ class _CandidateScan:
         groups = [(key, [row["memory_id"] for row in group]) for key, group in groupby(rows, key=_fingerprint)]
         after = ScanPosition(scan=_RESOLUTIONS)
         if len(rows) == _KEY_ROWS and len(groups) > 1:
-            # The last group may go on behind these rows.
+            # The last group may have more rows.
             key, ids = groups.pop()
             after = ScanPosition(scan=_KEYS, id=key, first=ids[0])
         elif len(rows) == _KEY_ROWS:
-            # One key fills all rows, so each of its memories is walked by itself.
+            # One key fills all rows, so each of its memories is scanned by itself.
             key, ids = groups[0]
             return await self._keys_of_one(ScanPosition(scan=_KEYS, id=key, first=ids[0], second=ids[0]))
         several = [(key, ids) for key, ids in groups if len(ids) > 1]
@@ -224,7 +224,7 @@ class _CandidateScan:
     async def _key_candidates(
         self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
     ) -> tuple[list[Candidate], ScanPosition]:
-        """Return the first of some pairs with one key; where there are more, the walk goes on behind them."""
+        """Return the first pairs with one key; the scan goes on after them when there are more."""
         found: list[Candidate] = []
         for key, pair in pairs:
             if len(found) == _BATCH_PAIRS:
@@ -238,7 +238,7 @@ class _CandidateScan:
                     position=ScanPosition(scan=_KEYS, id=key, first=pair[0], second=pair[1]),
                 )
             )
-        # The walk of links has met those that a link joins.
+        # The scan of links has returned linked pairs.
         linked = await self._linked([way for one in found for way in (one.pair, one.pair[::-1])])
         return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
 
@@ -266,7 +266,7 @@ class _CandidateScan:
             is_linked = bool({pair, pair[::-1]} & linked)
             has_same_key = _have_same_key(contenders, pair) and _differ(contenders, pair)
             if self._may_conflict(contenders, pair) and (is_linked or has_same_key):
-                # Another walk has met it.
+                # Another scan has returned it.
                 continue
             found.append(
                 Candidate(
@@ -279,7 +279,7 @@ class _CandidateScan:
         return found, after
 
     async def _contenders(self, memory_ids: set[UUID]) -> dict[UUID, asyncpg.Record]:
-        """Read what decides whether memories are in conflict; those that are gone, archived or expired are left out."""
+        """Read the columns that decide on conflicts; deleted, archived and expired memories are left out."""
         if not memory_ids:
             return {}
         rows = await self._tx.rows(
@@ -299,7 +299,7 @@ class _CandidateScan:
         return {(row["from_memory_id"], row["to_memory_id"]) for row in rows}
 
     def _may_conflict(self, contenders: Mapping[UUID, asyncpg.Record], pair: Pair) -> bool:
-        """Return whether both are there and of a type that the caller wants to see."""
+        """Return whether both exist and have a requested type."""
         types = [contenders[id_]["type"] for id_ in pair if id_ in contenders]
         return len(types) == len(pair) and (self._question.all_types or set(types) == {FACT})
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
-from skein_memory.conflicts.model import STATUSES, Resolution, ResolutionDraft, statuses_of
+from skein_memory.conflicts.model import STATUSES, ResolutionDraft, statuses_of
 from skein_memory.conflicts.pairs import ConflictFilter
 from skein_memory.conflicts.store import ConflictCursor
-from skein_memory.page_builder import PageBuilder
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import PageBuilder, read_id_cursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.conflicts.store import ConflictStore
 
 
@@ -29,12 +30,12 @@ _MAX_BATCHES = 5
 class ConflictHandlers:
     """Conflicts and their resolutions."""
 
-    def __init__(self, store: ConflictStore) -> None:
-        """Use the store."""
+    def __init__(self, store: ConflictStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def ListConflicts(self, request: pb.ListConflictsRequest, context: Context) -> pb.ListConflictsResponse:
-        tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
+        tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
         token_values = read_token(request.page_token, tenant_id, request)
         cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
         if cursor is None:
@@ -53,21 +54,21 @@ class ConflictHandlers:
         )
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
-        who, at = caller(context), now()
-        draft = ResolutionDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+        caller, at = caller_of(context), now()
+        draft = ResolutionDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        def respond(resolution: Resolution) -> pb.ResolveConflictResponse:
-            return pb.ResolveConflictResponse(resolution=convert.resolution(resolution))
-
-        stored = await self._store.resolve_conflict(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.ResolveConflictResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.ResolveConflictResponse.FromString(write.saved_response)
+            resolution = await self._store.resolve_conflict(
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
+            )
+            return await write.save(pb.ResolveConflictResponse(resolution=convert.resolution(resolution)))
 
     async def ListConflictResolutions(
         self, request: pb.ListConflictResolutionsRequest, context: Context
     ) -> pb.ListConflictResolutionsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_resolutions(
             tenant_id, STATUSES.get(request.status), before=read_id_cursor(request, tenant_id), count=size + 1, at=now()
         )

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
@@ -22,23 +20,19 @@ from skein_memory.links import rows as link_rows
 from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.conflicts.model import ResolutionDraft
     from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
-
-Response = TypeVar("Response", bound=Message)
 
 _KIND = "conflict"
 _LAST = UUID(int=(1 << 128) - 1)
@@ -46,7 +40,7 @@ _LAST = UUID(int=(1 << 128) - 1)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConflictCursor:
-    """Where a page begins: a batch of the walks, its end if known, and the last pair of it that was listed."""
+    """Where a page begins: the start of a batch of the scan, its end if known, and the last listed pair."""
 
     start: ScanPosition = BEGINNING
     end: ScanPosition | None = None
@@ -78,52 +72,48 @@ class ConflictBatch:
     """Some conflicts of a batch, each with its rank there."""
 
     conflicts: Sequence[tuple[Conflict, tuple[float, Pair]]]
-    # Where to go on behind all of them; None when there is nothing more.
+    # The cursor after all of them; None at the end.
     after: ConflictCursor | None
-    portion: ConflictCursor
+    batch: ConflictCursor
 
     def cursor_after(self, count: int) -> ConflictCursor | None:
         """Return the cursor after the first `count` conflicts; None at the end."""
         if count == len(self.conflicts):
             return self.after
-        return replace(self.portion, after=self.conflicts[count - 1][1] if count else self.portion.after)
+        return replace(self.batch, after=self.conflicts[count - 1][1] if count else self.batch.after)
 
 
 class ConflictStore:
     """Finds conflicts, and reads and writes their resolutions."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
-    ) -> None:
-        """Use the database, stored responses, quotas and policies of the service."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
 
     async def find_conflicts(
-        self, tenant_id: UUID, conflict_filter: ConflictFilter, wanted: ConflictCursor, *, count: int, at: datetime
+        self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a batch that come behind those listed before, the surest first."""
+        """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
         async with self._database.transaction(tenant_id) as tx:
             candidates, end = await pairs.scan_candidates(
-                tx, tenant_id, conflict_filter, wanted.start, wanted.end, at=at
+                tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
             )
-            columns = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
-            behind = sorted(
+            resolutions = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
+            candidates_after = sorted(
                 (
                     candidate
                     for candidate in candidates
-                    if _status(columns.get(candidate.pair)) in conflict_filter.statuses
-                    and (wanted.after is None or candidate.rank > wanted.after)
+                    if _status(resolutions.get(candidate.pair)) in conflict_filter.statuses
+                    and (cursor.after is None or candidate.rank > cursor.after)
                 ),
                 key=lambda candidate: candidate.rank,
             )
-            page = behind[:count]
+            page = candidates_after[:count]
             found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
             shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
         memories = {memory.memory_id: memory for memory in shown}
-        portion = replace(wanted, end=end)
+        batch = replace(cursor, end=end)
         after = None if end == END else ConflictCursor(start=end)
         return ConflictBatch(
             conflicts=[
@@ -133,52 +123,39 @@ class ConflictStore:
                         b=memories[one.pair[1]],
                         reason=one.reason,
                         score=one.score,
-                        resolution=columns.get(one.pair),
+                        resolution=resolutions.get(one.pair),
                     ),
                     one.rank,
                 )
                 for one in page
                 if memories.keys() >= set(one.pair)
             ],
-            after=replace(portion, after=page[-1].rank) if len(behind) > count else after,
-            portion=portion,
+            after=replace(batch, after=page[-1].rank) if len(candidates_after) > count else after,
+            batch=batch,
         )
 
     async def resolve_conflict(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        draft: ResolutionDraft,
-        respond: Callable[[Resolution], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Replace the resolution of a conflict; or return the stored response.
+        self, tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime, by: str
+    ) -> Resolution:
+        """Replace the resolution of a conflict.
 
         Raises MemoryNotFound, CanonicalNotInPair, FieldInvalid and QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            pair, canonical_id = await _named(tx, tenant_id, draft, at=at)
-            # Concurrent resolutions of the same pair wait here.
-            memories = await memory_rows.lock_memories(tx, tenant_id, pair)
-            if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
-                raise MemoryNotFound
-            before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
-            last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
-            after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
-            after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
-            if before is not None:
-                await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
-            await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
-            await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"links": links})
-        return response
+        pair, canonical_id = await _find_pair(tx, tenant_id, draft, at=at)
+        # Concurrent resolutions of the same pair wait here.
+        memories = await memory_rows.lock_memories(tx, tenant_id, pair)
+        if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
+            raise MemoryNotFound
+        before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
+        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, pair_key(*pair))
+        after = draft.to_resolution(before, last, pair, canonical_id, (None, None), at=at, by=by)
+        after, links = await _apply_resolution(tx, tenant_id, memories, before, after, at=at, by=by)
+        if before is not None:
+            await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
+        await tx.execute(QUERIES["put_resolution"], tenant_id=tenant_id, **asdict(after))
+        await writer.insert_events(tx, tenant_id, [_event(after)], at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"links": links})
+        return after
 
     async def list_resolutions(
         self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int, at: datetime
@@ -192,8 +169,7 @@ class ConflictStore:
                 if not rows:
                     break
                 ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
-                expired_rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
-                expired = {row["memory_id"] for row in expired_rows}
+                expired = await names.find_expired(tx, tenant_id, ends, at=at)
                 found += [
                     Resolution(**dict(row))
                     for row in rows
@@ -221,11 +197,11 @@ async def _resolutions(
     return {(row["a_memory_id"], row["b_memory_id"]): Resolution(**dict(row)) for row in rows}
 
 
-async def _named(
+async def _find_pair(
     tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
 ) -> tuple[tuple[UUID, UUID], UUID | None]:
-    wanted = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, wanted, at=at)
+    memory_names = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
+    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
     if not found.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
     one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]
@@ -249,7 +225,7 @@ async def _apply_resolution(
 ) -> tuple[Resolution, int]:
     """Create the link and end the validity that follow from a resolution, and undo those of the one before.
 
-    Return the resolution with what it did, and how many links came, less those that went.
+    Return the resolution with these effects, and the change of the number of links.
     """
     if before is not None and before.canonical_memory_id == after.canonical_memory_id:
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
@@ -259,7 +235,7 @@ async def _apply_resolution(
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
-            await _end(tx, tenant_id, reopened, None, at=at, by=by)
+            await _set_validity_end(tx, tenant_id, reopened, None, at=at, by=by)
     canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
     if canonical_id is None or other_id is None:
         return after, count
@@ -282,13 +258,13 @@ async def _apply_resolution(
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
-        columns = after.update_time
-        closed = columns if draft.valid_from_time is None else max(columns, draft.valid_from_time)
-        await _end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=columns != at)
+        end_time = after.update_time
+        closed = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
+        await _set_validity_end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=end_time != at)
     return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
 
 
-async def _end(
+async def _set_validity_end(
     tx: Transaction,
     tenant_id: UUID,
     memory: Memory,
@@ -298,7 +274,7 @@ async def _end(
     by: str,
     keeps_time: bool = False,
 ) -> None:
-    """Give a memory's validity another end; an import that brings what was said elsewhere keeps its update_time."""
+    """Set the end of a memory's validity; an imported resolution keeps its update_time."""
     after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)

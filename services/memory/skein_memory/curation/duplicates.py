@@ -6,9 +6,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.memories import fingerprint as memories_fingerprint
 from skein_memory.memories import model as memories_model
-from skein_memory.memories.fingerprint import FIRST_WITHOUT_KEY
+from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
 from skein_memory.memories.model import draft_audience
 from skein_memory.queries import QUERIES
 
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.memories.model import Memory
 
-FEWEST_ALIKE = 2
-# Fingerprints that one call scans; memories of one group that it settles, and memories in all.
+MIN_GROUP_SIZE = 2
+# Fingerprints that one call scans; memories of one group that it merges, and of all groups.
 _FINGERPRINTS_BATCH_SIZE = 2000
 _MAX_GROUP_SIZE = 20
 _MAX_SETTLED = 200
 _LAST = UUID(int=(1 << 128) - 1)
-# What memories that say the same to the same share: a fingerprint, and who sees them.
+# The key of a group: a fingerprint, and the readers.
 DuplicateKey = tuple[UUID, tuple[str | None, ...]]
 
 
@@ -46,28 +45,28 @@ async def find_groups(
         before_fingerprint=FIRST_WITHOUT_KEY,
         count=_FINGERPRINTS_BATCH_SIZE,
     )
-    walked = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
+    by_fingerprint = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
     place: UUID | None = None
     if len(rows) == _FINGERPRINTS_BATCH_SIZE:
-        # The last group may go on behind what was read; it is settled next time, unless it is all there is.
-        if len(walked) > 1:
-            walked.pop()
-        place = walked[-1][0]
-    several = [row["memory_id"] for _, group in walked if len(group) >= FEWEST_ALIKE for row in group]
-    contradictions = await _contradictions(tx, tenant_id, several)
+        # The last group may have more rows: the next call handles it, unless it is the only one.
+        if len(by_fingerprint) > 1:
+            by_fingerprint.pop()
+        place = by_fingerprint[-1][0]
+    candidates = [row["memory_id"] for _, group in by_fingerprint if len(group) >= MIN_GROUP_SIZE for row in group]
+    contradictions = await _contradictions(tx, tenant_id, candidates)
     found: list[tuple[DuplicateKey, list[UUID]]] = []
     settled, last = 0, after
-    for fingerprint, group in walked:
-        for audience, members in _alike(group, contradictions, at):
+    for fingerprint, group in by_fingerprint:
+        for audience, members in _group_duplicates(group, contradictions, at):
             if len(found) == most or settled >= _MAX_SETTLED:
                 return found, last, contradictions
             found.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
             settled += len(found[-1][1])
             if len(members) > _MAX_GROUP_SIZE and not dry_run:
-                # Those that are left have their turn with the next call.
+                # The next call handles the rest of the group.
                 return found, last, contradictions
             if dry_run and (len(found) == most or settled >= _MAX_SETTLED):
-                # Nothing was settled, so the next call would only meet the same ones again.
+                # A dry run changes nothing, so the next call would return the same groups again.
                 return found, fingerprint, contradictions
         last = fingerprint
     return found, place, contradictions
@@ -81,40 +80,35 @@ async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence
     return {(min(row["one_id"], row["other_id"]), max(row["one_id"], row["other_id"])) for row in rows}
 
 
-def _alike(
+def _group_duplicates(
     rows: Sequence[asyncpg.Record], contradictions: set[tuple[UUID, UUID]], at: datetime
 ) -> list[tuple[tuple[str | None, ...], list[UUID]]]:
-    """Gather memories that the same see and that do not disagree, two at least, each gathering with who sees it.
+    """Return groups of memories with the same readers that do not contradict each other, each with these readers.
 
-    Deleted and expired memories are left out.
+    A group has two memories at least. Deleted and expired memories are left out.
     """
-    # With a key, memories that say different things disagree. Data is never given up for other data, or for none.
+    # Memories with one key and different contents contradict each other. Data is never replaced by other data or none.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:
             continue
         who = {name: row[name] for name in ("agent_id", "subject_id", "session_id")}
-        sameness = (memories_model.audience(row["scope"], **who), row["content_hash"])
-        gatherings, memory_id = alike.setdefault(sameness, []), row["memory_id"]
-        for one in gatherings:
+        key = (memories_model.audience(row["scope"], **who), row["content_hash"])
+        groups, memory_id = alike.setdefault(key, []), row["memory_id"]
+        for one in groups:
             if all((min(other, memory_id), max(other, memory_id)) not in contradictions for other in one):
                 one.append(memory_id)
                 break
         else:
-            gatherings.append([memory_id])
-    return [
-        (sameness[0], members)
-        for sameness, gatherings in alike.items()
-        for members in gatherings
-        if len(members) >= FEWEST_ALIKE
-    ]
+            groups.append([memory_id])
+    return [(key[0], members) for key, groups in alike.items() for members in groups if len(members) >= MIN_GROUP_SIZE]
 
 
-def is_still_member(memory: Memory | None, sameness: DuplicateKey, at: datetime) -> bool:
-    """Return whether a memory that was read again still belongs to its group."""
+def is_still_member(memory: Memory | None, key: DuplicateKey, at: datetime) -> bool:
+    """Return whether a memory still belongs to its group when it is read again."""
     return (
         memory is not None
         and memory.is_visible(at)
         and memory.draft.archive_time is None
-        and (memories_fingerprint.fingerprint(memory.draft), draft_audience(memory.draft)) == sameness
+        and (memory.draft.fingerprint, draft_audience(memory.draft)) == key
     )

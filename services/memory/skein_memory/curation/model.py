@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.fingerprint import fingerprint, has_key
+from skein_memory.memories.hashes import has_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,7 @@ class Idleness:
     def due_periods(self, last_used: datetime, at: datetime, decay_days: int) -> tuple[int, Idleness | None]:
         """Return the periods of decay due at the time `at`, and the state to store; None when decay is complete.
 
-        A memory that was used meanwhile begins anew. Asked again at once, there is nothing more to do.
+        A memory that was used meanwhile starts again. A second call right after changes nothing.
         """
         begins_anew = last_used > self.since
         since, done = (last_used, 0) if begins_anew else (self.since, self.periods)
@@ -97,7 +97,7 @@ def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID
     first, second = sorted((one.memory_id, other.memory_id))
     if (first, second) in contradictions:
         return True
-    if not has_key(fingerprint(one.draft)) and one.draft.data is None and other.draft.data is None:
+    if not has_key(one.draft.fingerprint) and one.draft.data is None and other.draft.data is None:
         return False
     return one.draft.content_hash != other.draft.content_hash
 

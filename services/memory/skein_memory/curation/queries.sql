@@ -1,30 +1,30 @@
 -- find_memories --
--- Return those of some ids that name a memory, deleted or not.
+-- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- last_revision --
--- Return the number of the last earlier state that is kept of something, so that its successor counts on.
+-- Return the number of the last stored revision of an item, from which the next one counts on.
 SELECT max(revision)
 FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id;
 
 -- lock_source_trust --
--- Read what was said of a source, and keep others from saying more until the transaction ends.
+-- Read and lock the trust in a source.
 SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
 FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key = :source_key
 FOR NO KEY UPDATE;
 
 -- get_source_trust --
--- Read what was said of a source.
+-- Read the trust in a source.
 SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
 FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key = :source_key;
 
 -- list_source_trust --
--- Read what was said of sources, in the order of their keys.
+-- Read the trust in sources, in the order of their keys.
 SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
 FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key > :after
@@ -40,25 +40,24 @@ VALUES
 ON CONFLICT ON CONSTRAINT source_trust_pkey DO NOTHING;
 
 -- update_source_trust --
--- Say something else of a source.
+-- Update the trust in a source.
 UPDATE memory.source_trust
 SET trust = :trust, notes = :notes, revision = :revision, update_time = :update_time, updated_by = :updated_by
 WHERE tenant_id = :tenant_id AND source_key = :source_key;
 
 -- delete_source_trust --
--- Forget what was said of a source.
+-- Delete the trust in a source.
 DELETE FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key = :source_key;
 
 -- lock_aliases --
--- Let one transaction at a time change a tenant's aliases: what one of them may be depends on others. The row counts
--- nothing.
+-- Take the lock of a tenant's aliases, because one alias depends on others.
 INSERT INTO memory.usage AS known (tenant_id, kind, slot, amount)
 VALUES (:tenant_id, 'aliases', 0, 0)
 ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE SET amount = known.amount;
 
 -- get_aliases --
--- Read the aliases that some memories are.
+-- Read the aliases of some memories.
 SELECT alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
        updated_by
 FROM memory.aliases
@@ -87,7 +86,7 @@ LIMIT :count;
 SELECT count(*) FROM (SELECT FROM memory.aliases WHERE tenant_id = :tenant_id LIMIT :most) AS these;
 
 -- put_alias --
--- Say what a memory stands for.
+-- Store an alias.
 INSERT INTO memory.aliases
     (tenant_id, alias_memory_id, canonical_memory_id, confidence, note, revision, create_time, update_time, created_by,
      updated_by)
@@ -99,12 +98,12 @@ SET canonical_memory_id = excluded.canonical_memory_id, confidence = excluded.co
     revision = excluded.revision, update_time = excluded.update_time, updated_by = excluded.updated_by;
 
 -- delete_alias --
--- Let a memory stand for itself again.
+-- Delete an alias.
 DELETE FROM memory.aliases
 WHERE tenant_id = :tenant_id AND alias_memory_id = :alias_memory_id;
 
 -- walk_contradictions --
--- Read the newest links that say that two memories contradict each other and are older than one link.
+-- Read the newest links of contradiction that are older than one link.
 SELECT link_id, from_memory_id, to_memory_id
 FROM memory.links
 WHERE tenant_id = :tenant_id AND relation = 'contradicts' AND link_id < :before_id
@@ -112,17 +111,17 @@ ORDER BY link_id DESC
 LIMIT :count;
 
 -- find_contradictions --
--- Return those of some pairs, given as two lists, that a link says contradict each other, in this direction.
-SELECT asked.from_memory_id, asked.to_memory_id
-FROM unnest(:from_ids::uuid[], :to_ids::uuid[]) AS asked (from_memory_id, to_memory_id)
+-- Return which of some pairs, which come as two lists, a link of contradiction joins in this direction.
+SELECT requested.from_memory_id, requested.to_memory_id
+FROM unnest(:from_ids::uuid[], :to_ids::uuid[]) AS requested (from_memory_id, to_memory_id)
 CROSS JOIN LATERAL (
     SELECT FROM memory.links
-    WHERE links.tenant_id = :tenant_id AND links.from_memory_id = asked.from_memory_id
-        AND links.to_memory_id = asked.to_memory_id AND links.relation = 'contradicts'
+    WHERE links.tenant_id = :tenant_id AND links.from_memory_id = requested.from_memory_id
+        AND links.to_memory_id = requested.to_memory_id AND links.relation = 'contradicts'
     LIMIT 1) AS found;
 
 -- find_disagreements --
--- Return the pairs of some memories that a link says contradict each other, or that are to be reviewed as a conflict.
+-- Return the pairs among some memories that contradict each other by a link, or have a conflict under review.
 SELECT from_memory_id AS one_id, to_memory_id AS other_id
 FROM memory.links
 WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) AND relation = 'contradicts'
@@ -164,19 +163,19 @@ ORDER BY fingerprint, memory_id
 LIMIT :count;
 
 -- get_resolutions --
--- Read what was said of some pairs, given as two lists.
+-- Read the resolutions of pairs, which come as two lists.
 SELECT found.*
-FROM unnest(:a_ids::uuid[], :b_ids::uuid[]) AS asked (a_memory_id, b_memory_id)
+FROM unnest(:a_ids::uuid[], :b_ids::uuid[]) AS requested (a_memory_id, b_memory_id)
 CROSS JOIN LATERAL (
     SELECT resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time, revision,
            create_time, update_time, created_by, updated_by
-    FROM memory.conflict_resolutions AS said
-    WHERE said.tenant_id = :tenant_id AND said.a_memory_id = asked.a_memory_id
-        AND said.b_memory_id = asked.b_memory_id
+    FROM memory.conflict_resolutions AS resolution
+    WHERE resolution.tenant_id = :tenant_id AND resolution.a_memory_id = requested.a_memory_id
+        AND resolution.b_memory_id = requested.b_memory_id
     LIMIT 1) AS found;
 
 -- list_resolutions --
--- Read what was said of conflicts, newest first, older than one.
+-- Read the newest resolutions of conflicts that are older than one.
 SELECT resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time, revision,
        create_time, update_time, created_by, updated_by
 FROM memory.conflict_resolutions
@@ -185,7 +184,7 @@ ORDER BY resolution_id DESC
 LIMIT :count;
 
 -- put_resolution --
--- Say what became of a conflict.
+-- Store the resolution of a conflict.
 INSERT INTO memory.conflict_resolutions
     (tenant_id, resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time,
      revision, create_time, update_time, created_by, updated_by)

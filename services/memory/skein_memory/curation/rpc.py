@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2, scores_pb2
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_memory.curation import convert
 from skein_memory.curation import model as curation
-from skein_memory.curation.store import FIRST, DecayResult, DuplicateGroup, MergeResult, Reinforcement, ReinforceResult
+from skein_memory.curation.store import FIRST, Reinforcement
 from skein_memory.memories import convert as memories_convert
-from skein_memory.scoring import convert as scoring_convert
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from uuid import UUID
-
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.curation.store import CurationStore
+    from skein_memory.curation.store import CurationStore, DuplicateGroup
+    from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
 
 _DEFAULT_DECAYED = 100
@@ -33,10 +31,17 @@ class CurationHandlers:
     """Explaining scores, reinforcing, decaying, merging and consolidating memories."""
 
     def __init__(
-        self, store: CurationStore, *, memories: MemoryStore, embeddings: EmbeddingClient, max_content: int
+        self,
+        store: CurationStore,
+        idempotency: IdempotencyStore,
+        *,
+        memories: MemoryStore,
+        embeddings: EmbeddingClient,
+        max_content: int,
     ) -> None:
-        """Use the stores; merged contents have at most `max_content` characters."""
+        """Merged contents have at most `max_content` characters."""
         self._store = store
+        self._idempotency = idempotency
         self._memories = memories
         self._embeddings = embeddings
         self._max_content = max_content
@@ -45,17 +50,17 @@ class CurationHandlers:
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
         at = read_time(request, "read_time") or now()
-        memory_id, found = await self._store.explain(caller(context).tenant(), request.memory_id, at=at)
+        memory_id, found = await self._store.explain(caller_of(context).require_tenant(), request.memory_id, at=at)
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
-            scores=scoring_convert.scores(found.scores),
-            confidence_components=[scoring_convert.component(part) for part in found.confidence],
-            importance_components=[scoring_convert.component(part) for part in found.importance],
+            scores=memories_convert.scores(found.scores),
+            confidence_components=[memories_convert.component(part) for part in found.confidence],
+            importance_components=[memories_convert.component(part) for part in found.importance],
             read_time=to_timestamp(at),
         )
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         has_field = request.HasField
         by_much = Reinforcement(
             confidence=request.confidence_delta if has_field("confidence_delta") else curation.REINFORCE_CONFIDENCE,
@@ -63,86 +68,96 @@ class CurationHandlers:
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
         )
 
-        def respond(done: ReinforceResult) -> scores_pb2.ReinforceResponse:
-            return scores_pb2.ReinforceResponse(
-                memories=[convert.reinforced(memory) for memory in done.memories], truncated=done.truncated
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return scores_pb2.ReinforceResponse.FromString(write.saved_response)
+            done = await self._store.reinforce(
+                write.tx, caller.require_tenant(), request.memory_id, by_much, at=at, by=caller.principal
+            )
+            return await write.save(
+                scores_pb2.ReinforceResponse(
+                    memories=[_reinforced(memory) for memory in done.memories], truncated=done.truncated
+                )
             )
 
-        stored = await self._store.reinforce(
-            who.tenant(), IdempotencyKey.of(who, request), request.memory_id, by_much, respond, at=at, by=who.principal
-        )
-        return scores_pb2.ReinforceResponse.FromString(stored) if isinstance(stored, bytes) else stored
-
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
-        who, at = caller(context), now()
-
-        def respond(done: DecayResult) -> scores_pb2.DecayResponse:
-            return scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more)
-
-        stored = await self._store.decay(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            respond,
-            limit=request.limit or _DEFAULT_DECAYED,
-            at=at,
-            by=who.principal,
-        )
-        return scores_pb2.DecayResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        caller, at = caller_of(context), now()
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return scores_pb2.DecayResponse.FromString(write.saved_response)
+            done = await self._store.decay(
+                write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
+            )
+            return await write.save(scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more))
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
-        who, at, idempotency_key = caller(context), now(), IdempotencyKey.of(caller(context), request)
-
-        def respond(merged: MergeResult) -> memory_pb2.MergeResponse:
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return memory_pb2.MergeResponse.FromString(write.saved_response)
+            merged = await self._store.merge(
+                write.tx,
+                tenant_id,
+                list(request.memory_ids),
+                max_content=self._max_content,
+                at=at,
+                by=caller.principal,
+            )
             response = memory_pb2.MergeResponse(
                 memory=memories_convert.memory(merged.memory),
                 archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
                 moved_link_count=merged.moved_links,
             )
             require_fit(response)
-            return response
-
-        stored = await self._store.merge(
-            who.tenant(),
-            idempotency_key,
-            list(request.memory_ids),
-            respond,
-            max_content=self._max_content,
-            at=at,
-            by=who.principal,
-        )
-        if isinstance(stored, bytes):
-            return memory_pb2.MergeResponse.FromString(stored)
-        response, documents = stored
-        pending = await self._embeddings.make(documents, remaining=context.time_remaining())
-        response.embedding_pending = bool(pending)
-        if pending:
-            await self._memories.replace_response(who.tenant(), idempotency_key, response)
+            await write.save(response)
+        if await self._embeddings.request_embeddings(merged.documents, remaining=context.time_remaining()):
+            response.embedding_pending = True
+            await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def Consolidate(
         self, request: scores_pb2.ConsolidateRequest, context: Context
     ) -> scores_pb2.ConsolidateResponse:
-        who, at = caller(context), now()
-        tenant_id, token_request = who.tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        caller, at = caller_of(context), now()
+        tenant_id, token_request = caller.require_tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
         token = read_token(request.page_token, tenant_id, token_request)
         after = FIRST if token is None else parse_id(token[0]) if len(token) == 1 else None
         if after is None:
             raise PageTokenInvalid
 
-        def respond(groups: Sequence[DuplicateGroup], cursor: UUID | None) -> scores_pb2.ConsolidateResponse:
-            return scores_pb2.ConsolidateResponse(
-                groups=[convert.group(one) for one in groups],
-                next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return scores_pb2.ConsolidateResponse.FromString(write.saved_response)
+            groups, cursor = await self._store.consolidate(
+                write.tx,
+                tenant_id,
+                after=after,
+                most=request.page_size or _DEFAULT_GROUPS,
+                dry_run=request.dry_run,
+                at=at,
+                by=caller.principal,
+            )
+            return await write.save(
+                scores_pb2.ConsolidateResponse(
+                    groups=[_group(one) for one in groups],
+                    next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
+                )
             )
 
-        stored = await self._store.consolidate(
-            tenant_id,
-            IdempotencyKey.of(who, request),
-            respond,
-            after=after,
-            most=request.page_size or _DEFAULT_GROUPS,
-            dry_run=request.dry_run,
-            at=at,
-            by=who.principal,
-        )
-        return scores_pb2.ConsolidateResponse.FromString(stored) if isinstance(stored, bytes) else stored
+
+def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
+    """Convert a reinforced memory."""
+    return scores_pb2.ReinforcedMemory(
+        memory_id=str(value.memory_id),
+        confidence=value.draft.confidence,
+        importance=value.draft.importance,
+        revision=value.revision,
+    )
+
+
+def _group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
+    """Convert a group of duplicates."""
+    return scores_pb2.DuplicateGroup(
+        kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
+    )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
@@ -17,25 +15,21 @@ from skein_memory.links.model import DEFAULT_WEIGHT, Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import archive
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
     from skein_memory.memories.model import Memory
     from skein_memory.scoring.model import Explanation
-
-Response = TypeVar("Response", bound=Message)
 
 # Neighbours that one call reinforces.
 MAX_NEIGHBOURS = 50
@@ -46,7 +40,7 @@ FIRST = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reinforcement:
-    """By how much to raise a memory's scores, and which part of it its neighbours get."""
+    """The increase of a memory's scores, and the part of it for its neighbours."""
 
     confidence: float
     importance: float
@@ -55,7 +49,7 @@ class Reinforcement:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReinforceResult:
-    """The memory that was named, then its neighbours; whether it has more of them than were reinforced."""
+    """The named memory, then its neighbours; and whether it has more neighbours."""
 
     memories: Sequence[Memory]
     truncated: bool
@@ -79,22 +73,19 @@ class DuplicateGroup:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MergeResult:
-    """What came of a merge."""
+    """A merged memory, the memories that it replaces, and the documents that need embeddings."""
 
     memory: Memory
     archived_ids: tuple[UUID, ...]
     moved_links: int
+    documents: list[Document]
 
 
 class CurationStore:
     """Reinforces, decays, merges and consolidates memories, and explains their scores."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
-    ) -> None:
-        """Use the database, stored responses, quotas and policies of the service."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
 
@@ -106,163 +97,99 @@ class CurationStore:
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
-            formula = (await self._policies.of(tx, tenant_id)).importance_formula
+            formula = (await self._policies.get(tx, tenant_id)).importance_formula
         return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        name: str,
-        by_much: Reinforcement,
-        respond: Callable[[ReinforceResult], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Raise the scores of a memory and of its neighbours; or return the stored response.
+        self, tx: Transaction, tenant_id: UUID, name: str, by_much: Reinforcement, *, at: datetime, by: str
+    ) -> ReinforceResult:
+        """Raise the scores of a memory and its neighbours, except those that contradict it. Raises MemoryNotFound."""
+        memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
+        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
+        memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
+        if memory_id not in memories or not memories[memory_id].is_visible(at):
+            raise MemoryNotFound
+        raised = []
+        for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
+            before = memories.get(id_)
+            if before is None or not before.is_visible(at):
+                continue
+            confidence, importance = share * by_much.confidence, share * by_much.importance
+            after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
+            if after.draft != before.draft:
+                await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+            raised.append(after if after.draft != before.draft else before)
+        return ReinforceResult(memories=raised, truncated=more)
 
-        What contradicts the memory gains nothing by it. Raises MemoryNotFound.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, [name], at=at)
-            if name not in found:
-                raise MemoryNotFound
-            memory_id: UUID = found[name]["memory_id"]
-            neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
-            memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
-            if memory_id not in memories or not memories[memory_id].is_visible(at):
-                raise MemoryNotFound
-            raised = []
-            for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
-                before = memories.get(id_)
-                if before is None or not before.is_visible(at):
-                    continue
-                confidence, importance = share * by_much.confidence, share * by_much.importance
-                after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
-                if after.draft != before.draft:
-                    await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
-                raised.append(after if after.draft != before.draft else before)
-            response = respond(ReinforceResult(memories=raised, truncated=more))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
-
-    async def decay(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        respond: Callable[[DecayResult], Response],
-        *,
-        limit: int,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Lower the scores of idle memories, as `decay_portion` does; or return the stored response."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            days = (await self._policies.of(tx, tenant_id)).decay_days
-            response = respond(await _decay(tx, tenant_id, days, limit=limit, at=at, by=by))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+    async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
+        """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
+        days = (await self._policies.get(tx, tenant_id)).decay_days
+        return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
 
     async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
-        """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
+        """Do the same in a transaction of its own."""
         async with self._database.transaction(tenant_id) as tx:
-            days = (await self._policies.of(tx, tenant_id)).decay_days
-            return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
+            return await self.decay(tx, tenant_id, limit=limit, at=at, by=by)
 
     async def merge(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         memory_names: Sequence[str],
-        respond: Callable[[MergeResult], Response],
         *,
         max_content: int,
         at: datetime,
         by: str,
-    ) -> tuple[Response, list[Document]] | bytes:
-        """Merge memories into the first of them; or return the stored response.
+    ) -> MergeResult:
+        """Merge memories into the first of them.
 
-        Return the answer and the documents whose vectors are to be made. Raises MemoryNotFound, ContentTooLong,
-        MergeTooLarge and QuotaExceeded.
+        Raises MemoryNotFound, ContentTooLong, MergeTooLarge and QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-            if not found.keys() >= set(memory_names):
-                raise MemoryNotFound
-            # Two names may stand for one memory.
-            ids = list(dict.fromkeys(found[name]["memory_id"] for name in memory_names))
-            locked = await memory_rows.lock_memories(tx, tenant_id, ids)
-            if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
-                raise MemoryNotFound
-            memories = [locked[id_] for id_ in ids]
-            after = curation.merge(memories, max_content=max_content, at=at, by=by)
-            documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
-            await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
-            moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
-            change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
-            (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
-            response = respond(MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"links": change})
-        return response, documents
+        found = await names.find_visible(tx, tenant_id, memory_names, at=at)
+        # Two names may belong to one memory.
+        ids = list(dict.fromkeys(found[name] for name in memory_names))
+        locked = await memory_rows.lock_memories(tx, tenant_id, ids)
+        if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
+            raise MemoryNotFound
+        memories = [locked[id_] for id_ in ids]
+        after = curation.merge(memories, max_content=max_content, at=at, by=by)
+        documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+        await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
+        moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
+        change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
+        (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
+        await self._quotas.charge(tx, tenant_id, {"links": change})
+        return MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
 
     async def consolidate(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        respond: Callable[[Sequence[DuplicateGroup], UUID | None], Response],
-        *,
-        after: UUID,
-        most: int,
-        dry_run: bool,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Keep one memory of each group of duplicates, and archive the others; or return the stored response.
+        self, tx: Transaction, tenant_id: UUID, *, after: UUID, most: int, dry_run: bool, at: datetime, by: str
+    ) -> tuple[list[DuplicateGroup], UUID | None]:
+        """Keep one memory of each group of duplicates, and archive the others.
 
-        A group are those that the same see, that have not expired and that do not disagree. It scans a bounded
-        number of memories whose fingerprints lie behind `after`; `respond` gets the groups and where the next call goes
-        on, None for nowhere. A `dry_run` changes nothing, and of very many groups with one fingerprint names only some.
-        Raises QuotaExceeded.
+        A group has the same readers, has not expired and does not contradict itself. Scan a bounded number of memories
+        with fingerprints above `after`; return the groups, and where the next call goes on, None at the end. A
+        `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            found, cursor, contradictions = await duplicates.find_groups(
-                tx, tenant_id, after, most, at=at, dry_run=dry_run
-            )
-            ids = [id_ for _, members in found for id_ in members]
-            read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
-            memories = await read(tx, tenant_id, ids) if ids else {}
-            groups: list[DuplicateGroup] = []
-            for sameness, members in found:
-                same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), sameness, at)]
-                for group in curation.split_contradicting(same, contradictions):
-                    if len(group) >= duplicates.FEWEST_ALIKE:
-                        kept = curation.choose_kept(group)
-                        others = tuple(one.memory_id for one in group if one is not kept)
-                        groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
-            links = 0
-            if not dry_run:
-                archived = [memories[id_] for group in groups for id_ in group.archived_ids]
-                await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
-                pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
-                links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
-            response = respond(groups, cursor)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"links": links})
-        return response
+        found, cursor, contradictions = await duplicates.find_groups(tx, tenant_id, after, most, at=at, dry_run=dry_run)
+        ids = [id_ for _, members in found for id_ in members]
+        read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
+        memories = await read(tx, tenant_id, ids) if ids else {}
+        groups: list[DuplicateGroup] = []
+        for key, members in found:
+            same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)]
+            for group in curation.split_contradicting(same, contradictions):
+                if len(group) >= duplicates.MIN_GROUP_SIZE:
+                    kept = curation.choose_kept(group)
+                    others = tuple(one.memory_id for one in group if one is not kept)
+                    groups.append(DuplicateGroup(kept_id=kept.memory_id, archived_ids=others))
+        links = 0
+        if not dry_run:
+            archived = [memories[id_] for group in groups for id_ in group.archived_ids]
+            await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
+            pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
+            links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"links": links})
+        return groups, cursor
 
 
 async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tuple[list[UUID], bool]:
@@ -280,7 +207,7 @@ async def _decay(
     if not memory_ids:
         return DecayResult(decayed=0, more=False)
     memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
-    # Another worker may have done some of them while the locks were waited for.
+    # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
     for row in rows:
@@ -342,7 +269,7 @@ async def _supersede(
 async def _move_links(
     tx: Transaction, tenant_id: UUID, target: UUID, others: Sequence[UUID], *, at: datetime, by: str
 ) -> tuple[int, int]:
-    """Let the links of some memories lead from and to another one; return how many it got, and how many more there are.
+    """Move the links of some memories to another one; return how many it got, and the change of their number.
 
     Links among these memories go: they would lead from the other one to itself. So do those that it has already.
     """

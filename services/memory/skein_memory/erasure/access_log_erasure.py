@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-# By then every process has recorded what ended, and dropped what it held in memory.
+# By then every process has written the accesses of ended calls, and dropped its cached values.
 SETTLE_TIME = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
 _LONGEST_CALL = timedelta(minutes=10)
-# Searches that began so long before an erasure lose their words, if these are kept: they may name the person.
+# Searches that began so long before an erasure lose their recorded queries, which may name the person.
 _LONGEST_SEARCH = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # Accesses that one transaction clears.
@@ -32,7 +32,7 @@ _CLEARED_BATCH_SIZE = 5000
 
 
 async def record_erasure(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
-    """Note that a person is erased, and destroy the key of the tenant's hashes."""
+    """Record the erasure of a person, and delete the key of the tenant's hashes."""
     await _note(tx, tenant_id, f"subject:{subject_id}", at=at)
     await tx.execute(QUERIES["delete_access_key"], tenant_id=tenant_id)
 
@@ -54,7 +54,7 @@ async def clear_sessions(
 
 
 async def clear_queries(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> int:
-    """Remove the recorded words of searches that found memories; return from how many accesses."""
+    """Clear the queries of searches that returned memories; return how many accesses changed."""
     return await tx.execute(QUERIES["clear_queries_of_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
 
 
@@ -99,7 +99,7 @@ class AccessLogErasure:
         return cleared
 
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
-        """Clear the access log once more of what was erased; return whether the last was cleared for some erasure.
+        """Clear the access log again for recorded erasures; return whether one of them was completed.
 
         What fails is done again by the next call, as the notes of the erasures go last.
         """
@@ -122,12 +122,12 @@ class AccessLogErasure:
             return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.retention) > 0
 
     async def refresh_statistics(self, *, before: datetime) -> None:
-        """Make the planner's statistics anew that are older than a time.
+        """Refresh planner statistics that are older than a time.
 
         Each table has a transaction of its own, because readers of the event log wait for open ones.
         """
-        async with self._database.shared() as tx:
+        async with self._database.global_transaction() as tx:
             tables = await tx.rows(QUERIES["outdated_statistics"], before=before)
         for table in tables:
-            async with self._database.shared() as tx:
+            async with self._database.global_transaction() as tx:
                 await tx.value(QUERIES["refresh_statistics"], schema=table["schema"], name=table["name"], before=before)

@@ -8,26 +8,26 @@ FROM (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE n
                        ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
 
 -- erasure_times --
--- Return when the first and the last were of the erasures up to a time that are not over yet; null when all are.
+-- Return the times of the first and the last unfinished erasure up to a time; null for none.
 SELECT min(erase_time) AS first_time, max(erase_time) AS last_time
 FROM memory.erasures
 WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
 
 -- delete_erasures --
--- Forget what was erased up to a time.
+-- Delete the records of erasures up to a time.
 DELETE FROM memory.erasures
 WHERE tenant_id = :tenant_id AND erase_time <= :until_time;
 
 -- display_name --
--- Read what a person is called.
+-- Read the display name of a person.
 SELECT display_name FROM tenancy.subjects WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- delete_access_key --
--- Destroy the key of a tenant's hashes.
+-- Delete the key of a tenant's hashes.
 DELETE FROM memory.access_keys WHERE tenant_id = :tenant_id;
 
 -- clear_accesses_of_subject --
--- Take a person out of some accesses: who it is, where they spoke, what was asked about them, and by which call.
+-- Clear a person from some accesses: subject, session, query and request id.
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
@@ -37,7 +37,7 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     LIMIT :count));
 
 -- sessions_of_memories --
--- Return the sessions that memories belong to, or did.
+-- Return the sessions of memories and of their earlier versions.
 SELECT entry.session_id FROM memory.entries AS entry
 WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[]) AND entry.session_id IS NOT NULL
 UNION
@@ -45,7 +45,8 @@ SELECT version.session_id FROM memory.versions AS version
 WHERE version.tenant_id = :tenant_id AND version.memory_id = ANY (:memory_ids) AND version.session_id IS NOT NULL;
 
 -- clear_accesses_of_sessions --
--- Take sessions of a person out of the access log, but for what was about others: callers choose the names of sessions.
+-- Clear a person's sessions from the access log, except from accesses about others: callers choose the names of
+-- sessions.
 UPDATE memory.access_log
 SET subject_id = NULL, session_id = NULL, claimed_session_id = NULL, request_data = NULL, client_address = NULL,
     request_id = ''
@@ -59,7 +60,7 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
         AND (claimed.subject_id IS NULL OR claimed.subject_id = :subject_id)));
 
 -- clear_late_accesses --
--- Take people and sessions that are noted as erased out of the accesses since a time.
+-- Clear people and sessions with a record of erasure from the accesses since a time.
 WITH noted AS MATERIALIZED (
     SELECT erasure.secret, erasure.digest FROM memory.erasures AS erasure WHERE erasure.tenant_id = :tenant_id
 )
@@ -81,14 +82,14 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
         AND sha256(own.secret || convert_to(known.name, 'UTF8')) IN (SELECT noted.digest FROM noted)));
 
 -- clear_queries_between --
--- Remove the words of searches between two times, whatever they are.
+-- Clear the queries of all searches between two times.
 UPDATE memory.access_log
 SET request_data = NULL
 WHERE tenant_id = :tenant_id AND access_id >= :since_id AND access_id < :before_id
     AND request_data @? '$.**.query ? (@.type() == "string")';
 
 -- clear_queries_of_memories --
--- Remove the words of searches that found some memories, from all that was recorded of these searches.
+-- Clear the queries of searches that returned some memories, from all accesses of these searches.
 UPDATE memory.access_log AS access
 SET request_data = NULL
 FROM (
@@ -101,7 +102,7 @@ WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
     AND access.request_data @? '$.**.query ? (@.type() == "string")';
 
 -- clear_queries_of_missing_memories --
--- The same of searches since a time that found memories which are in no table any more.
+-- Clear the queries of searches since a time that returned memories which no longer exist.
 UPDATE memory.access_log AS access
 SET request_data = NULL
 FROM (
@@ -118,7 +119,7 @@ WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id
     AND access.request_data @? '$.**.query ? (@.type() == "string")';
 
 -- clear_queries_by_text --
--- Remove the words of searches that name a person by one of some names, as whole words, whatever their case.
+-- Clear the queries that contain one of some names of a person, as whole words, in any case.
 UPDATE memory.access_log AS access
 SET request_data = NULL
 WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.type() == "string")'
@@ -127,7 +128,7 @@ WHERE access.tenant_id = :tenant_id AND access.request_data @? '$.**.query ? (@.
         WHERE (words #>> '{}') ~* ('(^|\W)' || regexp_replace(name, '(\W)', '\\\1', 'g') || '($|\W)'));
 
 -- outdated_statistics --
--- Return the tables of which the planner's statistics are older than a time. Of no tenant.
+-- Return the tables whose planner statistics are older than a time. Of no tenant.
 SELECT n.nspname::text AS schema, c.relname::text AS name
 FROM pg_catalog.pg_class AS c
 JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
@@ -137,9 +138,10 @@ WHERE n.nspname IN ('memory', 'session', 'recall', 'tenancy') AND c.relkind IN (
 ORDER BY c.oid;
 
 -- refresh_statistics --
--- Make the planner's statistics of a table anew unless they are from after a time; say whether they were. Of no tenant.
+-- Refresh the planner statistics of a table unless they are newer than a time; return whether they were refreshed.
+-- Of no tenant.
 SELECT memory.refresh_statistics(:schema::text, :name::text, :before::timestamptz);
 
 -- log_end --
--- How far the write-ahead log goes, as Postgres writes positions. Of no tenant.
+-- Return the end of the write-ahead log, as Postgres writes positions. Of no tenant.
 SELECT pg_current_wal_insert_lsn()::text;

@@ -15,8 +15,8 @@ from skein_memory.erasure import access_log_erasure
 from skein_memory.erasure.model import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
-from skein_memory.memories.events import purge_events
 from skein_memory.memories.filter_fields import fields_of_row
+from skein_memory.memories.model import purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
-    from skein_memory.cold_storage.files import ArchiveReader
+    from skein_memory.cold_storage.store import ArchiveReader
     from skein_memory.listing.filter import Filter
 
     Rows = Mapping[str, Sequence[dict[str, Any]]]
 
-# Archives whose files one call reads for a filter, and how many it looks for them among.
+# Archives whose files one call reads for a filter, and archives that it scans for them.
 ARCHIVES_BATCH_SIZE = 4
 _SCAN_BATCH_SIZE = 200
 # Memories of a person that are found at once.
@@ -45,18 +45,18 @@ _BEFORE_ALL = UUID(int=0)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgeOptions:
-    """Why memories go: when, by whom, and whether this only asks what would go."""
+    """When and by whom memories are purged, and whether this is a dry run."""
 
     at: datetime
     by: str
     dry_run: bool
-    # The person of whom all goes, if one is meant: their sessions leave the access log as well.
+    # The person whose memories are all purged, if any: their sessions leave the access log too.
     of_person: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ArchivePurge:
-    """Which memories went, which names meant one of cold storage, and up to which archive nothing is left."""
+    """The purged memories, the names of archived memories, and the archive up to which all are purged."""
 
     memory_ids: list[UUID]
     names: AbstractSet[str] = frozenset()
@@ -70,7 +70,6 @@ class ArchivePurgeStore:
     """Purges archived memories; tombstones stay. Raises ArchiveDamaged where a file cannot be read."""
 
     def __init__(self, database: Database, *, reader: ArchiveReader, cold: ColdFiles) -> None:
-        """Use the database of the service, and the files of archives."""
         self._database = database
         self._reader = reader
         self._cold = cold
@@ -78,7 +77,7 @@ class ArchivePurgeStore:
     async def purge_by_names(
         self, tenant_id: UUID, names: Sequence[str], filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
-        """Remove those of some memories, by ids or external ids, that pass, from archives after one."""
+        """Remove the matching ones of some memories, by ids or external ids, from archives after one."""
         ids = [id_ for name in names if (id_ := parse_id(name)) is not None]
         async with self._database.transaction(tenant_id) as tx:
             newest = await _newest(tx, tenant_id)
@@ -127,7 +126,7 @@ class ArchivePurgeStore:
     async def purge_matching(
         self, tenant_id: UUID, filter_: Filter, *, after: UUID | None, options: PurgeOptions
     ) -> ArchivePurge:
-        """Purge what matches from some archives after one; their files are read."""
+        """Purge matching memories from some archives after one, whose files are read."""
         async with self._database.transaction(tenant_id) as tx:
             scanned = await tx.rows(
                 QUERIES["walk_archives"],
@@ -198,7 +197,7 @@ class ArchivePurgeStore:
 
 
 async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
-    """Name the newest archive. Asked before what lies in them: what comes to one later is in a newer one."""
+    """Return the newest archive. Read before their memories: those that are archived later are in a newer one."""
     newest: UUID | None = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id)
     return newest or _BEFORE_ALL
 
@@ -206,7 +205,7 @@ async def _newest(tx: Transaction, tenant_id: UUID) -> UUID:
 async def _record_purge(
     tx: Transaction, tenant_id: UUID, purged_ids: Sequence[UUID], rows: Rows, options: PurgeOptions
 ) -> None:
-    """Write what a purge of archived memories leaves: tombstones and events; clear stored responses."""
+    """Insert the tombstones and events of purged archived memories, and clear saved responses."""
     names = {str(id_) for id_ in purged_ids}
     stored_rows = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
     await tombstones.insert_memories(
@@ -235,7 +234,7 @@ async def _record_purge(
 
 
 def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> Callable[[Rows], set[UUID]]:
-    """Return what chooses from an archive's rows the memories that pass, of some or of all."""
+    """Return a function that chooses the matching memories from an archive's rows; None: all match."""
 
     def choose(rows: Rows) -> set[UUID]:
         tags: dict[str, list[str]] = {}

@@ -30,7 +30,6 @@ class ErasureCompleter:
     """Completes the erasures of tenants, one tenant after the other."""
 
     def __init__(self, erasures: AccessLogErasure) -> None:
-        """Complete the erasures of this store."""
         self._erasures = erasures
         # Due times by the loop's clock; all entries of one queue have the same delay.
         delays = (SETTLE_TIME.total_seconds(), erasures.retention.total_seconds())

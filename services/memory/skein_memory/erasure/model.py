@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 
-# Stored answers to these hold ids and counts only: repeated, they still tell what was removed.
+# Saved responses of these have ids and counts only: a purge keeps them, so that a repeat returns the receipt.
 KEPT_RESPONSE_TYPES = ("skein.memory.v1.PurgeMemoriesRequest", "skein.memory.v1.ForgetMemoriesRequest")
 
 
@@ -33,11 +33,11 @@ class PurgeReceipt:
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the receipt's fields, in hexadecimal digits."""
-        said = [
+        receipt_fields = [
             str(self.receipt_id),
             self.purge_time.isoformat(),
             [str(id_) for id_ in self.memory_ids],
             sorted(self.deleted_counts.items()),
             *([list(self.block_ids)] if self.block_ids else []),
         ]
-        return hashlib.sha256(json.dumps(said, separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(receipt_fields, separators=(",", ":")).encode()).hexdigest()

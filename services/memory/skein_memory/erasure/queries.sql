@@ -1,58 +1,58 @@
 -- purge_memory_versions --
--- Remove what memories said before.
+-- Purge the earlier versions of memories.
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_revisions --
--- Remove earlier states of what names memories.
+-- Purge the earlier revisions of items that name memories.
 DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_accesses --
--- Remove how often memories were used.
+-- Purge the counts of accesses to memories.
 DELETE FROM memory.accesses
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_links --
--- Remove the links of memories, both ways.
+-- Purge the links of memories, in both directions.
 DELETE FROM memory.links
 WHERE tenant_id = :tenant_id
     AND (from_memory_id = ANY (:memory_ids::uuid[]) OR to_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_tags --
--- Remove the tags of memories.
+-- Purge the tags of memories.
 DELETE FROM memory.tags
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_properties --
--- Remove the properties of memories.
+-- Purge the properties of memories.
 DELETE FROM memory.properties
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_external_ids --
--- Remove the ids that memories have in other systems.
+-- Purge the external ids of memories.
 DELETE FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_fact_keys --
--- Remove the keys that facts hold.
+-- Purge the fact keys of memories.
 DELETE FROM memory.fact_keys
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_documents --
--- Take memories out of the search index; their postings and vectors go with them.
+-- Purge memories from the search index; foreign keys purge their postings and vectors.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_entries --
--- Remove memories; whatever else hangs on them goes with them.
+-- Purge memories; foreign keys purge their remaining rows.
 DELETE FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- clear_responses --
--- Empty the stored answers that speak of memories: repeated, the request gets an answer without them and does nothing.
--- Answers are kept for a day; each is looked through once, however many memories are asked for.
+-- Empty the saved responses that name memories: a repeated request then gets an empty response and does nothing.
+-- Responses live for a day; each is scanned once for all memories.
 UPDATE memory.requests
 SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
@@ -63,19 +63,19 @@ WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
         WHERE found.ids[1] = ANY (:names::text[]));
 
 -- read_contents --
--- Return what memories say and have said, with its type.
-SELECT said.type, said.content, said.data
+-- Return the contents of memories and of their earlier versions, with their types.
+SELECT contents.type, contents.content, contents.data
 FROM (
     SELECT type, content, data FROM memory.entries
     WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
     UNION ALL
     SELECT type, content, data FROM memory.versions
     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = ANY (:memory_ids::uuid[])
-) AS said
-WHERE said.content <> '' OR said.data IS NOT NULL;
+) AS contents
+WHERE contents.content <> '' OR contents.data IS NOT NULL;
 
 -- insert_salt --
--- Give a tenant the salt of its tombstones, unless it has one.
+-- Insert the salt of a tenant's tombstones, unless there is one.
 INSERT INTO memory.tombstone_salts (tenant_id, salt)
 VALUES (:tenant_id, :salt)
 ON CONFLICT ON CONSTRAINT tombstone_salts_pkey DO NOTHING;
@@ -85,62 +85,62 @@ ON CONFLICT ON CONSTRAINT tombstone_salts_pkey DO NOTHING;
 SELECT salt FROM memory.tombstone_salts WHERE tenant_id = :tenant_id;
 
 -- insert_tombstones --
--- Remember the digests of what was purged; those that are there stay.
+-- Insert the digests of purged items; existing ones stay as they are.
 INSERT INTO memory.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO NOTHING;
 
 -- renew_tombstones --
--- Remember the digests of what was purged, and that of what is there already it was done again.
+-- Insert the digests of purged items; existing ones get the new time.
 INSERT INTO memory.tombstones (tenant_id, digest, create_time)
 VALUES (:tenant_id, :digest, :create_time)
 ON CONFLICT ON CONSTRAINT tombstones_pkey DO UPDATE SET create_time = excluded.create_time;
 
 -- find_tombstones --
--- Return those of some digests that belong to what was purged.
+-- Return which of some digests belong to purged items.
 SELECT digest FROM memory.tombstones
 WHERE tenant_id = :tenant_id AND digest = ANY (:digests::bytea[]);
 
 -- external_ids_of --
--- Return the ids that memories have in other systems.
+-- Return the external ids of memories.
 SELECT external_id FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_secrets --
--- Remove the secrets of memories of the vault.
+-- Purge the secrets of memories.
 DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_waiting --
--- Remove what names memories and waits for others from cold storage.
+-- Purge rows that name memories and wait for others from cold storage.
 DELETE FROM memory.waiting
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_tasks --
--- Remove memories from the lists of tasks.
+-- Purge the task rows of memories.
 DELETE FROM memory.tasks
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_aliases --
--- Remove what memories are names of, and what has them as a name.
+-- Purge the aliases of memories, as alias and as canonical memory.
 DELETE FROM memory.aliases
 WHERE tenant_id = :tenant_id
     AND (alias_memory_id = ANY (:memory_ids::uuid[]) OR canonical_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_conflict_resolutions --
--- Remove how conflicts of memories were resolved.
+-- Purge the resolutions of conflicts of memories.
 DELETE FROM memory.conflict_resolutions
 WHERE tenant_id = :tenant_id
     AND (a_memory_id = ANY (:memory_ids::uuid[]) OR b_memory_id = ANY (:memory_ids::uuid[]));
 
 -- purge_memory_snapshot_items --
--- Remove what snapshots copied of memories, and of what names them.
+-- Purge the copies of memories, and of items that name them, from snapshots.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
 -- oldest_memories --
--- Look at the oldest memories of a range of ids, and say which were not recorded since a time either.
+-- Scan the oldest memories of a range of ids, each with whether it was recorded before a time.
 SELECT memory_id, greatest(record_time, update_time) < :before AS goes
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
@@ -148,7 +148,7 @@ ORDER BY memory_id
 LIMIT :scan;
 
 -- find_blocks_of_subject --
--- Return the blocks that are about a person, or were, in the order of their ids, from the one after `after_id` on.
+-- Return the ids of the blocks that are or were about a person, in order, after the id `after_id`.
 SELECT found.block_id
 FROM (
     (SELECT block_id FROM memory.blocks
@@ -167,7 +167,7 @@ ORDER BY found.block_id
 LIMIT :count;
 
 -- lock_blocks --
--- Keep others from changing, copying and attaching blocks, and say whom they are about and which are not deleted.
+-- Lock blocks against changes, copies and attachments; return their subjects and which are not deleted.
 SELECT block_id, subject_id, delete_time IS NULL AS is_active
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
@@ -175,7 +175,7 @@ ORDER BY block_id
 FOR UPDATE;
 
 -- lock_blocks_with_agents --
--- Keep others from removing blocks for good while they are copied.
+-- Lock blocks against a purge while they are copied.
 SELECT block_id
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
@@ -183,28 +183,28 @@ ORDER BY block_id
 FOR KEY SHARE;
 
 -- purge_memory_block_revisions --
--- Remove what blocks said before: some of them all of it, the others what they said while they were about a person.
+-- Purge earlier revisions of blocks: all of some blocks; of the others those about a person.
 DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[])
     AND (item_id = ANY (:own_ids::text[]) OR subject_id = :subject_id);
 
 -- purge_memory_block_copies --
--- Remove what snapshots copied of blocks.
+-- Purge the copies of blocks from snapshots.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
 
 -- purge_memory_block_agents --
--- Take blocks from every agent.
+-- Purge the attachments of blocks.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 
 -- purge_memory_blocks --
--- Remove blocks.
+-- Purge blocks.
 DELETE FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 
 -- clear_block_responses --
--- Empty the stored answers that show blocks: repeated, the request gets an answer without them and does nothing.
+-- Empty the saved responses that contain blocks: a repeated request then gets an empty response and does nothing.
 UPDATE memory.requests
 SET response = '', fingerprint = ''
 WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''

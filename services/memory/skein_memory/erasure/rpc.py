@@ -8,32 +8,36 @@ from uuid import UUID
 
 from skein.memory.v1 import blocks_pb2
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.dry_run import begin_write, read_response
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
-from skein_memory.erasure.convert import receipt_of
 from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as memories_convert
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
     from skein_memory.erasure.archive_purge import ArchivePurgeStore
     from skein_memory.erasure.completion import ErasureCompleter
+    from skein_memory.erasure.model import PurgeReceipt
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.listing.store import MemoryListStore
     from skein_memory.memories.model import Memory
 
 DEFAULT_PURGE = 100
-# Earlier versions and links that come with one exported memory.
+# Earlier versions and links of one exported memory.
 _MAX_VERSIONS = 100
 _MAX_LINKS = 1000
 
@@ -44,21 +48,22 @@ class PurgeHandlers:
     def __init__(
         self,
         store: PurgeStore,
+        idempotency: IdempotencyStore,
         *,
         archives: ArchivePurgeStore,
         lists: MemoryListStore,
         access_log: AccessLogErasure,
         completer: ErasureCompleter,
     ) -> None:
-        """Use the stores of memories, archives and the access log; schedule the completion of erasures."""
         self._store = store
+        self._idempotency = idempotency
         self._archives = archives
         self._lists = lists
         self._access_log = access_log
         self._completer = completer
 
     async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.without_expired())
         memories, after = await self._store.select(tenant_id, selection, at=now())
@@ -73,15 +78,15 @@ class PurgeHandlers:
         )
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.find_response(tenant_id, idempotency_key)
-        if first is not None:
-            builder = pb.PurgeMemoriesResponse.FromString(first)
-            # The process that gave it may have died before it was through.
-            await self._after_purge(tenant_id, request, builder)
-            return builder
-        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
+        if saved_response is not None:
+            response = pb.PurgeMemoriesResponse.FromString(saved_response)
+            # The first call may have ended before this.
+            await self._after_purge(tenant_id, request, response)
+            return response
+        options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE)
         archived = await self._purge_archives(
             tenant_id, request.selection, request.page_token, selection.filter, options
@@ -90,18 +95,24 @@ class PurgeHandlers:
             selection, subject_id=_subject(request.selection), newest_archive_id=archived.newest_archive_id
         )
 
-        def respond(result: PurgeResult) -> pb.PurgeMemoriesResponse:
+        def to_response(result: PurgeResult) -> pb.PurgeMemoriesResponse:
             return pb.PurgeMemoriesResponse(
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
-                receipt=receipt_of(result.receipt),
+                receipt=_receipt(result.receipt),
                 not_found=[name for name in result.not_found if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
 
-        done = await self._store.purge(
-            tenant_id, idempotency_key, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
-        )
-        response = pb.PurgeMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+        async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
+            if write.saved_response is not None:
+                response = pb.PurgeMemoriesResponse.FromString(write.saved_response)
+            else:
+                result = await self._store.purge(
+                    write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run
+                )
+                response = to_response(result)
+                # Callers choose the ids of blocks, which may name a person: the saved response leaves them out.
+                await write.save(to_response(result.without_block_ids()) if selection.subject_id else response)
         await self._after_purge(tenant_id, request, response)
         return response
 
@@ -115,12 +126,12 @@ class PurgeHandlers:
             self._completer.schedule(tenant_id)
 
     async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
-        who, at = caller(context), now()
-        tenant_id, idempotency_key = who.tenant(), IdempotencyKey.of(who, request)
-        first = await self._store.find_response(tenant_id, idempotency_key)
-        if first is not None:
-            return pb.ForgetMemoriesResponse.FromString(first)
-        options = PurgeOptions(at=at, by=who.principal, dry_run=request.dry_run)
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
+        if saved_response is not None:
+            return pb.ForgetMemoriesResponse.FromString(saved_response)
+        options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(
             request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
         )
@@ -131,35 +142,33 @@ class PurgeHandlers:
             )
             selection = replace(selection, newest_archive_id=archived.newest_archive_id)
 
-        def respond(result: PurgeResult) -> pb.ForgetMemoriesResponse:
-            return pb.ForgetMemoriesResponse(
+        forget = self._store.purge if request.hard else self._store.delete_selected
+        async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
+            if write.saved_response is not None:
+                return pb.ForgetMemoriesResponse.FromString(write.saved_response)
+            result = await forget(write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run)
+            response = pb.ForgetMemoriesResponse(
                 memory_ids=[str(id_) for id_ in result.memory_ids],
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
-                receipt=receipt_of(result.receipt),
+                receipt=_receipt(result.receipt),
                 not_found=[name for name in result.not_found if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
-
-        forget = self._store.purge if request.hard else self._store.delete_selected
-        done = await forget(
-            tenant_id, idempotency_key, selection, respond, at=at, by=who.principal, dry_run=request.dry_run
-        )
-        return pb.ForgetMemoriesResponse.FromString(done) if isinstance(done, bytes) else done
+            await write.save(response)
+        return response
 
     async def PurgeBlock(
         self, request: blocks_pb2.PurgeBlockRequest, context: Context
     ) -> blocks_pb2.PurgeBlockResponse:
-        who, at = caller(context), now()
-        done = await self._store.purge_block(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            request.block_id,
-            lambda receipt: blocks_pb2.PurgeBlockResponse(receipt=receipt_of(receipt)),
-            at=at,
-            by=who.principal,
-            dry_run=request.dry_run,
-        )
-        return blocks_pb2.PurgeBlockResponse.FromString(done) if isinstance(done, bytes) else done
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
+            if write.saved_response is not None:
+                return blocks_pb2.PurgeBlockResponse.FromString(write.saved_response)
+            receipt = await self._store.purge_block(
+                write.tx, tenant_id, request.block_id, at=at, by=caller.principal, dry_run=request.dry_run
+            )
+            return await write.save(blocks_pb2.PurgeBlockResponse(receipt=_receipt(receipt)))
 
     async def _purge_archives(
         self, tenant_id: UUID, message: pb.MemorySelection, page_token: str, filter_: Filter, options: PurgeOptions
@@ -260,3 +269,18 @@ def _subject(selection: pb.MemorySelection) -> str:
     """Return the subject of a selection of all memories about one person; empty for any other selection."""
     alone = pb.MemorySelection(filter=pb.MemoryFilter(subject_id=selection.filter.subject_id))
     return selection.filter.subject_id if selection == alone else ""
+
+
+def _receipt(receipt: PurgeReceipt | None) -> pb.PurgeReceipt | None:
+    if receipt is None:
+        return None
+    return pb.PurgeReceipt(
+        receipt_id=str(receipt.receipt_id),
+        purge_time=to_timestamp(receipt.purge_time),
+        memory_ids=[str(id_) for id_ in receipt.memory_ids],
+        deleted_counts=receipt.deleted_counts,
+        digest=receipt.digest,
+        dry_run=receipt.dry_run,
+        block_ids=receipt.block_ids,
+        log_position=receipt.log_position,
+    )

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import min_id_at, new_id, parse_id
@@ -22,26 +19,22 @@ from skein_memory.events import writer
 from skein_memory.listing import store as listing_store
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.content_tables import CONTENT_TABLES
-from skein_memory.memories.events import purge_events
+from skein_memory.memories.model import purge_events
+from skein_memory.memories.rows import CONTENT_TABLES
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
-Response = TypeVar("Response", bound=Message)
-
-# Memories whose time is over that one call purges, and how it looks for them.
+# Memories beyond the retention that one call purges; rows of one scan; scans of one call.
 _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
@@ -53,9 +46,9 @@ _NOTHING = listing_store.MatchingIds(memory_ids=[], after=None)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PurgeResult:
-    """What became of a selection: `receipt` for what went for good, and the next cursor; None when nothing is left.
+    """The purged or deleted memories of a selection, and the next cursor; `after` is None when no memories are left.
 
-    Blocks are gone through when no memories are left: then `blocks_after` tells the next cursor.
+    Blocks come after the memories: `blocks_after` is the next cursor among them. Only a purge has a `receipt`.
     """
 
     memory_ids: list[UUID]
@@ -63,15 +56,19 @@ class PurgeResult:
     not_found: list[str]
     after: UUID | None
     blocks_after: str | None = None
-    # Whether memories went to cold storage after it was looked through.
+    # Whether memories were archived after cold storage was scanned.
     is_behind: bool = False
+
+    def without_block_ids(self) -> PurgeResult:
+        """Return it with a receipt that names no blocks."""
+        return replace(self, receipt=None if self.receipt is None else replace(self.receipt, block_ids=()))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Selection:
-    """Selected memories: those that match the filter, and of `names` only if there are any.
+    """Selected memories: those that match the filter; if there are `names`, only those of them.
 
-    With them may go the blocks about `subject_id`; from `blocks_after` on, if only these are left.
+    A purge of them takes the blocks about `subject_id` too, from `blocks_after` on when no memories are left.
     """
 
     names: Sequence[str]
@@ -80,25 +77,17 @@ class Selection:
     count: int
     subject_id: str = ""
     blocks_after: str | None = None
-    # Whether no memories are left to look for: what lies in cold storage takes longer.
+    # Whether no memories are left in the tables: purges of cold storage take longer.
     is_table_done: bool = False
-    # The archive up to which cold storage was looked through; None when it was not.
+    # The archive up to which cold storage was scanned; None when it was not.
     newest_archive_id: UUID | None = None
-
-
-class _Undone(Exception):
-    """Leaves a transaction without a trace."""
 
 
 class PurgeStore:
     """Removes memories."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, policies: Policies
-    ) -> None:
-        """Use the database, stored responses, quotas and policies of the service."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
 
@@ -108,104 +97,48 @@ class PurgeStore:
             found, _ = await _select(tx, tenant_id, selection, at=at)
             return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
 
-    async def find_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey) -> bytes | None:
-        """Return the stored response of a request; None for a new request."""
-        first: bytes | None = None
-        with suppress(_Undone):
-            async with self._database.transaction(tenant_id) as tx:
-                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-                raise _Undone
-        return first
-
     async def purge(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        selection: Selection,
-        respond: Callable[[PurgeResult], Response],
-        *,
-        at: datetime,
-        by: str,
-        dry_run: bool,
-    ) -> Response | bytes:
-        """Remove the memories of a selection for good, or find out what would go; or return the stored response."""
-        response: Response | None = None
-        try:
-            async with self._database.transaction(tenant_id) as tx:
-                first = (
-                    None if dry_run else (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-                )
-                if first is not None:
-                    return first
-                found, not_found = await _select(tx, tenant_id, selection, at=at)
-                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
-                sessions = (
-                    await access_log_erasure.sessions_of(tx, tenant_id, memory_ids)
-                    if selection.subject_id
-                    else set[str]()
-                )
-                receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
-                blocks_after = None
-                if selection.subject_id and found.after is None:
-                    receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
-                if selection.subject_id:
-                    await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
-                    await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
-                receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
-                is_behind = await _has_newer_archive(tx, tenant_id, selection)
-                if is_behind and not_found:
-                    not_found = await _without_archived(tx, tenant_id, not_found)
-                erased = PurgeResult(
-                    memory_ids=memory_ids,
-                    receipt=receipt,
-                    not_found=not_found,
-                    after=found.after,
-                    blocks_after=blocks_after,
-                    is_behind=is_behind,
-                )
-                response = respond(erased)
-                if dry_run:
-                    raise _Undone  # noqa: TRY301 - it ends the transaction.
-                # Callers choose the ids of blocks: the answer that is kept does not repeat those of a person's.
-                kept = replace(erased, receipt=replace(receipt, block_ids=())) if selection.subject_id else erased
-                await self._idempotency.save(tx, tenant_id, idempotency_key, respond(kept).SerializeToString())
-        except _Undone:
-            assert response is not None  # noqa: S101 - made before it was undone.
-        return response
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
+    ) -> PurgeResult:
+        """Remove the memories of a selection for good. The caller rolls a dry run back."""
+        found, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+        sessions = (
+            await access_log_erasure.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
+        )
+        receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
+        blocks_after = None
+        if selection.subject_id and found.after is None:
+            receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
+        if selection.subject_id:
+            await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
+            await access_log_erasure.clear_sessions(tx, tenant_id, selection.subject_id, sessions, at=at)
+        receipt = replace(receipt, log_position=await access_log_erasure.log_end(tx))
+        is_behind = await _has_newer_archive(tx, tenant_id, selection)
+        if is_behind and not_found:
+            not_found = await _without_archived(tx, tenant_id, not_found)
+        return PurgeResult(
+            memory_ids=memory_ids,
+            receipt=receipt,
+            not_found=not_found,
+            after=found.after,
+            blocks_after=blocks_after,
+            is_behind=is_behind,
+        )
 
     async def delete_selected(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        selection: Selection,
-        respond: Callable[[PurgeResult], Response],
-        *,
-        at: datetime,
-        by: str,
-        dry_run: bool,
-    ) -> Response | bytes:
+        self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
+    ) -> PurgeResult:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = None
-            if not dry_run:
-                first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            found, not_found = await _select(tx, tenant_id, selection, at=at)
-            memory_ids = found.memory_ids
-            if not dry_run:
-                memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
-                memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
-                for memory in memories.values():
-                    deleted_memory = memory.delete(at=at, by=by)
-                    await memory_rows.update_memory(
-                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_forget_soft"
-                    )
-            response = respond(PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after))
-            if not dry_run:
-                await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-                await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
-        return response
+        found, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = found.memory_ids
+        if not dry_run:
+            memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+            for memory in (await memory_rows.read_memories(tx, tenant_id, memory_ids)).values():
+                deleted = memory.delete(at=at, by=by)
+                await memory_rows.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
+            await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
+        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after)
 
     async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
         """Purge some memories that were created and last changed before a time.
@@ -245,58 +178,36 @@ class PurgeStore:
             if count < _EXPIRED_BATCH_SIZE:
                 break
             async with self._database.transaction(tenant_id) as tx:
-                grace = timedelta(hours=(await self._policies.of(tx, tenant_id)).expiry_grace_hours)
+                grace = timedelta(hours=(await self._policies.get(tx, tenant_id)).expiry_grace_hours)
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
                 locked = await memory_rows.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-                # An import may have given one more time while its lock was waited for.
+                # A concurrent import may have moved its expiry.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
                 await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")
             erased, count = erased + len(over), len(rows)
         return erased
 
     async def purge_block(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        block_id: str,
-        respond: Callable[[PurgeReceipt], Response],
-        *,
-        at: datetime,
-        by: str,
-        dry_run: bool,
-    ) -> Response | bytes:
-        """Remove a deleted block for good, or find out what would go; or return the stored response.
-
-        Raises BlockNotFound and BlockNotDeleted.
-        """
-        response: Response | None = None
-        try:
-            async with self._database.transaction(tenant_id) as tx:
-                first = (
-                    None if dry_run else (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-                )
-                if first is not None:
-                    return first
-                block_row = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
-                if block_row is None:
-                    raise BlockNotFound
-                if block_row["is_active"]:
-                    raise BlockNotDeleted
-                receipt = PurgeReceipt(
-                    receipt_id=new_id(at), purge_time=at, memory_ids=(), deleted_counts={}, dry_run=dry_run
-                )
-                erased = await block_purge.purge_blocks(
-                    tx, tenant_id, None, [block_id], receipt.receipt_id, at=at, by=by
-                )
-                response = respond(replace(receipt, deleted_counts=erased.counts, block_ids=(block_id,)))
-                if dry_run:
-                    raise _Undone  # noqa: TRY301 - it ends the transaction.
-                await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        except _Undone:
-            assert response is not None  # noqa: S101 - made before it was undone.
-        return response
+        self, tx: Transaction, tenant_id: UUID, block_id: str, *, at: datetime, by: str, dry_run: bool
+    ) -> PurgeReceipt:
+        """Remove a deleted block for good. The caller rolls a dry run back. Raises BlockNotFound, BlockNotDeleted."""
+        block_row = await tx.row(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=[block_id])
+        if block_row is None:
+            raise BlockNotFound
+        if block_row["is_active"]:
+            raise BlockNotDeleted
+        receipt_id = new_id(at)
+        purged = await block_purge.purge_blocks(tx, tenant_id, None, [block_id], receipt_id, at=at, by=by)
+        return PurgeReceipt(
+            receipt_id=receipt_id,
+            purge_time=at,
+            memory_ids=(),
+            deleted_counts=purged.counts,
+            dry_run=dry_run,
+            block_ids=(block_id,),
+        )
 
     async def _purge_blocks(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, receipt: PurgeReceipt, *, by: str
@@ -356,7 +267,7 @@ class PurgeStore:
 async def _select(
     tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime
 ) -> tuple[listing_store.MatchingIds, list[str]]:
-    """Find the memories that are meant and, for the first page, those of the names that mean none."""
+    """Find the selected memories and, for the first page, the names without a memory."""
     if selection.blocks_after is not None or selection.is_table_done:
         return _NOTHING, []
     if not selection.names:
@@ -382,7 +293,7 @@ async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Select
 
 
 async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[str]) -> list[str]:
-    """Return those of some names that mean nothing in cold storage either."""
+    """Return the names that no archived memory has either."""
     ids = [id_ for name in missing if (id_ := parse_id(name)) is not None]
     rows = await tx.rows(QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(missing))
     known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Every type of event that the log may hold, so that a watch can be refused that waits for one that never comes.
+# Every type of event in the log: a webhook for another type is rejected.
 EVENT_TYPES = frozenset(
     {
         "memory_created", "memory_updated", "memory_deleted", "memory_restored", "memory_archived",
@@ -47,7 +47,7 @@ def canonical_type(name: str) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
-    """One thing that happened. `summary` and `payload` name ids, counts and fields, never what they hold."""
+    """An event. `summary` and `payload` name ids, counts and fields, never contents."""
 
     type: str
     # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "watch", ...

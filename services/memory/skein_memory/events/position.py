@@ -50,7 +50,7 @@ END = Position((1 << 63) - 1, _LAST_ID)
 
 
 def last_position_before(horizon: int) -> Position:
-    """Return the last place before a transaction: of all the places up to it nothing more is to come.
+    """Return the last position before a transaction: no change up to it can appear any more.
 
     `horizon` is the oldest transaction that was still at work.
     """
@@ -82,7 +82,7 @@ class EventFilter:
 
     @classmethod
     def of(cls, message: pb.ChangeFilter) -> Self:
-        """Read a filter; refuse to wait for a type of event that never comes."""
+        """Read a filter. Raises FieldInvalid for an unknown type of event."""
         names = [canonical_type(name) for name in message.event_types]
         known = ", ".join(sorted(EVENT_TYPES))
         wrong = [

@@ -1,12 +1,12 @@
 -- insert_changes --
--- Add to the event log; a row's place follows from the transaction that writes it.
+-- Insert events; the position of a row follows from its transaction.
 INSERT INTO memory.changes
     (tenant_id, change_id, event_type, entity_type, entity_id, summary, payload, principal, create_time)
 VALUES
     (:tenant_id, :change_id, :event_type, :entity_type, :entity_id, :summary, :payload, :principal, :create_time);
 
 -- insert_versions --
--- Keep what memories said before a change.
+-- Insert earlier versions of memories.
 INSERT INTO memory.versions
     (tenant_id, memory_id, revision, external_id, type, title, key, content, data, tags, source, source_agent, agent_id,
      subject_id, session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time,
@@ -19,7 +19,7 @@ VALUES
      :until_time, :created_by, :updated_by, :content_hash);
 
 -- insert_revisions --
--- Keep what links, aliases, trust, conflicts and blocks were before a change.
+-- Insert earlier revisions of links, aliases, trust, conflicts and blocks.
 INSERT INTO memory.revisions
     (tenant_id, kind, item_id, revision, memory_id, other_memory_id, subject_id, state, from_time, until_time,
      changed_by)

@@ -6,17 +6,20 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import history_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
+from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import PositionInvalid
-from skein_memory.events import convert
 from skein_memory.events.position import END, START, EventFilter, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from uuid import UUID
 
+    from skein_memory.events.position import Change
     from skein_memory.events.store import EventStore
     from skein_memory.events.stream import EventStream
 
@@ -25,12 +28,11 @@ class EventHandlers:
     """Lists and streams of events."""
 
     def __init__(self, store: EventStore, *, stream: EventStream) -> None:
-        """Use the store and the stream of events."""
         self._store = store
         self._stream = stream
 
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
         event_filter = EventFilter.of(request.filter)
         if request.newest_first:
@@ -39,7 +41,7 @@ class EventHandlers:
         else:
             batch = await self._store.list_after(tenant_id, start, event_filter, count)
             end = batch.position
-        page = fit_items(convert.change(change) for change in batch.changes)
+        page = fit_items(_change(change) for change in batch.changes)
         is_cut = len(page) < len(batch.changes)
         position = page[-1].position if is_cut else str(batch.position)
         more = is_cut or not batch.is_all
@@ -53,10 +55,10 @@ class EventHandlers:
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller(context).tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller_of(context).require_tenant(), position, EventFilter.of(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
-                known = None if change is None else convert.change(change)
+                known = None if change is None else _change(change)
                 yield pb.WatchChangesResponse(change=known, position=str(position))
 
 
@@ -70,3 +72,18 @@ def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position
         return Position.of(*position)
     except (PositionInvalid, TypeError):
         raise PageTokenInvalid from None
+
+
+def _change(value: Change) -> pb.Change:
+    """Convert a change of the event log."""
+    return pb.Change(
+        change_id=str(value.position.change_id),
+        position=str(value.position),
+        event_type=value.event_type,
+        entity_type=value.entity_type,
+        entity_id=value.entity_id,
+        summary=value.summary,
+        principal=value.principal,
+        create_time=to_timestamp(value.create_time),
+        **fields(payload=value.payload),
+    )

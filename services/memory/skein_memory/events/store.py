@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database
 
-# Rows that one page scans before it ends, though nothing in them was wanted.
+# Rows that one page scans at most.
 _SCAN_BATCH_SIZE = 5000
 _BATCH_SIZE = 1000
 
@@ -27,21 +27,20 @@ class EventBatch:
     """Some of the log, in order."""
 
     changes: Sequence[Change]
-    # Up to here everything was read; what comes later lies behind it.
+    # All changes up to here were read; later ones have higher positions.
     position: Position
     # There is nothing else yet.
     is_all: bool
 
 
 class EventStore:
-    """Reads what happened."""
+    """Reads the event log."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def horizon(self, tenant_id: UUID) -> Position:
-        """Return the place before which nothing is to come any more."""
+        """Return the position before which no change can appear any more."""
         horizon, _ = await self._read(tenant_id, START, "", 0)
         return last_position_before(horizon)
 

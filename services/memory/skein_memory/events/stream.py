@@ -29,11 +29,11 @@ if TYPE_CHECKING:
 MIN_POLL_SECONDS = 0.05
 # Changes read at once.
 _BATCH_SIZE = 500
-# A look that takes longer is given up.
+# Seconds after which a poll is cancelled.
 _POLL_TIMEOUT_SECONDS = 10.0
 # The time for a full subscriber to read, granted once: a burst does not disconnect a subscriber that reads.
 _SLOW_SUBSCRIBER_SECONDS = 1.0
-# Looks that failed in a row after which subscribers are told so.
+# Failed polls in a row after which subscribers get the error.
 _FAILURES = 10
 
 NOTIFICATION_DELAY = Histogram(
@@ -47,57 +47,57 @@ log = logs.get("memory")
 
 
 class Subscriber:
-    """What waits for one subscriber."""
+    """One subscriber, and its queue of changes."""
 
     def __init__(self, tail: TenantTail, event_filter: EventFilter, after: Position, capacity: int) -> None:
         """Queue matching changes after a position, up to `capacity` at a time."""
         self._tail = tail
-        self._wanted = event_filter
+        self._filter = event_filter
         self._after = after
-        self._room = capacity
+        self._capacity = capacity
         self._changes: deque[Change] = deque()
-        self._news = asyncio.Event()
-        self._has_room = asyncio.Event()
+        self._arrival = asyncio.Event()
+        self._has_capacity = asyncio.Event()
         self.error: RpcError | None = None
-        # Set once the queue takes no more: it overflowed, or the subscriber left.
+        # Set once the queue is closed: it overflowed, or the subscriber left.
         self.is_too_slow = self.is_gone = False
 
     async def wait_for_capacity(self, count: int) -> None:
-        """Wait until so many changes can be put, or need not be."""
-        while not self.is_gone and len(self._changes) + count > self._room:
-            self._has_room.clear()
-            await self._has_room.wait()
+        """Wait until so many changes fit into the queue, or the subscriber is gone."""
+        while not self.is_gone and len(self._changes) + count > self._capacity:
+            self._has_capacity.clear()
+            await self._has_capacity.wait()
 
     def put(self, change: Change) -> None:
         """Queue a matching change; when the queue is full, stop queueing for good."""
-        if self.is_gone or change.position <= self._after or not self._wanted.matches(change):
+        if self.is_gone or change.position <= self._after or not self._filter.matches(change):
             return
-        if len(self._changes) >= self._room:
+        if len(self._changes) >= self._capacity:
             self.is_too_slow = self.is_gone = True
             self._changes.clear()
         else:
             self._changes.append(change)
-        self._news.set()
+        self._arrival.set()
 
     def close(self) -> None:
-        """Wait no longer."""
-        self._tail.waiting.discard(self)
+        """End the subscription."""
+        self._tail.subscribers.discard(self)
         self.is_gone = True
-        self._has_room.set()
+        self._has_capacity.set()
 
     def fail(self, why: RpcError) -> None:
         """End the subscription with an error."""
         self.error = why
-        self._news.set()
+        self._arrival.set()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until a change is queued, or until the time is over."""
+        """Wait until a change is queued, at most `seconds`."""
         if self._changes or self.is_too_slow or self.error is not None:
             return
-        self._news.clear()
+        self._arrival.clear()
         try:
             async with asyncio.timeout(seconds):
-                await self._news.wait()
+                await self._arrival.wait()
         except TimeoutError:
             return
 
@@ -105,7 +105,7 @@ class Subscriber:
         """Return the next change; None when there is none."""
         if not self._changes:
             return None
-        self._has_room.set()
+        self._has_capacity.set()
         return self._changes.popleft()
 
     @property
@@ -115,13 +115,13 @@ class Subscriber:
 
 
 class TenantTail:
-    """The end of one tenant's log, and who waits there."""
+    """The end of one tenant's log, and its subscribers."""
 
     def __init__(self, tenant_id: UUID, position: Position) -> None:
         """Begin after a position."""
         self.tenant_id = tenant_id
         self.position = position
-        self.waiting: set[Subscriber] = set()
+        self.subscribers: set[Subscriber] = set()
 
 
 class EventStream:
@@ -130,25 +130,25 @@ class EventStream:
     def __init__(
         self, store: EventStore, *, heartbeat_seconds: float, longest_pause_seconds: float, capacity: int
     ) -> None:
-        """Look at the log after each pause, which grows up to the longest while nothing happens."""
+        """Poll the log after each pause, which grows up to the longest while there are no changes."""
         self._store = store
         self._heartbeat = heartbeat_seconds
         self._longest_pause = longest_pause_seconds
-        self._room = capacity
-        self._portion = max(1, min(_BATCH_SIZE, capacity // 2))
+        self._capacity = capacity
+        self._batch_size = max(1, min(_BATCH_SIZE, capacity // 2))
         self._tails: dict[UUID, TenantTail] = {}
-        self._looking: set[asyncio.Task[None]] = set()
+        self._polls: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[EventStream]:
-        """Look while the block runs."""
+        """Poll while the block runs."""
         try:
             yield self
         finally:
-            looking = [*self._looking]
-            for task in looking:
+            polls = [*self._polls]
+            for task in polls:
                 task.cancel()
-            await asyncio.gather(*looking, return_exceptions=True)
+            await asyncio.gather(*polls, return_exceptions=True)
 
     async def watch(
         self, tenant_id: UUID, position: Position | None, event_filter: EventFilter
@@ -158,93 +158,93 @@ class EventStream:
         `position` None begins now. Raises PositionInvalid and WatchTooSlow.
         """
         at = position or await self._store.horizon(tenant_id)
-        part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
+        batch = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         yield None, at
         while True:
-            for change in part.changes:
+            for change in batch.changes:
                 at = change.position
                 if event_filter.matches(change):
                     yield change, at
-            at = part.position
-            waiting = self._subscribe(tenant_id, at, event_filter) if part.is_all else None
-            if waiting is not None:
+            at = batch.position
+            subscriber = self._subscribe(tenant_id, at, event_filter) if batch.is_all else None
+            if subscriber is not None:
                 break
-            part = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
+            batch = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
         try:
-            async with aclosing(self._stream(waiting, at)) as coming:
-                async for news in coming:
-                    yield news
+            async with aclosing(self._stream(subscriber, at)) as changes:
+                async for item in changes:
+                    yield item
         finally:
-            waiting.close()
+            subscriber.close()
 
-    async def _stream(self, waiting: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
+    async def _stream(self, subscriber: Subscriber, at: Position) -> AsyncGenerator[tuple[Change | None, Position]]:
         loop = asyncio.get_running_loop()
         due = loop.time() + self._heartbeat
         while True:
-            await waiting.wait(due - loop.time())
-            # What is taken was put before it was too much, so the order holds.
-            if waiting.is_too_slow:
+            await subscriber.wait(due - loop.time())
+            # Changes that were taken before the overflow keep their order.
+            if subscriber.is_too_slow:
                 raise WatchTooSlow(position=at)
-            if waiting.error is not None:
-                raise waiting.error
-            change = waiting.take()
+            if subscriber.error is not None:
+                raise subscriber.error
+            change = subscriber.take()
             if change is not None:
                 at = change.position
                 yield change, at
             elif loop.time() >= due:
-                at = waiting.position
+                at = subscriber.position
                 yield None, at
             else:
                 continue
             due = loop.time() + self._heartbeat
 
     def _subscribe(self, tenant_id: UUID, at: Position, event_filter: EventFilter) -> Subscriber | None:
-        """Wait at the tail of a tenant, from after a place on; None when the tail is further than that."""
+        """Wait at the tail of a tenant, after a position; None when the tail is further ahead."""
         tail = self._tails.get(tenant_id)
         if tail is None:
             tail = self._tails[tenant_id] = TenantTail(tenant_id, at)
-            # It looks for all who come, so it is not the work of the call that came first.
+            # One poll serves all subscribers and outlives the first call, so it has a context of its own.
             task = asyncio.create_task(self._poll(tail), context=contextvars.Context())
-            self._looking.add(task)
-            task.add_done_callback(self._looking.discard)
+            self._polls.add(task)
+            task.add_done_callback(self._polls.discard)
         elif tail.position > at:
             return None
-        waiting = Subscriber(tail, event_filter, at, self._room)
-        tail.waiting.add(waiting)
-        return waiting
+        subscriber = Subscriber(tail, event_filter, at, self._capacity)
+        tail.subscribers.add(subscriber)
+        return subscriber
 
     async def _poll(self, tail: TenantTail) -> None:
         pause, failures = MIN_POLL_SECONDS, 0
         while True:
             await asyncio.sleep(pause)
-            if not tail.waiting:
+            if not tail.subscribers:
                 del self._tails[tail.tenant_id]
                 return
             pause = min(2 * pause, self._longest_pause)
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    part = await self._store.read_after(tail.tenant_id, tail.position, self._portion)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next look may find out more.
+                    batch = await self._store.read_after(tail.tenant_id, tail.position, self._batch_size)
+            except Exception as error:  # noqa: BLE001 - the next poll tries again.
                 failures += 1
                 log.warning("watch_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
-                    for waiting in tail.waiting:
-                        waiting.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
+                    for subscriber in tail.subscribers:
+                        subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())
                 continue
             failures = 0
-            await _room(tail, len(part.changes))
-            for change in part.changes:
+            await _wait_for_subscribers(tail, len(batch.changes))
+            for change in batch.changes:
                 NOTIFICATION_DELAY.labels("stream").observe(max(0.0, (now() - change.create_time).total_seconds()))
-                for waiting in tail.waiting:
-                    waiting.put(change)
-            tail.position = part.position
-            if part.changes:
-                pause = MIN_POLL_SECONDS if part.is_all else 0
+                for subscriber in tail.subscribers:
+                    subscriber.put(change)
+            tail.position = batch.position
+            if batch.changes:
+                pause = MIN_POLL_SECONDS if batch.is_all else 0
 
 
-async def _room(tail: TenantTail, count: int) -> None:
-    """Wait until all subscribers have room for so many changes, or have had their time."""
+async def _wait_for_subscribers(tail: TenantTail, count: int) -> None:
+    """Wait until all subscribers have capacity for so many changes, at most _SLOW_SUBSCRIBER_SECONDS."""
     with suppress(TimeoutError):
         async with asyncio.timeout(_SLOW_SUBSCRIBER_SECONDS):
-            for waiting in [*tail.waiting]:
-                await waiting.wait_for_capacity(count)
+            for subscriber in [*tail.subscribers]:
+                await subscriber.wait_for_capacity(count)

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Revision:
-    """What something other than a memory was before a change: `state` as JSON text.
+    """An earlier revision of an item other than a memory; `state` is JSON text.
 
-    `kind` is "link", "alias", "source_trust", "conflict" or "block". The memories named take it with them when they are
-    purged, and so does the person whom a block was about.
+    `kind` is "link", "alias", "source_trust", "conflict" or "block". A purge of its memories
+    purges it too, as does the erasure of the subject of a block.
     """
 
     kind: str
@@ -41,12 +41,12 @@ class Revision:
 
 
 async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
-    """Add events to the tenant's log; they are read in the order given, once the transaction is committed."""
+    """Add events to the tenant's log; readers get them in this order after the commit."""
     await batch_insert.insert_batch(tx, tenant_id, [event_rows(events, at=at, by=by)])
 
 
 def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
-    """Return what adds events to the tenant's log."""
+    """Return the insert of events into the tenant's log."""
     return InsertRows(
         QUERIES["insert_changes"],
         [
@@ -66,14 +66,14 @@ def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
 
 
 async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:
-    """Keep what things were until this transaction changed them."""
+    """Store the revisions that this transaction replaces."""
     await tx.insert(QUERIES["insert_revisions"], tenant_id, [asdict(one) for one in revisions])
 
 
 async def last_revision(tx: Transaction, tenant_id: UUID, kind: str, item_id: str) -> int:
     """Return the number of the last stored revision of an item; 0 for none.
 
-    What is computed again after it was removed counts on from there.
+    An item that is created again after its deletion counts on from there.
     """
     last: int | None = await tx.value(QUERIES["last_revision"], tenant_id=tenant_id, kind=kind, item_id=item_id)
     return last or 0

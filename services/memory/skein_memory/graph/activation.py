@@ -7,7 +7,7 @@ from typing import TypeVar
 
 Node = TypeVar("Node", bound=Hashable)
 
-# What a link of each relation carries; one of another relation carries what a related one does.
+# The factor of each relation; other relations have that of "related".
 RELATION_FACTORS: Mapping[str, float] = {
     "supports": 0.88,
     "causes": 0.82,
@@ -27,15 +27,15 @@ def spread_activation(
 ) -> dict[Node, float]:
     """Return the activation of every node that is reached within so many hops, seeds included, between -1 and 1.
 
-    `seeds` have strengths between 0 and 1; a link is (from, to, relation, weight) and carries from `from` to `to`: one
-    that carries both ways is given twice. Nothing flows straight back to the node that it came from, and what is
-    inhibited passes nothing on. A stronger seed never makes anything less active as long as no link contradicts.
+    `seeds` have strengths between 0 and 1; a link is (from, to, relation, weight) and carries from `from` to `to`.
+    Callers pass a link of both directions twice. Activation does not flow back to its source, and inhibited nodes pass
+    none on. Without contradictions, a stronger seed never lowers the activation of a node.
     """
     carrying: dict[Node, list[tuple[Node, float]]] = {}
     for start, end, relation, weight in links:
         carrying.setdefault(start, []).append((end, RELATION_FACTORS.get(relation, DEFAULT_FACTOR) * weight * DAMPING))
     total = {node: _clamped(strength) for node, strength in seeds.items()}
-    # What arrived with the last hop, by where it came from; a seed's comes from nowhere.
+    # The activation of the last hop by its source node; None for seeds.
     arrived: dict[Node, dict[Node | None, float]] = {node: {None: strength} for node, strength in total.items()}
     fading = 1.0
     for _ in range(hops):

@@ -22,15 +22,15 @@ ACTIVATION_HOPS = 2
 MAX_RADIUS = 4
 MAX_PATH_HOPS = 8
 DEFAULT_PATHS = 5
-# Characters of a title that are told.
+# Characters of a title in a response.
 MAX_TITLE = 200
-# Tags that are told of an inferred link, and how many make it as strong as can be.
+# Shared tags in a response for an inferred link, and how many give it the full strength.
 MAX_TAGS = 10
 _ENOUGH_TAGS = 3
 
 
 class Step(NamedTuple):
-    """A link as a walk meets it: from the memory where the walk is to the one at the link's other end."""
+    """A link in a traversal: from the current memory to the one at its other end."""
 
     near_id: UUID
     far_id: UUID
@@ -46,7 +46,7 @@ def by_strength(step: Step) -> tuple[float, int]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
-    """A memory that a walk met, and the link by which it was met first: None where the walk began."""
+    """A memory of a traversal, and the link by which it was reached first; None for the start."""
 
     memory_id: UUID
     type: str
@@ -72,9 +72,9 @@ class InferredLink:
 def infer_links(
     tags: Mapping[UUID, Sequence[str]], linked: set[frozenset[UUID]], *, most: int
 ) -> tuple[list[InferredLink], bool]:
-    """Return pairs that share tags and are not `linked`, those with the most first; and whether there are others."""
+    """Return pairs with shared tags that are not `linked`, those with the most first; and whether there are more."""
     numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
-    # A set of tags as the bits of one number: what two share is counted without looking at each tag.
+    # A set of tags as the bits of one number, so that shared tags are counted at once.
     bits = {memory_id: sum(1 << numbers[tag] for tag in own) for memory_id, own in sorted(tags.items()) if own}
     found = [
         (-shared.bit_count(), older, newer)
@@ -92,13 +92,13 @@ def infer_links(
 
 @dataclass(slots=True)
 class StepGraph:
-    """The steps that a search for paths knows of: of several between two memories, in one direction, the strongest."""
+    """The known steps of a search for paths: of several from one memory to another, the strongest."""
 
     ahead: dict[UUID, dict[UUID, Step]] = field(default_factory=dict)
     _ordered: dict[UUID, list[Step]] = field(default_factory=dict)
 
     def add(self, step: Step) -> None:
-        """Learn of a step."""
+        """Add a step."""
         known = self.ahead.setdefault(step.near_id, {})
         if step.far_id not in known or by_strength(step) < by_strength(known[step.far_id]):
             known[step.far_id] = step
@@ -111,7 +111,7 @@ class StepGraph:
         return self._ordered[node]
 
     def distances(self, goal: UUID, *, within: int) -> dict[UUID, int]:
-        """Return how many steps it takes at least from each node to the goal."""
+        """Return the least number of steps from each node to the goal."""
         behind: dict[UUID, list[UUID]] = {}
         for near, steps in self.ahead.items():
             for far in steps:
@@ -130,14 +130,14 @@ class StepGraph:
 
 @dataclass(slots=True)
 class SearchBudget:
-    """The steps that a search may still take."""
+    """The remaining steps of a search."""
 
     left: int
-    # It was used up at some time.
+    # A step was refused.
     is_spent: bool = False
 
     def take(self) -> bool:
-        """Spend one; False when nothing is left."""
+        """Take one step; return False when none is left."""
         self.left -= 1
         self.is_spent = self.is_spent or self.left < 0
         return not self.is_spent
@@ -146,7 +146,7 @@ class SearchBudget:
 def shortest_paths(
     roads: StepGraph, start: UUID, goal: UUID, *, hops: int, count: int, budget: SearchBudget
 ) -> list[list[Step]]:
-    """Return up to `count` paths that meet no node twice, shortest first; of equally long ones in the order of steps.
+    """Return up to `count` paths without repeated nodes, shortest first; equally long ones in the order of their steps.
 
     A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
     are complete are the shortest. Fewer come back when the budget ends.
@@ -155,7 +155,7 @@ def shortest_paths(
     if start not in left:
         return []
     found: list[list[Step]] = []
-    # Of two that wait with one length the one goes on whose steps were stronger from the first on.
+    # Of two paths of one length, the one with the stronger steps from the start on is continued first.
     waiting: list[tuple[int, tuple[int, ...], list[Step]]] = [(left[start], (), [])]
     while waiting and len(found) < count:
         _, ranks, path = heappop(waiting)

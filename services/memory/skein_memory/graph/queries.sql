@@ -21,18 +21,18 @@ CROSS JOIN LATERAL (
 -- direction and relation.
 SELECT nears.near_id, steps.far_id, steps.link_id, steps.relation, steps.weight, steps.is_outgoing
 FROM unnest(:memory_ids::uuid[]) AS nears (near_id)
-CROSS JOIN unnest(:relations::text[]) AS wanted (relation)
+CROSS JOIN unnest(:relations::text[]) AS requested (relation)
 CROSS JOIN LATERAL (
     (SELECT to_memory_id AS far_id, link_id, relation, weight, true AS is_outgoing
      FROM memory.links
-     WHERE tenant_id = :tenant_id AND from_memory_id = nears.near_id AND links.relation = wanted.relation
+     WHERE tenant_id = :tenant_id AND from_memory_id = nears.near_id AND links.relation = requested.relation
          AND weight >= :min_weight AND :outgoing::boolean
      ORDER BY weight DESC, link_id DESC
      LIMIT :fan)
     UNION ALL
     (SELECT from_memory_id, link_id, relation, weight, false
      FROM memory.links
-     WHERE tenant_id = :tenant_id AND to_memory_id = nears.near_id AND links.relation = wanted.relation
+     WHERE tenant_id = :tenant_id AND to_memory_id = nears.near_id AND links.relation = requested.relation
          AND weight >= :min_weight AND :incoming::boolean
      ORDER BY weight DESC, link_id DESC
      LIMIT :fan)
@@ -72,19 +72,19 @@ LIMIT :count;
 
 -- list_tags_of --
 -- Read the tags of memories, up to `count` of each.
-SELECT wanted.memory_id, ARRAY(
-    SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = wanted.memory_id
+SELECT requested.memory_id, ARRAY(
+    SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = requested.memory_id
     ORDER BY tag LIMIT :count) AS tags
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id);
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id);
 
 -- list_sharing --
 -- Read the newest memories that carry each of some tags, up to `count` for each.
-SELECT wanted.tag, sharing.memory_id
-FROM unnest(:tags::text[]) AS wanted (tag)
+SELECT requested.tag, sharing.memory_id
+FROM unnest(:tags::text[]) AS requested (tag)
 CROSS JOIN LATERAL (
     SELECT memory_id
     FROM memory.tags
-    WHERE tenant_id = :tenant_id AND tags.tag = wanted.tag AND memory_id <> :memory_id
+    WHERE tenant_id = :tenant_id AND tags.tag = requested.tag AND memory_id <> :memory_id
     ORDER BY memory_id DESC
     LIMIT :count) AS sharing;
 

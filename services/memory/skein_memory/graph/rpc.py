@@ -8,19 +8,20 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
-from skein_memory.graph import convert
 from skein_memory.graph.model import (
     ACTIVATION_HOPS,
     DEFAULT_HOPS,
     DEFAULT_NODES,
     MAX_TAGS,
+    MAX_TITLE,
     SUBGRAPH_NODES,
     InferredLink,
 )
 from skein_memory.links import convert as links_convert
-from skein_memory.links.model import LinkFilter
+from skein_memory.links.model import DEFAULT_RELATION, LinkFilter
 from skein_memory.memories import convert as memories_convert
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ if TYPE_CHECKING:
 
     from skein_memory.graph.model import Node
     from skein_memory.graph.store import Graph, GraphStore
+    from skein_memory.graph.suggestions import Suggestion
     from skein_memory.memories.store import MemoryStore
 
 Item = TypeVar("Item", bound=Message)
 
-# What each part of an answer may take; together they stay below what clients receive (4 MiB).
+# Bytes of each part of a response; together they stay below the limit of clients (4 MiB).
 _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
@@ -49,12 +51,11 @@ class GraphHandlers:
     """Traversals of links."""
 
     def __init__(self, store: GraphStore, *, memories: MemoryStore) -> None:
-        """Use the stores."""
         self._store = store
         self._memories = memories
 
     async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
             [request.memory_id],
@@ -70,7 +71,7 @@ class GraphHandlers:
         return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
             request.memory_ids,
@@ -89,7 +90,7 @@ class GraphHandlers:
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
         found = await self._store.find_paths(
-            caller(context).tenant(),
+            caller_of(context).require_tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
             hops=request.max_hops or None,
@@ -105,7 +106,7 @@ class GraphHandlers:
 
     async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
         found = await self._store.activate(
-            caller(context).tenant(),
+            caller_of(context).require_tenant(),
             [
                 (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
                 for seed in request.seeds
@@ -121,18 +122,18 @@ class GraphHandlers:
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         found = await self._store.suggest_links(
-            caller(context).tenant(),
+            caller_of(context).require_tenant(),
             request.memory_id,
             least=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[convert.suggestion(one) for one in found])
+        return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in found])
 
     async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
         """Return suggested links for a new memory."""
         found = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
-        return [convert.suggestion(one) for one in found]
+        return [_suggestion(one) for one in found]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, within the limit of bytes."""
@@ -149,12 +150,12 @@ class GraphHandlers:
                     node.memory.CopyFrom(memory)
 
 
-def _filter(asked: pb.LinkFilter) -> LinkFilter:
+def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
     return LinkFilter(
-        outgoing=asked.direction != pb.LINK_DIRECTION_INCOMING,
-        incoming=asked.direction != pb.LINK_DIRECTION_OUTGOING,
-        relations=sorted(asked.relations) or None,
-        min_weight=asked.min_weight,
+        outgoing=link_filter.direction != pb.LINK_DIRECTION_INCOMING,
+        incoming=link_filter.direction != pb.LINK_DIRECTION_OUTGOING,
+        relations=sorted(link_filter.relations) or None,
+        min_weight=link_filter.min_weight,
     )
 
 
@@ -205,3 +206,21 @@ def _timer(context: Context) -> Callable[[], bool]:
         return time.monotonic() < until and context.time_remaining() > _SPARE_SECONDS
 
     return has_time
+
+
+def _suggestion(value: Suggestion) -> pb.LinkSuggestion:
+    """Convert a suggestion of a link."""
+    other = value.memory
+    return pb.LinkSuggestion(
+        memory_id=str(other.memory_id),
+        type=other.type,
+        title=(other.title or "")[:MAX_TITLE],
+        relation=DEFAULT_RELATION,
+        score=value.score,
+        tag_score=value.tag_score,
+        word_score=value.word_score,
+        source_score=value.source_score,
+        time_score=value.time_score,
+        type_score=value.type_score,
+        shared_tags=value.shared_tags[:MAX_TAGS],
+    )

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.links.model import LinkFilter
 
-# Links that one answer has at most.
+# Links of one response.
 _MAX_LINKS = 2000
 _MAX_TAGS = 100
-# Of each tag of a memory so many others are scanned, and so many of them all are compared with it.
+# Memories that are scanned for each tag, and memories that are compared in all.
 _SHARING_EACH = 40
 _MAX_COMPARED = 100
 DEFAULT_SUGGESTIONS = 5
@@ -48,7 +48,7 @@ class Graph:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Paths:
-    """Ways from one memory to another, each as the memories on it and the links between them."""
+    """Paths from one memory to another, each as its memories and the links between them."""
 
     paths: Sequence[tuple[Sequence[UUID], Sequence[Link]]]
     nodes: Sequence[Node]
@@ -57,17 +57,16 @@ class Paths:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Activation:
-    """Memories and how active they are, the most active first."""
+    """Memories and their activation, the most active first."""
 
     memories: Sequence[tuple[Node, float]]
     truncated: bool
 
 
 class GraphStore:
-    """Walks along links."""
+    """Reads the graph of memories and links."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -84,21 +83,25 @@ class GraphStore:
     ) -> Graph:
         """Return the graph within so many hops of some memories; the policy's radius when `hops` is None.
 
-        With `infer` also who shares tags. Raises MemoryNotFound.
+        With `infer`, links are inferred from shared tags. Raises MemoryNotFound.
         """
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             radius = min(policy.subgraph_default_radius, MAX_RADIUS) if hops is None else hops
             nodes = list((await _starts(tx, tenant_id, starts, at=at)).values())
-            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at)
-            links, cut = await _among(tx, tenant_id, list(walked.nodes), link_filter)
+            traversal = await traverse(
+                tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at
+            )
+            links, cut = await _links_among(tx, tenant_id, list(traversal.nodes), link_filter)
             found: list[InferredLink] = []
             if infer:
-                tags = await _tags_of(tx, tenant_id, list(walked.nodes))
+                tags = await _tags_of(tx, tenant_id, list(traversal.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
                 found, more = infer_links(tags, linked, most=policy.max_inferred_edges)
                 cut = cut or more
-        return Graph(nodes=list(walked.nodes.values()), links=links, inferred=found, truncated=walked.truncated or cut)
+        return Graph(
+            nodes=list(traversal.nodes.values()), links=links, inferred=found, truncated=traversal.truncated or cut
+        )
 
     async def find_paths(
         self,
@@ -116,7 +119,7 @@ class GraphStore:
         Raises MemoryNotFound and PathToItself.
         """
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             nodes = await _starts(tx, tenant_id, ends, at=at)
             start, goal = (nodes[name].memory_id for name in ends)
             if start == goal:
@@ -130,7 +133,7 @@ class GraphStore:
             )
             paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
             links = await link_rows.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
-            # A link that was removed meanwhile takes its paths along.
+            # Paths over a link that was deleted meanwhile are left out.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             places: dict[UUID, int] = {}
             for path in paths:
@@ -162,24 +165,25 @@ class GraphStore:
         most: int,
         at: datetime,
     ) -> Activation:
-        """Spread activation so many hops from seeds, given as names and strengths. Raises MemoryNotFound."""
+        """Spread activation so many hops from seeds: names and strengths. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             starts = await _starts(tx, tenant_id, [name for name, _ in seeds], at=at)
             nodes = list({node.memory_id: node for node in starts.values()}.values())
-            walked = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
+            traversal = await traverse(tx, tenant_id, nodes, link_filter, hops=hops, most=max(most, len(nodes)), at=at)
         strengths: dict[UUID, float] = {}
         for name, strength in seeds:
             memory_id = starts[name].memory_id
             strengths[memory_id] = max(strength, strengths.get(memory_id, 0.0))
         steps = [
             (step.near_id, step.far_id, step.relation, step.weight)
-            for step in walked.steps
-            if step.far_id in walked.nodes
+            for step in traversal.steps
+            if step.far_id in traversal.nodes
         ]
         found = spread_activation(strengths, steps, hops=hops)
         order = sorted(found, key=lambda memory_id: (-found[memory_id], memory_id))
         return Activation(
-            memories=[(walked.nodes[memory_id], found[memory_id]) for memory_id in order], truncated=walked.truncated
+            memories=[(traversal.nodes[memory_id], found[memory_id]) for memory_id in order],
+            truncated=traversal.truncated,
         )
 
     async def suggest_links(
@@ -187,14 +191,14 @@ class GraphStore:
     ) -> list[Suggestion]:
         """Return memories to link with; of at least the policy's score when `least` is None. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
+            policy = await self._policies.get(tx, tenant_id)
             memory_id = (await _starts(tx, tenant_id, [name], at=at))[name].memory_id
             tags = (await _tags_of(tx, tenant_id, [memory_id]))[memory_id]
-            others = await _sharing(tx, tenant_id, memory_id, tags) if tags else []
+            others = await _find_sharing(tx, tenant_id, memory_id, tags) if tags else []
             rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=others)
             linked = {row["memory_id"] for row in rows}
             others = [other for other in others if other not in linked]
-            found = await _alike(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
+            found = await _read_candidates(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
         memory = found.pop(memory_id, None)
         if memory is None:
             return []
@@ -202,18 +206,18 @@ class GraphStore:
         return suggest(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
-async def _starts(tx: Transaction, tenant_id: UUID, link_filter: Sequence[str], *, at: datetime) -> dict[str, Node]:
+async def _starts(tx: Transaction, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Node]:
     """Return the first nodes of a traversal, by name; they may be archived. Raises MemoryNotFound."""
-    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, link_filter, at=at)
-    if not rows.keys() >= set(link_filter):
+    rows = await names.read_by_names(tx, QUERIES["get_nodes"], tenant_id, memory_names, at=at)
+    if not rows.keys() >= set(memory_names):
         raise MemoryNotFound
-    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(link_filter)}
+    return {name: Node(**dict(rows[name]), hop=0) for name in dict.fromkeys(memory_names)}
 
 
-async def _among(
+async def _links_among(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], link_filter: LinkFilter
 ) -> tuple[list[Link], bool]:
-    """Read the links among memories, strongest first; and whether there are more than one response holds."""
+    """Read the links among memories, strongest first; and whether there are more than _MAX_LINKS."""
     rows = await tx.rows(
         QUERIES["list_links_among"],
         tenant_id=tenant_id,
@@ -231,8 +235,8 @@ async def _tags_of(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID])
     return {row["memory_id"]: row["tags"] for row in rows}
 
 
-async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
-    """Return memories that share tags with one: those that came up for the most tags first, then the newest."""
+async def _find_sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequence[str]) -> list[UUID]:
+    """Return memories that share tags with one: those with the most shared tags first, then the newest."""
     rows = await tx.rows(
         QUERIES["list_sharing"], tenant_id=tenant_id, memory_id=memory_id, tags=list(tags), count=_SHARING_EACH
     )
@@ -240,7 +244,7 @@ async def _sharing(tx: Transaction, tenant_id: UUID, memory_id: UUID, tags: Sequ
     return sorted(shared, key=lambda other: (-shared[other], -other.int))[:_MAX_COMPARED]
 
 
-async def _alike(
+async def _read_candidates(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], tags: Sequence[str], *, at: datetime
 ) -> dict[UUID, Candidate]:
     rows: list[asyncpg.Record] = await tx.rows(

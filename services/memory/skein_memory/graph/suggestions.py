@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 TAGS, WORDS, SOURCE, TIME, TYPE = 0.45, 0.35, 0.1, 0.05, 0.05
-# So many shared tags are as good as more.
+# More shared tags do not raise the score.
 MAX_SHARED_TAGS = 3
-# Memories created so far apart have nothing to do with each other by their time.
+# Memories created further apart get no score for their time.
 MAX_TIME_APART = timedelta(days=30)
 # Characters of content that are compared.
 MAX_CHARACTERS_COMPARED = 2000
@@ -25,7 +25,7 @@ _DIGITS = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Candidate:
-    """The fields of a memory that are compared; `tags` may hold only those that can be shared."""
+    """The compared fields of a memory; `tags` may be limited to those that can be shared."""
 
     memory_id: UUID
     type: str
@@ -55,13 +55,13 @@ class Suggestion:
 
     @property
     def score(self) -> float:
-        """Return how alike the two are, 0 to 1."""
+        """Return the similarity, 0 to 1."""
         parts = self.tag_score + self.word_score + self.source_score + self.time_score + self.type_score
         return round(min(1.0, parts), _DIGITS)
 
 
 def compare(memory: Candidate, other: Candidate) -> Suggestion:
-    """Say how alike two memories are."""
+    """Return the similarity of two memories by its parts."""
     shared = tuple(sorted(set(memory.tags) & set(other.tags)))
     ours, theirs = memory.words, other.words
     either = len(ours | theirs)
@@ -78,7 +78,7 @@ def compare(memory: Candidate, other: Candidate) -> Suggestion:
 
 
 def suggest(memory: Candidate, others: Iterable[Candidate], *, least: float, count: int) -> list[Suggestion]:
-    """Return the most alike that share a tag and score `least`, best first, of equal ones the newest."""
+    """Return the most similar memories with a shared tag and a score of `least`, best first, of equals the newest."""
     found = [compare(memory, other) for other in others]
     able = [suggestion for suggestion in found if suggestion.shared_tags and suggestion.score >= least]
     able.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))

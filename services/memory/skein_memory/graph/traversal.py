@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.links.model import LinkFilter
 
-# Links that one level reads in each direction, shared out among its memories; each has these at least and at most.
+# Links that one level reads in each direction, divided among its memories; the least and the most of one memory.
 _LINKS_OF_LEVEL = 2000
-_FEWEST_LINKS = 8
+_MIN_LINKS = 8
 _MAX_LINKS = 1000
-# Memories looked up beyond those that there is room for, as some are deleted.
+# Memories that are looked up beyond the limit, because some are deleted.
 _SPARE = 32
-# What a search for paths may read of one memory in each direction, hold and do.
+# Limits of a search for paths: links of one memory in each direction, memories, and steps.
 _MAX_LINKS_PER_NODE = 300
 _MAX_NODES_MET = 1000
 _MAX_WAITING = 20_000
@@ -37,7 +37,7 @@ class Traversal:
 
     nodes: dict[UUID, Node]
     steps: list[Step] = field(default_factory=list)
-    # Something was left out for want of room.
+    # The limits left something out.
     truncated: bool = False
 
 
@@ -51,43 +51,43 @@ async def traverse(
     most: int,
     at: datetime,
 ) -> Traversal:
-    """Walk so many hops from some memories, until `most` are met; the strongest links of each level lead on first."""
-    walked = Traversal(nodes={start.memory_id: start for start in starts})
-    frontier = list(walked.nodes)
+    """Traverse so many hops from some memories, up to `most` memories; the strongest links of each level come first."""
+    traversal = Traversal(nodes={start.memory_id: start for start in starts})
+    frontier = list(traversal.nodes)
     for hop in range(1, hops + 1):
         if not frontier:
             break
         steps, cut = await _steps(tx, tenant_id, frontier, link_filter, most_each=2 * most)
-        walked.steps += steps
+        traversal.steps += steps
         via: dict[UUID, Step] = {}
         for step in steps:
-            if step.far_id not in walked.nodes:
+            if step.far_id not in traversal.nodes:
                 via.setdefault(step.far_id, step)
-        rows, left_out = await _visible_nodes(tx, tenant_id, list(via), most=most - len(walked.nodes), at=at)
+        rows, left_out = await _visible_nodes(tx, tenant_id, list(via), most=most - len(traversal.nodes), at=at)
         for row in rows:
             memory_id = row["memory_id"]
-            walked.nodes[memory_id] = Node(
+            traversal.nodes[memory_id] = Node(
                 memory_id=memory_id,
                 type=row["type"],
                 title=row["title"],
                 hop=hop,
                 via_link_id=via[memory_id].link_id,
             )
-        walked.truncated = walked.truncated or cut or left_out
+        traversal.truncated = traversal.truncated or cut or left_out
         frontier = [row["memory_id"] for row in rows]
-        if hop < hops and frontier and len(walked.nodes) >= most:
-            # What lies behind these is not scanned, as there is no room for it.
-            walked.truncated = True
+        if hop < hops and frontier and len(traversal.nodes) >= most:
+            # The limit is reached, so the memories behind these are not scanned.
+            traversal.truncated = True
             break
-    return walked
+    return traversal
 
 
 @dataclass(slots=True)
 class _Frontier:
-    """One end of a search for paths, and how far it has come."""
+    """One end of a search for paths, and its progress."""
 
     frontier: list[UUID]
-    # Where it need not go again. No path goes on behind either end.
+    # Memories that it does not visit again. No path goes on after either end.
     seen: set[UUID]
     link_filter: LinkFilter
     is_start: bool
@@ -97,17 +97,17 @@ class _Frontier:
 class PathSearch:
     """Looks for paths from both ends, a hop at a time on the side with less to scan.
 
-    When a hops were taken from the one end and b from the other, every path of up to a + b hops lies among the steps
-    that are known; so the shortest are complete long before the ends have seen all that they could.
+    After a hops from one end and b from the other, the known steps contain every path of up to a + b hops. So the
+    shortest paths are complete long before both ends have visited all memories.
     """
 
     def __init__(self, start: UUID, goal: UUID, link_filter: LinkFilter, *, hops: int, count: int) -> None:
         """Look for the `count` shortest paths of up to so many hops."""
         self._start, self._goal, self._hops = start, goal, hops
-        # One more tells whether there are others.
+        # One more shows whether there are others.
         self._count = count + 1
         self._link_filter = link_filter
-        self._roads = StepGraph()
+        self._graph = StepGraph()
         self._budget = SearchBudget(left=_MAX_WAITING)
         # Memories of both sides that may lie on a path.
         self._met = {start, goal}
@@ -122,7 +122,7 @@ class PathSearch:
         self, tx: Transaction, tenant_id: UUID, *, at: datetime, has_time: Callable[[], bool]
     ) -> list[list[Step]]:
         """Return the paths, shortest first; `truncated` is set when there may be others."""
-        await self._look_across(tx, tenant_id)
+        await self._add_direct_links(tx, tenant_id)
         while sum(side.hops for side in self._sides) < self._hops and not self._is_done():
             if not has_time():
                 self.truncated = True
@@ -130,15 +130,15 @@ class PathSearch:
             side = min(self._sides, key=lambda side: (side.hops > 0, len(side.frontier), side.hops))
             await self._take_hop(tx, tenant_id, side, at)
             covered = sum(side.hops for side in self._sides)
-            # Both ends have looked once before anything is settled: of a memory with very many links the other knows.
+            # Both ends take one hop first: of a memory with very many links, the other end may know the right one.
             if all(side.hops for side in self._sides) or covered == self._hops:
                 self._found = shortest_paths(
-                    self._roads, self._start, self._goal, hops=covered, count=self._count, budget=self._budget
+                    self._graph, self._start, self._goal, hops=covered, count=self._count, budget=self._budget
                 )
             if not all(side.frontier for side in self._sides):
-                # One end has seen everything that it is connected with, so more hops find no more.
+                # One end has visited all that it is connected with, so more hops find no more.
                 self._found = shortest_paths(
-                    self._roads, self._start, self._goal, hops=self._hops, count=self._count, budget=self._budget
+                    self._graph, self._start, self._goal, hops=self._hops, count=self._count, budget=self._budget
                 )
                 break
         self.truncated = self.truncated or self._budget.is_spent or len(self._found) == self._count
@@ -147,8 +147,8 @@ class PathSearch:
     def _is_done(self) -> bool:
         return len(self._found) == self._count or self._budget.is_spent
 
-    async def _look_across(self, tx: Transaction, tenant_id: UUID) -> None:
-        """Learn of the links between the two themselves, whatever else they are linked with."""
+    async def _add_direct_links(self, tx: Transaction, tenant_id: UUID) -> None:
+        """Add the links between the two ends, however many other links they have."""
         rows = await tx.rows(
             QUERIES["list_links_among"],
             tenant_id=tenant_id,
@@ -160,7 +160,7 @@ class PathSearch:
         for row in rows:
             is_outgoing = row["from_memory_id"] == self._start
             if self._link_filter.outgoing if is_outgoing else self._link_filter.incoming:
-                self._roads.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
+                self._graph.add(Step(self._start, self._goal, row["link_id"], row["relation"], row["weight"]))
 
     async def _take_hop(self, tx: Transaction, tenant_id: UUID, side: _Frontier, at: datetime) -> None:
         steps, cut = await _steps(tx, tenant_id, side.frontier, side.link_filter, most_each=_MAX_LINKS_PER_NODE)
@@ -171,15 +171,15 @@ class PathSearch:
         self._met.update(row["memory_id"] for row in rows)
         for step in steps:
             if step.far_id in self._met:
-                self._roads.add(step if side.is_start else _turned(step))
+                self._graph.add(step if side.is_start else _reversed(step))
                 if not side.link_filter.is_directed:
-                    self._roads.add(_turned(step) if side.is_start else step)
+                    self._graph.add(_reversed(step) if side.is_start else step)
         side.frontier, side.hops = [memory_id for memory_id in far if memory_id in self._met], side.hops + 1
         side.seen.update(side.frontier)
         self.truncated = self.truncated or cut or left_out
 
 
-def _turned(step: Step) -> Step:
+def _reversed(step: Step) -> Step:
     return step._replace(near_id=step.far_id, far_id=step.near_id)
 
 
@@ -187,7 +187,7 @@ async def _steps(
     tx: Transaction, tenant_id: UUID, near: Sequence[UUID], link_filter: LinkFilter, *, most_each: int
 ) -> tuple[list[Step], bool]:
     """Read the strongest links of some memories, strongest first; and whether some have more than were read."""
-    fan = max(_FEWEST_LINKS, min(most_each, _MAX_LINKS, _LINKS_OF_LEVEL // len(near)))
+    fan = max(_MIN_LINKS, min(most_each, _MAX_LINKS, _LINKS_OF_LEVEL // len(near)))
     values: dict[str, object] = {
         "tenant_id": tenant_id,
         "memory_ids": list(near),
@@ -210,9 +210,9 @@ async def _steps(
 async def _visible_nodes(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], *, most: int, at: datetime, bare: bool = False
 ) -> tuple[list[asyncpg.Record], bool]:
-    """Read the first `most` of some memories that are not deleted, archived or expired, in the order given.
+    """Read the first `most` of some memories that are not deleted, archived or expired, in this order.
 
-    Return as well whether some were not scanned, or had no room. `bare` ones are their ids alone.
+    Return also whether some were left out. `bare` reads ids alone.
     """
     found: list[asyncpg.Record] = []
     looked_at = 0

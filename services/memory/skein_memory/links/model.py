@@ -11,7 +11,7 @@ from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 DEFAULT_RELATION = "related"
 DEFAULT_WEIGHT = 1.0
-# What a name of a memory may be, counted in characters.
+# Characters of a name of a memory.
 MAX_NAME = 255
 
 
@@ -37,7 +37,7 @@ class LinkDraft:
     label: str | None
     weight: float
     metadata: str | None
-    # None: it is made now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod
@@ -68,9 +68,9 @@ class LinkDraft:
         link_id: UUID | None = None,
         index: int | None = None,
     ) -> Link:
-        """Make the link of the memories that the names stand for; of a batch, with its id and place.
+        """Return the link of two memories; `index` is its place in a batch.
 
-        Raises LinkToItself, with the place.
+        Raises LinkToItself, with the index.
         """
         if from_id == to_id:
             raise LinkToItself(index=index)
@@ -112,7 +112,7 @@ class Link:
 
     @property
     def pair(self) -> tuple[UUID, UUID, str]:
-        """Return what no other link of the tenant has."""
+        """Return the pair and relation, which are unique in the tenant."""
         return self.from_memory_id, self.to_memory_id, self.relation
 
     @property
@@ -138,8 +138,8 @@ class Link:
 
     def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
         """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""
-        said = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
-        if all(getattr(self, name) == value for name, value in said.items()) and self._has(draft.metadata):
+        content = {"relation": draft.relation, "label": draft.label, "weight": draft.weight}
+        if all(getattr(self, name) == value for name, value in content.items()) and self._has(draft.metadata):
             return self
         return replace(
             self,
@@ -155,12 +155,12 @@ class Link:
 
     def _has(self, metadata: str | None) -> bool:
         # The database writes JSON in a form of its own.
-        return exact.equal(self.metadata, metadata)
+        return exact.equal_json(self.metadata, metadata)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LinkFilter:
-    """Which links are requested; relations None asks for all."""
+    """The requested links; relations None: all."""
 
     outgoing: bool = True
     incoming: bool = True

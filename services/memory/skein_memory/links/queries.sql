@@ -1,5 +1,5 @@
 -- insert_links --
--- Store links; those whose pair has one by the same relation are passed over.
+-- Insert links; skip those whose pair and relation exist.
 INSERT INTO memory.links
     (tenant_id, link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by,
      update_time, record_time)
@@ -16,7 +16,7 @@ SET relation = :relation, label = :label, weight = :weight, metadata = :metadata
 WHERE tenant_id = :tenant_id AND link_id = :link_id;
 
 -- delete_links --
--- Remove links for good, and return what they were.
+-- Delete links, and return them.
 DELETE FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[])
 RETURNING link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
@@ -32,7 +32,7 @@ FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (:link_ids::uuid[]);
 
 -- lock_link --
--- Read a link, and keep others from changing it until the transaction ends.
+-- Read and lock a link.
 SELECT link_id, from_memory_id, to_memory_id, relation, label, weight, metadata, create_time, created_by, revision,
        coalesce(update_time, create_time) AS update_time, coalesce(updated_by, created_by) AS updated_by,
        greatest(record_time, update_time, create_time) AS record_time
@@ -41,7 +41,7 @@ WHERE tenant_id = :tenant_id AND link_id = :link_id
 FOR UPDATE;
 
 -- find_pairs --
--- Return the links that pairs of memories have by relations.
+-- Return the links of pairs of memories by relation.
 SELECT links.link_id, links.from_memory_id, links.to_memory_id, links.relation
 FROM unnest(:from_ids::uuid[], :to_ids::uuid[], :relations::text[]) AS pairs (from_id, to_id, relation)
 CROSS JOIN LATERAL (

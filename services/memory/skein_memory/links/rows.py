@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Transaction
 
-_SAID = ("relation", "label", "weight", "metadata")
+_CONTENT_COLUMNS = ("relation", "label", "weight", "metadata")
 # A new link has no earlier state, so these are left to the first change.
 _MUTABLE_COLUMNS = ("revision", "updated_by")
 _MISSING_ENDS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
@@ -76,16 +76,18 @@ async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID])
 async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
     """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
     await writer.insert_revisions(tx, tenant_id, [_former(before, until=after.record_time, by=after.updated_by)])
-    columns = {name: getattr(after, name) for name in (*_SAID, *_MUTABLE_COLUMNS, "update_time", "record_time")}
+    columns = {
+        name: getattr(after, name) for name in (*_CONTENT_COLUMNS, *_MUTABLE_COLUMNS, "update_time", "record_time")
+    }
     with translate_constraint_errors({"links_pair_key": LinkExists}):
         await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
-    changed = [name for name in _SAID if getattr(before, name) != getattr(after, name)]
+    changed = [name for name in _CONTENT_COLUMNS if getattr(before, name) != getattr(after, name)]
     event = link_event("memory_link_updated", after, changed)
     await writer.insert_events(tx, tenant_id, [event], at=after.record_time, by=after.updated_by)
 
 
 async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, at: datetime, by: str) -> list[Link]:
-    """Remove links for good, keep what they were, and record the event; return those that were there."""
+    """Remove links for good, store their revisions and events, and return them."""
     rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
     links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
     await writer.insert_revisions(tx, tenant_id, [_former(link, until=at, by=by) for link in links])

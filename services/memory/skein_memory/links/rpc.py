@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -14,13 +15,12 @@ from skein_kit.rpc.pagination import fit_items, require_fit, resolve_page_size, 
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
 from skein_memory.links import convert
-from skein_memory.links.model import Link, LinkDraft, LinkFilter
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_token import read_id_cursor
+from skein_memory.links.model import LinkDraft, LinkFilter
+from skein_memory.paging import read_id_cursor
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.links.store import LinkStore
 
 UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
@@ -29,69 +29,68 @@ UPDATABLE = frozenset({"relation", "label", "weight", "metadata"})
 class LinkHandlers:
     """Storing and reading links."""
 
-    def __init__(self, store: LinkStore) -> None:
-        """Use the store."""
+    def __init__(self, store: LinkStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def CreateLink(self, request: pb.CreateLinkRequest, context: Context) -> pb.CreateLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
-            times = ImportTimes.of(request.link, who, at, keep_times=request.keep_times)
+            times = ImportTimes.read(request.link, caller, at, keep_times=request.keep_times)
             draft = LinkDraft.of(request.link, times)
 
-        def respond(links: Sequence[Link]) -> pb.CreateLinkResponse:
-            return pb.CreateLinkResponse(link=convert.link(links[0]))
-
-        stored = await self._store.create_links(
-            who.tenant(), IdempotencyKey.of(who, request), [draft], respond, at=at, by=who.principal
-        )
-        return pb.CreateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateLinkResponse.FromString(write.saved_response)
+            (link,) = await self._store.create_links(
+                write.tx, caller.require_tenant(), [draft], at=at, by=caller.principal
+            )
+            return await write.save(pb.CreateLinkResponse(link=convert.link(link)))
 
     async def BatchCreateLinks(
         self, request: pb.BatchCreateLinksRequest, context: Context
     ) -> pb.BatchCreateLinksResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         drafts = []
         for index, link in enumerate(request.links):
             with prefix_field_paths(f"links[{index}]", index=index):
-                times = ImportTimes.of(link, who, at, keep_times=request.keep_times)
+                times = ImportTimes.read(link, caller, at, keep_times=request.keep_times)
                 drafts.append(LinkDraft.of(link, times))
 
-        def respond(links: Sequence[Link]) -> pb.BatchCreateLinksResponse:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.BatchCreateLinksResponse.FromString(write.saved_response)
+            links = await self._store.create_links(
+                write.tx, caller.require_tenant(), drafts, at=at, by=caller.principal
+            )
             response = pb.BatchCreateLinksResponse(links=[convert.link(link) for link in links])
             require_fit(response)
-            return response
-
-        stored = await self._store.create_links(
-            who.tenant(), IdempotencyKey.of(who, request), drafts, respond, at=at, by=who.principal
-        )
-        return pb.BatchCreateLinksResponse.FromString(stored) if isinstance(stored, bytes) else stored
+            return await write.save(response)
 
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
             draft = LinkDraft.of(request.link)
 
-        def respond(link: Link, created: bool) -> pb.UpsertLinkResponse:  # noqa: FBT001 - the store says both.
-            return pb.UpsertLinkResponse(link=convert.link(link), created=created)
-
-        stored = await self._store.upsert_link(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            draft,
-            respond,
-            either_direction=request.either_direction,
-            at=at,
-            by=who.principal,
-        )
-        return pb.UpsertLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpsertLinkResponse.FromString(write.saved_response)
+            link, created = await self._store.upsert_link(
+                write.tx,
+                caller.require_tenant(),
+                draft,
+                either_direction=request.either_direction,
+                at=at,
+                by=caller.principal,
+            )
+            return await write.save(pb.UpsertLinkResponse(link=convert.link(link), created=created))
 
     async def GetLink(self, request: pb.GetLinkRequest, context: Context) -> pb.GetLinkResponse:
-        link = await self._store.get_link(caller(context).tenant(), UUID(request.link_id), at=now())
+        link = await self._store.get_link(caller_of(context).require_tenant(), UUID(request.link_id), at=now())
         return pb.GetLinkResponse(link=convert.link(link))
 
     async def UpdateLink(self, request: pb.UpdateLinkRequest, context: Context) -> pb.UpdateLinkResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         link_id = parse_id(request.link.link_id)
         if link_id is None:
             raise FieldInvalid(violations=[("link.link_id", "must be the id of a link")])
@@ -99,36 +98,30 @@ class LinkHandlers:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         updated_fields(request.update_mask, UPDATABLE)
 
-        def change(link: Link) -> Link:
-            link.check_revision(request.link.revision)
-            message = convert.link(link)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateLinkResponse.FromString(write.saved_response)
+            before = await self._store.lock_link(write.tx, caller.require_tenant(), link_id, at=at)
+            before.check_revision(request.link.revision)
+            message = convert.link(before)
             merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
-                return link.revise(LinkDraft.of(message), at=at, by=who.principal)
-
-        def respond(link: Link) -> pb.UpdateLinkResponse:
-            return pb.UpdateLinkResponse(link=convert.link(link))
-
-        stored = await self._store.change_link(
-            who.tenant(), IdempotencyKey.of(who, request), link_id, change, respond, at=at
-        )
-        return pb.UpdateLinkResponse.FromString(stored) if isinstance(stored, bytes) else stored
+                after = before.revise(LinkDraft.of(message), at=at, by=caller.principal)
+            await self._store.update_link(write.tx, caller.require_tenant(), before, after)
+            return await write.save(pb.UpdateLinkResponse(link=convert.link(after)))
 
     async def DeleteLink(self, request: pb.DeleteLinkRequest, context: Context) -> pb.DeleteLinkResponse:
-        who, at, response = caller(context), now(), pb.DeleteLinkResponse()
-        await self._store.delete_link(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            UUID(request.link_id),
-            response,
-            revision=request.revision,
-            at=at,
-            by=who.principal,
-        )
-        return response
+        caller, at, link_id = caller_of(context), now(), UUID(request.link_id)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_link(
+                    write.tx, caller.require_tenant(), link_id, revision=request.revision, at=at, by=caller.principal
+                )
+                await write.save(pb.DeleteLinkResponse())
+        return pb.DeleteLinkResponse()
 
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         relations = sorted({*request.relations, *([request.relation] if request.relation else [])})
         link_filter = LinkFilter(
             outgoing=request.direction != pb.LINK_DIRECTION_INCOMING,

@@ -14,8 +14,8 @@ from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.errors import SelectionEmpty
-from skein_memory.memories.enums import SCOPES
-from skein_memory.memories.model import MAX_AHEAD, prefix_field_paths
+from skein_memory.memories.model import MAX_AHEAD, SCOPES
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)
-# Planning a query costs some 0.1 ms for each month that it may touch, so the newest are asked first.
+# Planning a query costs some 0.1 ms for each month that it may touch, so the newest ranges come first.
 _SPANS = (timedelta(days=62), timedelta(days=366))
-# Values that one list is led by at most: each is read from the index by itself.
-_MAX_LED = 20
-# What leads to the fewest memories as a rule comes first. These columns are indexed together with the id.
+# Values of one access path at most: each is read from the index by itself.
+_MAX_PATH_VALUES = 20
+# Usually the fewest memories share a value of the first columns. These columns are indexed together with the id.
 _RANKS = {
     "memory_id": 0,
     "external_id": 0,
@@ -49,12 +49,12 @@ _UNARCHIVED = Not(Has(("archive_time",)))
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AccessPath:
-    """The index that a list is read from; what it finds is held against the whole condition."""
+    """The index that a list is read from; its rows are checked against the whole condition."""
 
     kind: Literal["all", "ids", "external_ids", "column", "tags", "properties"]
     column: str = ""
     values: tuple[str, ...] = ()
-    # The names of the properties whose values are wanted.
+    # The names of the properties of these values.
     names: tuple[str, ...] = ()
 
 
@@ -68,12 +68,12 @@ class Filter:
     # All of them must hold.
     conditions: tuple[Expression, ...] = ()
     hides_expired: bool = False
-    # What was known then; None for what is known now.
+    # Read the memories of this time; None: the current ones.
     as_of_time: datetime | None = None
 
     @classmethod
     def of(cls, request: pb.ListMemoriesRequest) -> Self:
-        """Read the conditions of a list: without what is deleted, archived or expired unless it is requested."""
+        """Read the conditions of a list; deleted, archived and expired memories only match when requested."""
         as_of_time = read_time(request, "as_of_time")
         hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
         if not request.show_archived:
@@ -82,25 +82,22 @@ class Filter:
 
     @classmethod
     def from_selection(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
-        """Read a selection, which means deleted, archived and expired ones too. Raises SelectionEmpty.
-
-        What has expired can be purged before its time, and nothing else: `visible_to` and `alive` leave it out.
-        """
+        """Read a selection, which includes deleted, archived and expired memories. Raises SelectionEmpty."""
         conditions = parse_filter(selection.filter, path=path)
         if not conditions and not selection.memory_ids:
             raise SelectionEmpty
         return cls(conditions=conditions)
 
     def without_deleted(self) -> Filter:
-        """Return the same without what is deleted or expired."""
+        """Return the filter without deleted and expired memories."""
         return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
 
     def without_expired(self) -> Filter:
-        """Return the same without what has expired."""
+        """Return the filter without expired memories."""
         return replace(self, hides_expired=True)
 
     def condition(self, at: datetime) -> Expression | None:
-        """Return everything that must hold at a time; None when all pass."""
+        """Return the whole condition at the time `at`; None when every memory matches."""
         parts = list(self.conditions)
         if self.hides_expired:
             expire = ("expire_time",)
@@ -111,23 +108,23 @@ class Filter:
 
     @property
     def access_path(self) -> AccessPath:
-        """Return what to read the list from: what is likely to lead to the fewest that do not pass."""
-        found = [lead for part in self._conjuncts() if (lead := _lead(part)) is not None]
+        """Return the index that is likely to read the fewest rows that do not match."""
+        found = [path for part in self._conjuncts() if (path := _path_of(part)) is not None]
         if self.as_of_time is not None:
-            # The indexes know what is now; only names never change.
-            found = [lead for lead in found if lead.kind in {"ids", "external_ids"}]
+            # The indexes hold current values; only ids never change.
+            found = [path for path in found if path.kind in {"ids", "external_ids"}]
         return min(found, key=_rank, default=FULL_SCAN)
 
     def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
-        """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, that hold all that may pass.
+        """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, of all memories that may match.
 
-        `after` is the last id of the page before. No memory lies further ahead of `at` than MAX_AHEAD.
+        `after` is the last id of the page before. No memory is newer than `at` plus MAX_AHEAD.
         """
         start_time, end_time = self._times()
         lowest = _NO_ID if start_time is None else min_id_at(max(start_time, EPOCH))
         end = at + 2 * MAX_AHEAD
         if end_time is not None and end_time < end:
-            # Ids carry milliseconds: what was created in the last one is held against end_time itself.
+            # Ids carry milliseconds: memories of the last one are checked against end_time itself.
             end = max(end_time, EPOCH) + _MILLISECOND
         before = min_id_at(end) if after is None else min(after, min_id_at(end))
         for span in _SPANS:
@@ -140,7 +137,7 @@ class Filter:
             yield lowest, before
 
     def id_ranges_ascending(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
-        """Yield ranges of ids as `spans` does, oldest first."""
+        """Yield ranges of ids as `id_ranges` does, oldest first."""
         ranges = list(self.id_ranges(None, at))
         if not ranges:
             return
@@ -169,12 +166,12 @@ class Filter:
         return None
 
     def may_match_created_between(self, first: datetime, last: datetime) -> bool:
-        """Return whether what was created between two times, a millisecond more or less, may pass."""
+        """Return whether memories created between two times, give or take a millisecond, may match."""
         start_time, end_time = self._times()
         return (start_time is None or start_time <= last + _MILLISECOND) and (end_time is None or first <= end_time)
 
     def _times(self) -> tuple[datetime | None, datetime | None]:
-        """Return the times between which all that may pass was created; both ends may pass themselves."""
+        """Return the first and the last time of creation of memories that may match; both inclusive."""
         start, end = None, None
         for part in self._conjuncts():
             if isinstance(part, Compare) and part.path == ("create_time",) and isinstance(part.value, datetime):
@@ -190,7 +187,7 @@ class Filter:
 
 
 def parse_filter(message: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
-    """Read a filter as conditions that must all hold, those of its own fields and the one in words.
+    """Read a filter as conditions that must all hold: those of its fields, and its expression.
 
     Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
     """
@@ -228,21 +225,21 @@ def parse_filter(message: pb.MemoryFilter, *, path: str = "filter") -> tuple[Exp
     return tuple(found)
 
 
-def _lead(part: Expression) -> AccessPath | None:
-    """Return the index that holds everything that passes one condition; None when there is none."""
+def _path_of(part: Expression) -> AccessPath | None:
+    """Return the index that holds all matches of one condition; None when there is none."""
     match part:
-        case Tags("any", tags) if len(tags) <= _MAX_LED:
+        case Tags("any", tags) if len(tags) <= _MAX_PATH_VALUES:
             return AccessPath(kind="tags", values=tags)
         case Tags("all", tags):
             return AccessPath(kind="tags", values=tags[:1])
         case Compare(path, "=", value):
-            return _column_lead(path, (value,))
-        case In(path, values) if len(values) <= _MAX_LED:
-            return _column_lead(path, values)
+            return _column_path(path, (value,))
+        case In(path, values) if len(values) <= _MAX_PATH_VALUES:
+            return _column_path(path, values)
     return None
 
 
-def _column_lead(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> AccessPath | None:
+def _column_path(path: filters.expression.Path, values: Sequence[filters.expression.Value]) -> AccessPath | None:
     field = FIELDS[path[0]]
     if field.kind is Kind.PROPERTIES:
         name = ".".join(path)
@@ -251,7 +248,7 @@ def _column_lead(path: filters.expression.Path, values: Sequence[filters.express
         pairs = [*((name, filters.property_text(value)) for value in values), OVERFLOW]
         return AccessPath(kind="properties", names=tuple(n for n, _ in pairs), values=tuple(v for _, v in pairs))
     texts = tuple(dict.fromkeys(str(value) for value in values))
-    # What is not set equals the empty text, and has no place in the index.
+    # An unset field equals the empty text, and is not in the index.
     if field.column not in _RANKS or not all(texts):
         return None
     if field.column == "memory_id":
@@ -261,6 +258,6 @@ def _column_lead(path: filters.expression.Path, values: Sequence[filters.express
     return AccessPath(kind="column", column=field.column, values=texts)
 
 
-def _rank(lead: AccessPath) -> int:
-    ranks = {"ids": "memory_id", "external_ids": "external_id", "column": lead.column}
-    return _RANKS[ranks.get(lead.kind, lead.kind)]
+def _rank(path: AccessPath) -> int:
+    ranks = {"ids": "memory_id", "external_ids": "external_id", "column": path.column}
+    return _RANKS[ranks.get(path.kind, path.kind)]

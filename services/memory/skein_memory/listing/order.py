@@ -21,16 +21,16 @@ MAX_COUNT = (1 << 63) - 1
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """By which column memories come, those of one value by their ids in the same direction."""
+    """The column that orders memories; equal values are ordered by ids in the same direction."""
 
     name: str
     column: str
     is_descending: bool = True
 
     @classmethod
-    def of(cls, asked: str, *, is_past: bool) -> Order:
-        """Read a caller's word; what was known at an earlier time comes by its ids alone. Raises OrderUnknown."""
-        name = " ".join(asked.split())
+    def of(cls, order_by: str, *, is_past: bool) -> Order:
+        """Read a caller's order_by; lists of an earlier time are ordered by ids alone. Raises OrderUnknown."""
+        name = " ".join(order_by.split())
         known = {name: order for name, order in ORDERS.items() if not is_past or order.column == "memory_id"}
         if name not in known:
             valid = ", ".join(filter(None, known))
@@ -41,7 +41,7 @@ class Order:
 
     @property
     def is_of_ids(self) -> bool:
-        """Whether ids alone say what comes when: they carry the time of creation."""
+        """Return whether ids alone give the order: they carry the time of creation."""
         return self.column == "memory_id"
 
 
@@ -65,14 +65,14 @@ ORDERS: Mapping[str, Order] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PageCursor:
-    """The last memory of a page, with what it is ordered by where that is not its id."""
+    """The last memory of a page, and the value that orders it unless that is its id."""
 
     memory_id: UUID
     value: datetime | float | int | None = None
 
     @classmethod
     def of(cls, token: Sequence[str] | None, order: Order) -> Self | None:
-        """Read the place that a page token holds; None for the first page. Raises PageTokenInvalid."""
+        """Read a page token; None for the first page. Raises PageTokenInvalid."""
         if token is None:
             return None
         memory_id = parse_id(token[0]) if token else None
@@ -82,7 +82,7 @@ class PageCursor:
 
     @property
     def token(self) -> list[str]:
-        """Return what a page token holds."""
+        """Return it as the parts of a page token."""
         match self.value:
             case None:
                 return [str(self.memory_id)]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.listing.filter import Filter
 
-# Memories that one call scans, whether they pass or not, and those of one statement.
+# Memories that one call scans, whether they match or not; and memories of one statement.
 MAX_ROWS_SCANNED = 5000
 _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
@@ -49,7 +49,7 @@ _LOWEST: Mapping[str, datetime | float | int] = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class OrderedIds:
-    """Places of memories that pass, in order; `after` is the next cursor, None when there is nothing more."""
+    """Cursors of matching memories, in order; `after` is the next cursor, None at the end."""
 
     places: list[PageCursor]
     after: PageCursor | None
@@ -65,13 +65,13 @@ async def find_ordered(
     count: int,
     at: datetime,
 ) -> OrderedIds:
-    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most."""
-    asked = filter_.condition(at)
-    condition, scanned = compile_to_sql(asked, ENTRIES), scan_cost.scan_cost_sql(asked, ENTRIES)
-    scans = tx.database.scans.begin(tenant_id) if scanned else None
+    """Find up to `count` matching memories after `after`; scan at most MAX_ROWS_SCANNED."""
+    expression = filter_.condition(at)
+    condition, scanned = compile_to_sql(expression, ENTRIES), scan_cost.scan_cost_sql(expression, ENTRIES)
+    scans = tx.database.scan_buckets.begin(tenant_id) if scanned else None
     passing: list[PageCursor] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after or _first(order)
-    while remaining_rows > 0 and not (scans is not None and scans.is_spent):
+    while remaining_rows > 0 and not (scans is not None and scans.is_exhausted):
         batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
         is_unread = _is_unread(order, last)
         query, values = scan_query(order, last)
@@ -81,15 +81,15 @@ async def find_ordered(
         statement = tx.rows(
             with_condition(query, condition.text), tenant_id=tenant_id, count=batch_size, **values, **condition.values
         )
-        judged = await (statement if scans is None else scans.charged(statement))
-        for row in judged:
+        checked = await (statement if scans is None else scans.run_and_charge(statement))
+        for row in checked:
             if row["passes"] is None or (row["passes"] and len(passing) == count):
                 return OrderedIds(places=passing, after=last)
             last = PageCursor(memory_id=row["memory_id"], value=row["value"])
             if row["passes"]:
                 passing.append(last)
-        is_over = len(judged) < batch_size
-        remaining_rows, batch_size = remaining_rows - max(1, len(judged)), batch_size * _GROWTH
+        is_over = len(checked) < batch_size
+        remaining_rows, batch_size = remaining_rows - max(1, len(checked)), batch_size * _GROWTH
         if is_over:
             rest = _rest(order, is_unread=is_unread)
             if rest is None:
@@ -99,7 +99,7 @@ async def find_ordered(
 
 
 def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]]:
-    """Return the query that scans the memories after a place, its condition still open, and where it begins."""
+    """Return the query that scans the memories after a cursor, without its condition, and its values."""
     values: dict[str, object] = {"before_id": last.memory_id}
     if _is_unread(order, last):
         query = QUERIES["scan_never_accessed"]
@@ -111,27 +111,27 @@ def scan_query(order: Order, last: PageCursor) -> tuple[Query, dict[str, object]
 
 @lru_cache(maxsize=16)
 def _upwards(query: Query) -> Query:
-    """Return a walk in the other direction: the same index is read from its other end."""
+    """Return the same scan in the other direction, from the other end of the index."""
     text = query.text.replace(" DESC", "").replace(") < (", ") > (").replace("memory_id < ", "memory_id > ")
     return replace(query, text=text)
 
 
 def _first(order: Order) -> PageCursor:
-    """Return the place before all others."""
+    """Return the cursor before all memories."""
     if order.is_descending:
         return PageCursor(memory_id=_HIGHEST_ID, value=_HIGHEST[order.column])
     return PageCursor(memory_id=_LOWEST_ID, value=_LOWEST[order.column])
 
 
 def _is_unread(order: Order, place: PageCursor) -> bool:
-    """Return whether the memories after a place are those that were never read: they come by their ids alone."""
+    """Return whether the memories after a cursor have no accesses: ids alone order these."""
     if order.column != "access_count" or place.value != 0:
         return False
     return order.is_descending or place.memory_id != _HIGHEST_ID
 
 
 def _rest(order: Order, *, is_unread: bool) -> PageCursor | None:
-    """Return where the other part of an order begins when one is over: memories with a count, or those without."""
+    """Return the start of the second part of an order by accesses: memories with a count, or those without."""
     if order.column != "access_count" or is_unread == order.is_descending:
         return None
     return PageCursor(memory_id=_HIGHEST_ID, value=0)

@@ -6,7 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
@@ -14,9 +15,9 @@ from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.errors import MemoryNotFound
 from skein_memory.listing.filter import Filter
 from skein_memory.listing.order import Order, PageCursor
-from skein_memory.listing.versions import changed_fields
 from skein_memory.memories import convert as memories_convert
-from skein_memory.page_builder import PageBuilder
+from skein_memory.memories.model import changed_fields
+from skein_memory.paging import PageBuilder
 
 if TYPE_CHECKING:
     from skein_memory.listing.store import MemoryListStore, MemoryVersion
@@ -28,12 +29,11 @@ class ListingHandlers:
     """Reads of memories and of their earlier versions."""
 
     def __init__(self, store: MemoryListStore, *, memories: MemoryStore) -> None:
-        """Use the stores."""
         self._store = store
         self._memories = memories
 
     async def GetMemory(self, request: pb.GetMemoryRequest, context: Context) -> pb.GetMemoryResponse:
-        at, tenant_id, as_of_time = now(), caller(context).tenant(), read_time(request, "as_of_time")
+        at, tenant_id, as_of_time = now(), caller_of(context).require_tenant(), read_time(request, "as_of_time")
         memory: Memory | None
         if as_of_time is not None:
             memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
@@ -45,7 +45,7 @@ class ListingHandlers:
         return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
-        tenant_id, size, at = caller(context).tenant(), resolve_page_size(request.page_size), now()
+        tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
         filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
@@ -76,7 +76,7 @@ class ListingHandlers:
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         cursor = read_token(request.page_token, tenant_id, request)
         if cursor is not None and not (len(cursor) == 1 and cursor[0].isdecimal()):
             raise PageTokenInvalid
@@ -93,7 +93,7 @@ class ListingHandlers:
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
-    """Convert up to `count` versions, newest first; the one after the last only tells what the last changed."""
+    """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
     made = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),

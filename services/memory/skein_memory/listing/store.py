@@ -20,7 +20,7 @@ from skein_memory.listing.order import Order, PageCursor
 from skein_memory.listing.ordered_scan import MAX_ROWS_SCANNED, OrderedIds, find_ordered
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.compiler import FilterTable
     from skein_kit.filters.expression import Expression
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.listing.filter import AccessPath, Filter
     from skein_memory.memories.model import Memory
 
@@ -40,13 +40,13 @@ _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-# How the columns that lead are compared: the hash is no text.
-_VALUES = {"content_hash": "decode(wanted.value, 'hex')"}
+# How values of indexed columns are compared: the hash is no text.
+_VALUES = {"content_hash": "decode(requested.value, 'hex')"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchingIds:
-    """Ids of memories that pass, newest first; `after` is the next cursor, None when there is nothing more."""
+    """Ids of matching memories, newest first; `after` is the next cursor, None at the end."""
 
     memory_ids: list[UUID]
     after: UUID | None
@@ -54,7 +54,7 @@ class MatchingIds:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryPage:
-    """The first memories of a page, the ids of its others, where each is, and where the next page goes on."""
+    """The first memories of a page, the ids of the rest, a cursor for each, and the next cursor."""
 
     memories: list[Memory]
     rest: list[UUID]
@@ -64,17 +64,16 @@ class MemoryPage:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemoryVersion:
-    """What a memory said until a time; None for what it says now."""
+    """A version of a memory, and the time until which it was current; None: it still is."""
 
     memory: Memory
     until_time: datetime | None
 
 
 class MemoryListStore:
-    """Finds memories, and reads what they said before."""
+    """Finds memories, and reads their earlier versions."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
@@ -82,7 +81,7 @@ class MemoryListStore:
         self, tenant_id: UUID, filter_: Filter, order: Order, *, after: PageCursor | None, count: int, batch_size: int,
         at: datetime,
     ) -> MemoryPage:  # fmt: skip
-        """Find up to `count` memories that pass, in order, after the one at `after`; read the first `batch_size`."""
+        """Find up to `count` matching memories in order after `after`; read the first `batch_size`."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
@@ -94,7 +93,7 @@ class MemoryListStore:
             else:
                 ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
             memory_ids = [place.memory_id for place in ordered.places]
-            first = await self._shown(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
+            first = await self._read_scored(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
             rest=memory_ids[batch_size:],
@@ -103,7 +102,7 @@ class MemoryListStore:
         )
 
     async def count_memories(self, tenant_id: UUID, filter_: Filter, *, at: datetime) -> int | None:
-        """Count the memories that pass; None when that takes a scan of more than MAX_ROWS_SCANNED of them."""
+        """Count the matching memories; None when that takes a scan of more than MAX_ROWS_SCANNED."""
         spans = list(filter_.id_ranges(None, at))
         if not spans:
             return 0
@@ -111,22 +110,22 @@ class MemoryListStore:
             if filter_.access_path.kind in {"ids", "external_ids"}:
                 found = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
                 return len(found.memory_ids)
-            # The newest may well not be all, so there is no use in looking at them first.
+            # All ranges are read at once: the newest alone rarely give the count.
             scan = _FilteredScan(tx, tenant_id, filter_, at)
-            judged = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
-        if len(judged) > MAX_ROWS_SCANNED or any(passes is None for _, passes in judged):
+            checked = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
+        if len(checked) > MAX_ROWS_SCANNED or any(passes is None for _, passes in checked):
             return None
-        return sum(passes is True for _, passes in judged)
+        return sum(passes is True for _, passes in checked)
 
     async def read_memories(
         self, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
-        """Read memories in the order of their ids given, as they were at a time; what is gone is left out."""
+        """Read memories of a time, in the order of `memory_ids`; missing ones are left out."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            return await self._shown(tx, tenant_id, memory_ids, as_of_time, at=at)
+            return await self._read_scored(tx, tenant_id, memory_ids, as_of_time, at=at)
 
     async def get_memory_as_of(self, tenant_id: UUID, name: str, as_of_time: datetime) -> Memory:
-        """Read what a memory said at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
+        """Read the version of a memory at a time. Raises MemoryNotFound and MemoryNotYetKnown."""
         async with self._database.transaction(tenant_id) as tx:
             row = (await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, [name])).get(name)
             if row is None:
@@ -143,7 +142,7 @@ class MemoryListStore:
     ) -> tuple[list[MemoryVersion], bool]:
         """Read up to `count` versions of a memory below the revision `before`, newest first, and one more to compare.
 
-        Say also whether the last one read is the first that there is. Raises MemoryNotFound.
+        Return also whether the last one read is the oldest. Raises MemoryNotFound.
         """
         async with self._database.transaction(tenant_id) as tx:
             current = (await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])).get(name)
@@ -154,10 +153,10 @@ class MemoryListStore:
             versions.insert(0, MemoryVersion(memory=memory_rows.memory_of(current), until_time=None))
         return versions[: count + 1], len(versions) <= count
 
-    async def _shown(
+    async def _read_scored(
         self, tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None, *, at: datetime
     ) -> list[Memory]:
-        """Read memories, with their scores at the time `at` unless it is asked what they were."""
+        """Read memories, with their scores at the time `at` unless `as_of_time` is set."""
         memories = await read(tx, tenant_id, memory_ids, as_of_time)
         return memories if as_of_time else await with_scores(tx, tenant_id, self._policies, memories, at=at)
 
@@ -201,36 +200,36 @@ async def find(
     tx: Transaction, tenant_id: UUID, filter_: Filter, *, after: UUID | None, count: int, at: datetime,
     is_descending: bool = True,
 ) -> MatchingIds:  # fmt: skip
-    """Find up to `count` memories that pass after the one at `after`; scan MAX_ROWS_SCANNED of them at most.
+    """Find up to `count` matching memories after `after`; scan at most MAX_ROWS_SCANNED.
 
     The newest come first; the oldest unless `is_descending`.
     """
     scan = _FilteredScan(tx, tenant_id, filter_, at, is_descending=is_descending)
-    lead = filter_.access_path
-    if lead.kind in {"ids", "external_ids"}:
-        return await _among(scan, await _named(tx, tenant_id, lead), after=after, count=count)
+    path = filter_.access_path
+    if path.kind in {"ids", "external_ids"}:
+        return await _among(scan, await _named(tx, tenant_id, path), after=after, count=count)
     passing: list[UUID] = []
     remaining_rows, batch_size, last = MAX_ROWS_SCANNED, count + 1, after
     for since, until in filter_.id_ranges(after, at) if is_descending else filter_.id_ranges_ascending(after, at):
         from_id, before_id = since, until
         while True:
             batch_size = min(batch_size, remaining_rows, _MAX_BATCH_SIZE)
-            judged = await scan.read_range(lead, from_id, before_id, batch_size)
-            for memory_id, passes in judged:
+            checked = await scan.read_range(path, from_id, before_id, batch_size)
+            for memory_id, passes in checked:
                 if passes is None or (passes and len(passing) == count):
                     return MatchingIds(memory_ids=passing, after=last)
                 if passes:
                     passing.append(memory_id)
                 last = memory_id
-            remaining_rows -= max(1, len(judged))
-            if remaining_rows <= 0 or scan.scans.is_spent:
+            remaining_rows -= max(1, len(checked))
+            if remaining_rows <= 0 or scan.scans.is_exhausted:
                 return MatchingIds(memory_ids=passing, after=last)
-            if len(judged) < batch_size:
+            if len(checked) < batch_size:
                 break
             if is_descending:
-                before_id = judged[-1][0]
+                before_id = checked[-1][0]
             else:
-                from_id = UUID(int=judged[-1][0].int + 1)
+                from_id = UUID(int=checked[-1][0].int + 1)
             batch_size *= _GROWTH
     return MatchingIds(memory_ids=passing, after=None)
 
@@ -239,14 +238,14 @@ async def filter_ids(
     tx: Transaction, tenant_id: UUID, filter_: Filter, memory_ids: Sequence[UUID], *, after: UUID | None, count: int,
     at: datetime,
 ) -> MatchingIds:  # fmt: skip
-    """Find those of some memories that pass, newest first, after the one at `after`."""
+    """Find the matching ones of some memories, newest first, after `after`."""
     return await _among(_FilteredScan(tx, tenant_id, filter_, at), memory_ids, after=after, count=count)
 
 
 async def read(
     tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID], as_of_time: datetime | None
 ) -> list[Memory]:
-    """Read memories in the order given, as they were at a time; what is gone is left out."""
+    """Read memories of a time, in the order of `memory_ids`; missing ones are left out."""
     if not memory_ids:
         return []
     found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
@@ -259,7 +258,7 @@ async def read(
 
 
 class _FilteredScan:
-    """Looks at memories in turn and holds them against a filter."""
+    """Scans memories and checks them against a filter."""
 
     def __init__(
         self, tx: Transaction, tenant_id: UUID, filter_: Filter, at: datetime, *, is_descending: bool = True
@@ -272,40 +271,42 @@ class _FilteredScan:
         self.is_descending = is_descending
 
     async def read_range(
-        self, lead: AccessPath, from_id: UUID, before_id: UUID, count: int
+        self, path: AccessPath, from_id: UUID, before_id: UUID, count: int
     ) -> list[tuple[UUID, bool | None]]:
-        """Return the first memories of a range of ids that a lead leads to, and whether each passes.
+        """Return the first memories of a range of ids by an access path, and whether each matches.
 
-        None says that the call's budget did not reach a memory; nothing after it was scanned either.
+        None: the budget of the call ended before this memory, and so before all after it.
         """
         values: dict[str, object] = {"from_id": from_id, "before_id": before_id, "count": count}
-        if lead.kind in {"tags", "properties"}:
-            values |= {"values": list(lead.values)}
-            if lead.kind == "properties":
-                values |= {"names": list(lead.names)}
-            rows = await self._tx.rows(self._turned(QUERIES[_LED[lead.kind]]), tenant_id=self._tenant_id, **values)
+        if path.kind in {"tags", "properties"}:
+            values |= {"values": list(path.values)}
+            if path.kind == "properties":
+                values |= {"names": list(path.names)}
+            rows = await self._tx.rows(
+                self._directed(QUERIES[_PATH_QUERIES[path.kind]]), tenant_id=self._tenant_id, **values
+            )
             return await self.passing([row["memory_id"] for row in rows])
         query = QUERIES["scan_entries"]
-        if lead.kind == "column":
-            query = _by_column(lead.column)
-            values |= {"values": list(lead.values)}
-        judged = await self._judged(self._turned(query), ENTRIES, **values)
-        return judged if self._as_of_time is None else await self._then(judged)
+        if path.kind == "column":
+            query = _by_column(path.column)
+            values |= {"values": list(path.values)}
+        checked = await self._check(self._directed(query), ENTRIES, **values)
+        return checked if self._as_of_time is None else await self._as_of(checked)
 
-    def _turned(self, query: Query) -> Query:
+    def _directed(self, query: Query) -> Query:
         return query if self.is_descending else _upwards(query)
 
     async def passing(self, memory_ids: Sequence[UUID]) -> list[tuple[UUID, bool | None]]:
-        """Return of memories in the walk's order whether each passes, as `look` does."""
+        """Return whether each memory matches, in the order of the scan, as `read_range` does."""
         if not memory_ids:
             return []
-        query = self._turned(QUERIES["scan_ids"])
-        passes = dict(await self._judged(query, ENTRIES, memory_ids=list(memory_ids)))
-        judged = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
-        return judged if self._as_of_time is None else await self._then(judged)
+        query = self._directed(QUERIES["scan_ids"])
+        passes = dict(await self._check(query, ENTRIES, memory_ids=list(memory_ids)))
+        checked = [(memory_id, passes.get(memory_id, False)) for memory_id in memory_ids]
+        return checked if self._as_of_time is None else await self._as_of(checked)
 
-    async def _judged(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
-        """Complete a query with the condition, run it within the call's budget, and return what it says of each."""
+    async def _check(self, query: Query, source: FilterTable, **values: object) -> list[tuple[UUID, bool | None]]:
+        """Run a query with the condition within the call's budget; return whether each memory matches."""
         condition = compile_to_sql(self._condition, source)
         scanned = scan_cost.scan_cost_sql(self._condition, source)
         if scanned:
@@ -314,14 +315,14 @@ class _FilteredScan:
         statement = self._tx.rows(
             with_condition(query, condition.text), tenant_id=self._tenant_id, **values, **condition.values
         )
-        rows = await (self.scans.charged(statement) if scanned else statement)
+        rows = await (self.scans.run_and_charge(statement) if scanned else statement)
         return [(row["memory_id"], row["passes"]) for row in rows]
 
-    async def _then(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
+    async def _as_of(self, now: Sequence[tuple[UUID, bool | None]]) -> list[tuple[UUID, bool | None]]:
         """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
-        query = self._turned(QUERIES["match_versions"])
-        then = dict(await self._judged(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
+        query = self._directed(QUERIES["match_versions"])
+        then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
         passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
         known = await self._tx.rows(
             QUERIES["find_first_known"],
@@ -333,10 +334,10 @@ class _FilteredScan:
 
 
 def scan_budget(tx: Transaction, tenant_id: UUID, condition: Expression | None) -> ScanBudget:
-    """Return what a call's condition may scan. Raises ReadTooCostly when that is all of what the tenant has left."""
+    """Return the scan budget of a call. Raises ReadTooCostly when the tenant has none left."""
     if scan_cost.scan_cost_sql(condition, ENTRIES):
-        return tx.database.scans.begin(tenant_id)
-    return ScanBudget(tx.database.scans, tenant_id)
+        return tx.database.scan_buckets.begin(tenant_id)
+    return ScanBudget(tx.database.scan_buckets, tenant_id)
 
 
 async def matching_ids(
@@ -364,14 +365,14 @@ async def _among(scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID
     return MatchingIds(memory_ids=found, after=None)
 
 
-async def _named(tx: Transaction, tenant_id: UUID, lead: AccessPath) -> list[UUID]:
-    if lead.kind == "ids":
-        return [id_ for value in lead.values if (id_ := parse_id(value)) is not None]
-    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(lead.values))
+async def _named(tx: Transaction, tenant_id: UUID, path: AccessPath) -> list[UUID]:
+    if path.kind == "ids":
+        return [id_ for value in path.values if (id_ := parse_id(value)) is not None]
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=list(path.values))
     return [row["memory_id"] for row in rows]
 
 
-_LED = {"tags": "scan_by_tag", "properties": "scan_by_property"}
+_PATH_QUERIES = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 
 @lru_cache(maxsize=64)
@@ -383,5 +384,5 @@ def _upwards(query: Query) -> Query:
 @lru_cache(maxsize=32)
 def _by_column(column: str) -> Query:
     query = QUERIES["scan_by_column"]
-    value = _VALUES.get(column, "wanted.value")
+    value = _VALUES.get(column, "requested.value")
     return replace(query, text=query.text.replace("{column}", column).replace("{value}", value))

@@ -1,4 +1,4 @@
-"""The periodic removal of a tenant's rows whose time is over, feature by feature."""
+"""The periodic removal of a tenant's expired rows, feature by feature."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Expiry:
         blocks: BlockStore,
         erasure_completer: ErasureCompleter,
     ) -> None:
-        """Use the stores."""
         self._memories = memories
         self._purges = purges
         self._levels = levels
@@ -44,7 +43,7 @@ class Expiry:
         self._erasure_completer = erasure_completer
 
     async def delete_expired(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Remove some of a tenant's rows whose time is over; return how many. The next call removes more."""
+        """Remove some of a tenant's expired rows; return how many. The next call removes more."""
         deleted = await self._memories.delete_expired(tenant_id, at)
         deleted += await self._purges.purge_expired(tenant_id, at=at, by=by)
         await self._levels.enforce_capacities(tenant_id, at=at, by=by)

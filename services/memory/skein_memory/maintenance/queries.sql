@@ -1,23 +1,23 @@
 -- purge_tenant_waiting --
--- Remove some of the rows that wait for a memory in cold storage that a deleted tenant has.
+-- Remove some of the rows that wait for a memory in cold storage of a deleted tenant.
 DELETE FROM memory.waiting
 WHERE tenant_id = :tenant_id AND waiting_id = ANY (ARRAY(
     SELECT waiting_id FROM memory.waiting WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_archived --
--- Remove some of the notes of what lies in cold storage that a deleted tenant has.
+-- Remove some of the lists of archives of a deleted tenant.
 DELETE FROM memory.archived
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.archived WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_archives --
--- Remove some of the archives that a deleted tenant has.
+-- Remove some of the archives of a deleted tenant.
 DELETE FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id = ANY (ARRAY(
     SELECT archive_id FROM memory.archives WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_deliveries --
--- Remove some of the deliveries that a deleted tenant has.
+-- Remove some of the deliveries of a deleted tenant.
 DELETE FROM memory.deliveries
 WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
     SELECT delivery_id FROM memory.deliveries WHERE tenant_id = :tenant_id LIMIT :count));
@@ -36,73 +36,73 @@ DELETE FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(SELECT gone.watch_id FROM gone));
 
 -- purge_tenant_access_log --
--- Remove some of the accesses, of all months, that a deleted tenant has.
+-- Remove some of the accesses, of all months, of a deleted tenant.
 DELETE FROM memory.access_log
 WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
     SELECT access_id FROM memory.access_log WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_changes --
--- Remove some of the events that a deleted tenant has.
+-- Remove some of the events of a deleted tenant.
 DELETE FROM memory.changes
 WHERE tenant_id = :tenant_id AND change_id = ANY (ARRAY(
     SELECT change_id FROM memory.changes WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_versions --
--- Remove some of the earlier versions of memories that a deleted tenant has.
+-- Remove some of the earlier versions of memories of a deleted tenant.
 DELETE FROM memory.versions
 WHERE tenant_id = :tenant_id AND (memory_id, revision) IN (
     SELECT memory_id, revision FROM memory.versions WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_revisions --
--- Remove some of the earlier states of links, aliases, trust, conflicts and blocks that a deleted tenant has.
+-- Remove some of the earlier states of links, aliases, trust, conflicts and blocks of a deleted tenant.
 DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id AND (kind, item_id, revision) IN (
     SELECT kind, item_id, revision FROM memory.revisions WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_accesses --
--- Remove some of the counts of use that a deleted tenant has.
+-- Remove some of the counts of use of a deleted tenant.
 DELETE FROM memory.accesses
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.accesses WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_conflict_resolutions --
--- Remove some of what a deleted tenant said of conflicts.
+-- Remove some of the resolutions of a deleted tenant.
 DELETE FROM memory.conflict_resolutions
 WHERE tenant_id = :tenant_id AND (a_memory_id, b_memory_id) IN (
     SELECT a_memory_id, b_memory_id FROM memory.conflict_resolutions WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_aliases --
--- Remove some of the aliases that a deleted tenant has.
+-- Remove some of the aliases of a deleted tenant.
 DELETE FROM memory.aliases
 WHERE tenant_id = :tenant_id AND alias_memory_id = ANY (ARRAY(
     SELECT alias_memory_id FROM memory.aliases WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_source_trust --
--- Remove some of what a deleted tenant said of sources.
+-- Remove some of the trust in sources of a deleted tenant.
 DELETE FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key = ANY (ARRAY(
     SELECT source_key FROM memory.source_trust WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_links --
--- Remove some of the links that a deleted tenant has.
+-- Remove some of the links of a deleted tenant.
 DELETE FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id = ANY (ARRAY(
     SELECT link_id FROM memory.links WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_tags --
--- Remove some of the tags that a deleted tenant has.
+-- Remove some of the tags of a deleted tenant.
 DELETE FROM memory.tags
 WHERE tenant_id = :tenant_id AND (memory_id, tag) IN (
     SELECT memory_id, tag FROM memory.tags WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_properties --
--- Remove some of the properties that a deleted tenant has.
+-- Remove some of the properties of a deleted tenant.
 DELETE FROM memory.properties
 WHERE tenant_id = :tenant_id AND (memory_id, name, value) IN (
     SELECT memory_id, name, value FROM memory.properties WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_tombstones --
--- Remove some of the tombstones that a deleted tenant has.
+-- Remove some of the tombstones of a deleted tenant.
 DELETE FROM memory.tombstones
 WHERE tenant_id = :tenant_id AND digest = ANY (ARRAY(
     SELECT digest FROM memory.tombstones WHERE tenant_id = :tenant_id LIMIT :count));
@@ -114,61 +114,61 @@ WHERE tenant_id = :tenant_id AND salt = ANY (ARRAY(
     SELECT salt FROM memory.tombstone_salts WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_external_ids --
--- Remove some of the ids in other systems that a deleted tenant has.
+-- Remove some of the ids in other systems of a deleted tenant.
 DELETE FROM memory.external_ids
 WHERE tenant_id = :tenant_id AND external_id = ANY (ARRAY(
     SELECT external_id FROM memory.external_ids WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_fact_keys --
--- Remove some of the keys of facts that a deleted tenant has.
+-- Remove some of the keys of facts of a deleted tenant.
 DELETE FROM memory.fact_keys
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.fact_keys WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_entries --
--- Remove some of the memories, of all months, that a deleted tenant has.
+-- Remove some of the memories, of all months, of a deleted tenant.
 DELETE FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.entries WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_usage --
--- Remove some of the counters that a deleted tenant has.
+-- Remove some of the counters of a deleted tenant.
 DELETE FROM memory.usage
 WHERE tenant_id = :tenant_id AND (kind, slot) IN (
     SELECT kind, slot FROM memory.usage WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_requests --
--- Remove some of the stored answers that a deleted tenant has.
+-- Remove some of the stored answers of a deleted tenant.
 DELETE FROM memory.requests
 WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
     SELECT principal, method, request_id FROM memory.requests WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_block_agents --
--- Remove some of the attachments of blocks that a deleted tenant has.
+-- Remove some of the attachments of blocks of a deleted tenant.
 DELETE FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND (agent_id, block_id) IN (
     SELECT agent_id, block_id FROM memory.block_agents WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_blocks --
--- Remove some of the blocks that a deleted tenant has.
+-- Remove some of the blocks of a deleted tenant.
 DELETE FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (ARRAY(
     SELECT block_id FROM memory.blocks WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_snapshot_items --
--- Remove some of the items of snapshots that a deleted tenant has.
+-- Remove some of the items of snapshots of a deleted tenant.
 DELETE FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND (snapshot_id, kind, item_id) IN (
     SELECT snapshot_id, kind, item_id FROM memory.snapshot_items WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_tenant_snapshots --
--- Remove some of the snapshots that a deleted tenant has.
+-- Remove some of the snapshots of a deleted tenant.
 DELETE FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = ANY (ARRAY(
     SELECT snapshot_id FROM memory.snapshots WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_erasures --
--- Remove some of the notes of a deleted tenant about what was erased.
+-- Remove some of the records of erasures of a deleted tenant.
 DELETE FROM memory.erasures
 WHERE tenant_id = :tenant_id AND erasure_id = ANY (ARRAY(
     SELECT erasure_id FROM memory.erasures WHERE tenant_id = :tenant_id LIMIT :count));
@@ -178,3 +178,7 @@ WHERE tenant_id = :tenant_id AND erasure_id = ANY (ARRAY(
 DELETE FROM memory.access_keys
 WHERE tenant_id = :tenant_id AND tenant_id IN (
     SELECT tenant_id FROM memory.access_keys WHERE tenant_id = :tenant_id LIMIT :count);
+
+-- ensure_month --
+-- Create the partition of a month for memories; return true if it was missing.
+SELECT memory.ensure_month(:month);

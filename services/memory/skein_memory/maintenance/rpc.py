@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 
@@ -15,16 +16,15 @@ if TYPE_CHECKING:
     from skein_memory.curation.store import CurationStore
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
-    from skein_memory.maintenance.partitions import Partitions
-    from skein_memory.maintenance.store import TenantPurgeStore
+    from skein_memory.maintenance.store import Partitions, TenantPurgeStore
     from skein_memory.memories.reindex import ReindexStore
     from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
-# Memories that a call scans for decay, and those that one transaction does.
+# Memories that a call scans for decay, and memories of one transaction.
 DEFAULT_DECAYED = 500
 DECAYED_BATCH_SIZE = 100
-# Memories that a call brings up to date.
+# Memories that a call reindexes.
 DEFAULT_REINDEXED = 500
 
 
@@ -43,7 +43,6 @@ class MaintenanceHandlers:
         purges: PurgeStore,
         tenants: TenantPurgeStore,
     ) -> None:
-        """Use the stores."""
         self._expiry = expiry
         self._partitions = partitions
         self._reindex = reindex
@@ -61,50 +60,52 @@ class MaintenanceHandlers:
         return pb.EnsurePartitionsResponse(created_count=created, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        who = caller(context)
-        deleted = await self._expiry.delete_expired(who.tenant(), at=now(), by=who.principal)
+        caller = caller_of(context)
+        deleted = await self._expiry.delete_expired(caller.require_tenant(), at=now(), by=caller.principal)
         return pb.DeleteExpiredResponse(deleted_count=deleted)
 
     async def DecayMemories(self, request: pb.DecayMemoriesRequest, context: Context) -> pb.DecayMemoriesResponse:
-        who, remaining, decayed, more = caller(context), request.limit or DEFAULT_DECAYED, 0, True
+        caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
         while remaining > 0 and more:
             batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            done = await self._curation.decay_batch(who.tenant(), limit=batch_size, at=now(), by=who.principal)
+            done = await self._curation.decay_batch(
+                caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
+            )
             decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
-        who, at = caller(context), now()
-        policy = await self._archives.policy(who.tenant())
-        await self._archives.delete_orphan_files(who.tenant(), at)
+        caller, at = caller_of(context), now()
+        policy = await self._archives.policy(caller.require_tenant())
+        await self._archives.delete_orphan_files(caller.require_tenant(), at)
         if not policy.archive_days:
             return pb.ArchiveIdleResponse()
         idle_since = at - timedelta(days=policy.archive_days)
         count, more = await self._archives.archive_idle(
-            who.tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=who.principal
+            caller.require_tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=caller.principal
         )
         return pb.ArchiveIdleResponse(archived_count=count, more=more)
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
-        who, at = caller(context), now()
-        policy = await self._archives.policy(who.tenant())
+        caller, at = caller_of(context), now()
+        policy = await self._archives.policy(caller.require_tenant())
         before = at - timedelta(days=policy.retention_days)
-        count, more = await self._purges.purge_older_than(who.tenant(), before, at=at, by=who.principal)
-        stored = await self._archives.purge_oldest_archive(who.tenant(), before, at=at, by=who.principal)
+        count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
+        stored = await self._archives.purge_oldest_archive(caller.require_tenant(), before, at=at, by=caller.principal)
         return pb.ApplyRetentionResponse(purged_count=count + stored, more=more or stored > 0)
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        done, more = await self._reindex.refresh(caller(context).tenant(), at=now(), count=count)
+        done, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
         return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        found, more = await self._snapshots.continue_snapshots(caller(context).tenant())
+        found, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
         return pb.ContinueSnapshotsResponse(more=more, active=found)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        await self._archives.delete_files(caller(context).tenant())
-        counts, more = await self._tenants.purge_tenant(caller(context).tenant(), request.limit)
+        await self._archives.delete_files(caller_of(context).require_tenant())
+        counts, more = await self._tenants.purge_tenant(caller_of(context).require_tenant(), request.limit)
         return pb.PurgeTenantResponse(deleted_counts=counts, more=more)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
+from skein.memory.v1 import scores_pb2
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.memories import memory_type
-from skein_memory.scoring.convert import scores
 
 if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
+    from skein_memory.scoring.model import Component, Scores
 
 
 def memory(value: Memory) -> pb.Memory:
@@ -57,3 +58,15 @@ def memory(value: Memory) -> pb.Memory:
 def _masked(length: str | None) -> pb.MaskedSecret | None:
     """Convert the length class of a secret; None stays unset."""
     return None if length is None else pb.MaskedSecret(masked=memory_type.MASK, length_class=length)
+
+
+def scores(value: Scores) -> scores_pb2.Scores:
+    """Convert scores."""
+    return scores_pb2.Scores(
+        confidence=value.confidence, importance=value.importance, formula=value.formula, version=value.version
+    )
+
+
+def component(value: Component) -> scores_pb2.ScoreComponent:
+    """Convert a term of a formula."""
+    return scores_pb2.ScoreComponent(name=value.name, value=value.value, detail=value.detail)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import Policy
     from skein_memory.memories.model import Memory
 
-# The furthest first.
+# The highest first.
 LEVELS = ("strategic", "tactical", "operational", "contextual")
 
 
@@ -28,12 +28,12 @@ def capacity(policy: Policy, level: str) -> int:
 
 
 def promoted(memory: Memory, *, at: datetime, by: str) -> Memory:
-    """Return the next revision of a memory, a level further up. Raises LevelOutOfRange at the top."""
+    """Return the next revision of a memory, one level higher. Raises LevelOutOfRange at the top."""
     return _moved(memory, -1, at=at, by=by)
 
 
 def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
-    """Return the next revision of a memory, a level further down. Raises LevelOutOfRange at the bottom."""
+    """Return the next revision of a memory, one level lower. Raises LevelOutOfRange at the bottom."""
     return _moved(memory, 1, at=at, by=by)
 
 

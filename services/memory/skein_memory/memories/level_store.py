@@ -14,29 +14,28 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_memory.memories.model import Memory
 
-# Memories that one transaction passes down from one level.
+# Memories that one transaction demotes from one level.
 BATCH_SIZE = 100
 # Transactions of one call of the maintenance.
 _MAX_BATCHES = 5
 
 
 class LevelStore:
-    """Brings levels back to their capacities."""
+    """Enforces the capacities of levels."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 
     async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Pass down what the tenant's levels have no room for; return how many memories. The next call goes on."""
+        """Demote some memories beyond the capacities of a tenant's levels; return how many. The next call goes on."""
         moved = 0
         for _ in range(_MAX_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
-                policy = await self._policies.of(tx, tenant_id)
+                policy = await self._policies.get(tx, tenant_id)
                 found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
             moved += found
             if found < BATCH_SIZE:
@@ -47,10 +46,10 @@ class LevelStore:
 async def enforce_capacities(
     tx: Transaction, tenant_id: UUID, policy: Policy, full: Collection[str], *, at: datetime, by: str
 ) -> int:
-    """Pass down what levels have no room for, from the furthest on: what leaves one may be too much for the next.
+    """Demote memories beyond the capacities of levels, the highest first: the next level may then be over capacity.
 
-    `full` are the levels that something came to. Nothing happens unless the tenant's levels are capped. Vectors stay
-    as they are, since nothing that is searched changes. Return how many memories moved.
+    `full` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay: the
+    searched text does not change. Return how many memories moved.
     """
     moved, looked_at = 0, set(full) if policy.levels_capped else set()
     for occupied_level, level in enumerate(level_rules.LEVELS):
@@ -78,7 +77,7 @@ async def enforce_capacities(
 async def evict_least_important(
     tx: Transaction, tenant_id: UUID, new_memories: Sequence[Memory], limit: int, *, at: datetime, by: str
 ) -> int:
-    """Forget as many memories as came too many, none of which matters more than any newcomer; return how many.
+    """Delete as many memories as the quota is exceeded by, none more important than any new one; return how many.
 
     They are deleted softly, and can be undeleted in exchange for another memory. Return 0, with nothing
     done, when there are not enough.
@@ -91,7 +90,7 @@ async def evict_least_important(
         QUERIES["list_least_important"],
         tenant_id=tenant_id,
         importance=min(memory.draft.importance for memory in new_memories),
-        # Some may be locked by others, and some are the newcomers themselves.
+        # Some may be locked by others, and some are the new memories themselves.
         count=2 * needed + len(new),
     )
     candidates = [row["memory_id"] for row in rows if row["memory_id"] not in new]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from jsonschema import Draft202012Validator
 
+from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
 from skein_memory.memories import data_text
@@ -21,14 +22,18 @@ if TYPE_CHECKING:
 VAULT = "knowledge_vault"
 TASK = "task"
 OBJECTIVE = "objective"
-# Where a vault's memory says how long its secret is; the service sets it, whatever a caller says.
+# Types whose data has a status.
+TASK_TYPES = frozenset({TASK, OBJECTIVE})
+OPEN = "open"
+DONE = "done"
+# The field with the length class of a secret; the service sets it, not the caller.
 SECRET_LENGTH = "secret_length"  # noqa: S105 - the name of a field.
-# How every secret is shown to those who may not see it.
+# What readers see instead of a secret.
 MASK = "••••"
-# What systems that keep secrets in the open call them.
-_BELONGS_SEALED = frozenset({"secret", "secret_value", "value", "password", "token"})
+# Names that other systems give to secrets in plain text.
+_SECRET_NAMES = frozenset({"secret", "secret_value", "value", "password", "token"})
 _MAX_VIOLATIONS = 20
-# Stands for every text of the data, at every depth.
+# Every text of the data, at every depth.
 ALL_TEXTS = "*"
 
 _NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
@@ -70,40 +75,40 @@ BUILT_IN: Mapping[str, MemoryType] = {
         MemoryType(name="note", description="Anything worth keeping; the default."),
         MemoryType(
             name="fact",
-            description="Something that is so; with a key it is the one fact of that key about its subject.",
+            description="A fact; with a key, the only fact of that key about its subject.",
         ),
         MemoryType(name="journal", description="An entry of a diary."),
-        MemoryType(name="conversation", description="What was talked about."),
-        MemoryType(name="context", description="What to know about the work at hand."),
-        MemoryType(name="user_preference", description="What a person prefers."),
-        MemoryType(name="preference", description="What is preferred, by whomever."),
-        MemoryType(name="pattern", description="What happens again and again."),
-        MemoryType(name="decision", description="What was decided, and why."),
-        MemoryType(name="agent_state", description="What an agent notes about itself."),
-        MemoryType(name="entity", description="Somebody or something that is spoken of."),
-        MemoryType(name="interaction", description="An exchange between an agent and somebody."),
+        MemoryType(name="conversation", description="The content of a conversation."),
+        MemoryType(name="context", description="Context of the current work."),
+        MemoryType(name="user_preference", description="A preference of a person."),
+        MemoryType(name="preference", description="A preference without a person."),
+        MemoryType(name="pattern", description="A recurring pattern."),
+        MemoryType(name="decision", description="A decision and its reason."),
+        MemoryType(name="agent_state", description="A note of an agent about itself."),
+        MemoryType(name="entity", description="A person or a thing."),
+        MemoryType(name="interaction", description="An exchange between an agent and a person."),
         MemoryType(
             name="langgraph",
-            description="A value of LangGraph's store; the content is what its index says to search.",
+            description="A value of LangGraph's store; the content is the text that its index selects.",
             searched=(),
         ),
         MemoryType(
             name="episodic",
-            description="Something that happened.",
+            description="An event.",
             fields={"occurred_at": _TIME, "actor": _NAME, "event_type": _NAME, "summary": _TEXT, "details": _TEXT},
             required=("event_type", "summary"),
             searched=("actor", "event_type", "summary", "details"),
         ),
         MemoryType(
             name="semantic",
-            description="What something is.",
+            description="A concept.",
             fields={"name": _NAME, "summary": _TEXT, "details": _TEXT, "source": _NAME},
             required=("name", "summary"),
             searched=("name", "summary", "details", "source"),
         ),
         MemoryType(
             name="procedural",
-            description="How something is done.",
+            description="A procedure.",
             fields={"entry_type": _NAME, "summary": _TEXT, "steps": _STEPS},
             required=("entry_type", "summary", "steps"),
             searched=("entry_type", "summary", "steps"),
@@ -117,7 +122,7 @@ BUILT_IN: Mapping[str, MemoryType] = {
         ),
         MemoryType(
             name=TASK,
-            description="Something to do.",
+            description="A task.",
             fields={
                 "status": _STATUS,
                 "due_time": _TIME,
@@ -129,13 +134,13 @@ BUILT_IN: Mapping[str, MemoryType] = {
         ),
         MemoryType(
             name=OBJECTIVE,
-            description="Something to reach, by tasks.",
+            description="A goal that tasks serve.",
             fields={"status": _STATUS, "due_time": _TIME, "complete_time": _TIME, "result": _TEXT},
             searched=("result",),
         ),
         MemoryType(
             name=VAULT,
-            description="A secret, sealed apart from what is said about it.",
+            description="A secret, encrypted apart from its description.",
             fields={
                 "sensitivity": {"enum": ["low", "medium", "high"]},
                 "entry_type": _NAME,
@@ -146,15 +151,15 @@ BUILT_IN: Mapping[str, MemoryType] = {
     )
 }
 _VALIDATORS = {name: Draft202012Validator(type_.schema) for name, type_ in BUILT_IN.items() if type_.fields}
-# Fields of a memory that say the same as a field of its data.
+# Fields of a memory with the meaning of a field of its data.
 _SAME = frozenset({"title", "content", "source"})
 
 
 def validate_data(type_name: str, data: str | None, *, draft_fields: Mapping[str, str | None]) -> None:
-    """Reject data (JSON text) that its type does not have; `draft_fields` are texts of the memory itself, by field.
+    """Reject data (JSON text) that does not match its type; `draft_fields` are texts of the memory itself, by field.
 
-    A memory that is told in words alone needs no data. What a type requires may be said by the memory's own field of
-    that name. Raises MemoryDataInvalid, which names fields and never what they hold.
+    A memory with content alone needs no data. A field of the memory itself counts as the required field of that name.
+    Raises MemoryDataInvalid, which names fields and never their values.
     """
     validator = _VALIDATORS.get(type_name)
     if validator is None or data is None:
@@ -175,7 +180,7 @@ def searched_of(type_name: str) -> tuple[str, ...]:
 def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None] = ()) -> str | None:
     """Return the searched text of a memory's data (JSON text); None when nothing is searched. Never a secret.
 
-    Of free data, what the memory says in one of the texts `beside` is left out.
+    Texts of free data that occur in one of the texts `beside` are left out.
     """
     if data is None:
         return None
@@ -194,7 +199,7 @@ def time_of(data: str | None, name: str) -> datetime | None:
 
 
 def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
-    """Reject a type that the tenant does not have; the fact "index" is its place among the names."""
+    """Reject a type that the policy does not allow; the metadata "index" is its place among the names."""
     if not policy.memory_types:
         return
     for index, name in enumerate(names):
@@ -202,15 +207,23 @@ def check_type_allowed(policy: Policy, names: Sequence[str]) -> None:
             raise MemoryTypeNotAllowed(type=name, index=index)
 
 
+def check_objective_id(type_name: str, data: str | None) -> None:
+    """Reject a task whose objective is named by anything but its memory_id. Raises MemoryDataInvalid."""
+    if type_name == TASK and data is not None:
+        objective_id = exact.loads(data).get("objective_id")
+        if objective_id is not None and parse_id(objective_id) is None:
+            raise MemoryDataInvalid(violations=[("data.objective_id", "must be the objective's memory_id")])
+
+
 def vault_data(data: str | None, *, secret: str, length: str) -> str:
     """Return the data of a memory of the vault: its description, and the length class of its secret.
 
-    `secret` is a new one; without one the memory has one of this `length` already. Raises MemoryDataInvalid when it
-    has neither, or when the data holds what belongs into the secret.
+    Without a new `secret`, `length` is the length class of the stored one. Raises MemoryDataInvalid when there is
+    neither, or when the data contains a field for secrets.
     """
     values: dict[str, object] = {} if data is None else exact.loads(data)
-    if misplaced := sorted(values.keys() & _BELONGS_SEALED):
-        violations = [(f"data.{name}", "belongs into secret_value, where it is sealed") for name in misplaced]
+    if misplaced := sorted(values.keys() & _SECRET_NAMES):
+        violations = [(f"data.{name}", "must go into secret_value, which is encrypted") for name in misplaced]
         raise MemoryDataInvalid(violations=violations, type=VAULT)
     if not secret and length not in _LENGTHS:
         raise MemoryDataInvalid(violations=[("secret_value", f"is required of {VAULT}")], type=VAULT)
@@ -227,7 +240,7 @@ def secret_length_of(type_name: str, data: str | None) -> str | None:
 
 
 def length_class(secret: str) -> str:
-    """Say roughly how long a secret is: up to 16 characters, up to 64, or longer."""
+    """Return the length class of a secret: up to 16 characters, up to 64, or longer."""
     short, medium = 16, 64
     return _LENGTHS[0] if len(secret) <= short else _LENGTHS[1] if len(secret) <= medium else _LENGTHS[2]
 
@@ -250,7 +263,7 @@ def _violations(
 
 
 def _rule(name: object, value: object) -> str:
-    """Describe what a value must be, without the value."""
+    """Describe a rule for a value, without the value."""
     sentences = {
         "type": f"must be of type {value}",
         "enum": f"must be one of {value}",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import UUID
 
+from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
     DuplicateInBatch,
     FieldInvalid,
     RevisionStale,
-    RpcError,
 )
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.rpc.row_times import read_past_time, require_keep_times
@@ -23,20 +22,18 @@ from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
+from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.memories.content_hash import content_hash
-from skein_memory.memories.enums import LEVELS, SCOPES
-from skein_memory.memories.task_data import check_objective_id
-from skein_memory.storable_text import check_storable
+from skein_memory.memories.hashes import content_hash, fingerprint
+from skein_memory.validation import check_storable, prefix_field_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from uuid import UUID
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.identity.identity_token import Caller
     from skein_memory.scoring.model import MemoryScores
 
@@ -44,7 +41,7 @@ FACT = "fact"
 DEFAULT_TYPE = "note"
 DEFAULT_CONFIDENCE = 0.7
 DEFAULT_IMPORTANCE = 0.5
-# Clocks differ; an id that lies in the future would sort before everything that is written until then.
+# Clocks differ. An id from the future would sort before all later memories until then.
 MAX_AHEAD = timedelta(minutes=5)
 # An entry of a B-tree holds some 2,700 bytes, and lists are filtered by source.
 MAX_SOURCE_BYTES = 2000
@@ -53,8 +50,18 @@ _TEXTS = (
 )  # fmt: skip
 
 
+# Names as the database has them, by number; an unspecified one has none.
+SCOPES: Mapping[int, str] = {
+    value: name.removeprefix("SCOPE_").lower() for name, value in pb.Scope.items() if value != pb.SCOPE_UNSPECIFIED
+}
+
+LEVELS: Mapping[int, str] = {
+    value: name.removeprefix("LEVEL_").lower() for name, value in pb.Level.items() if value != pb.LEVEL_UNSPECIFIED
+}
+
+
 class FactKey(NamedTuple):
-    """What names a fact among the facts of its tenant: the subject that it is about, "" for none, and its key."""
+    """The subject of a fact, "" for none, and its key: unique among the facts of a tenant."""
 
     subject_id: str
     key: str
@@ -135,16 +142,16 @@ class Draft:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return its fact key in the tenant; None unless it is a fact with a key."""
+        """Return its fact key; None unless it is a fact with a key."""
         return FactKey(self.subject_id or "", self.key) if self.type == FACT and self.key else None
 
     def is_expired(self, at: datetime) -> bool:
-        """Return whether its expiry had come at the time `at`."""
+        """Return whether it has expired at the time `at`."""
         return self.expire_time is not None and self.expire_time <= at
 
     @property
     def text(self) -> str:
-        """Return everything that is searched."""
+        """Return the text that is searched."""
         return "\n".join(part for part in (self.title, self.key, self.content, self.data_text) if part)
 
     @property
@@ -156,6 +163,13 @@ class Draft:
     def content_hash(self) -> bytes:
         """Return the SHA-256 by which the same memory stored again is recognised."""
         return content_hash(self.type, self.content, self.data)
+
+    @property
+    def fingerprint(self) -> UUID:
+        """Return the number that it shares with its duplicates."""
+        return fingerprint(
+            self.type, key=self.key, title=self.title, content=self.content, content_hash=self.content_hash
+        )
 
     def check_has_readers(self, at: datetime) -> None:
         """Reject a memory without readers: it expired before `at`, or its scope is a user who is not named.
@@ -179,7 +193,7 @@ class Draft:
             raise FieldInvalid(violations=[("source", f"takes more than {MAX_SOURCE_BYTES} bytes")])
         if self.valid_from_time and self.valid_to_time and self.valid_from_time > self.valid_to_time:
             raise FieldInvalid(violations=[("valid_to_time", "lies before valid_from_time")])
-        check_objective_id(self.type, self.data)
+        memory_type.check_objective_id(self.type, self.data)
         memory_type.validate_data(
             self.type, self.data, draft_fields={"title": self.title, "content": self.content, "source": self.source}
         )
@@ -189,7 +203,7 @@ class Draft:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
-    """A memory: its content, and what the service recorded."""
+    """A memory: its content, times and principals."""
 
     memory_id: UUID
     draft: Draft
@@ -200,9 +214,9 @@ class Memory:
     delete_time: datetime | None
     created_by: str
     updated_by: str
-    # Only of memories that are read to be shown.
+    # Only of memories that are read for a response.
     memory_scores: MemoryScores | None = field(default=None, compare=False)
-    # An older version wrote the row, by other rules of what is searched: its place in the index is computed again.
+    # An older release wrote the row, by other rules for its searched text: its document is computed again.
     needs_reindex: bool = field(default=False, compare=False)
 
     @property
@@ -211,7 +225,7 @@ class Memory:
         return self.delete_time is None
 
     def is_expired(self, at: datetime) -> bool:
-        """Return whether its expiry had come at the time `at`."""
+        """Return whether it has expired at the time `at`."""
         return self.draft.is_expired(at)
 
     def is_visible(self, at: datetime) -> bool:
@@ -220,7 +234,7 @@ class Memory:
 
     @property
     def fact_key(self) -> FactKey | None:
-        """Return the name that it holds in the tenant; a deleted fact holds none."""
+        """Return its fact key; a deleted fact has none."""
         return self.draft.fact_key if self.is_active else None
 
     @property
@@ -229,12 +243,12 @@ class Memory:
         return self.draft.level if self.is_active and self.draft.archive_time is None else None
 
     def document(self, at: datetime) -> Document | None:
-        """Return its document in the search index; None when it must not be recalled at the time `at`."""
+        """Return its document in the search index; None when it is not recalled at the time `at`."""
         return None if self.is_expired(at) else self.indexed
 
     @property
     def indexed(self) -> Document | None:
-        """Return what the search index may hold of it, for a while even after it expired; None for nothing."""
+        """Return the document that the search index may still have after it expired; None for no document."""
         draft = self.draft
         if not self.is_active or draft.archive_time is not None:
             return None
@@ -283,7 +297,7 @@ class Memory:
 def drafts_of(
     memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str, is_import: bool = False
 ) -> list[Draft]:
-    """Read a batch; refusals name the place of the memory at fault in the metadata "index"."""
+    """Read a batch; errors have the place of their memory in the metadata "index"."""
     drafts = []
     taken: set[tuple[str, object]] = set()
     for index, memory in enumerate(memories):
@@ -309,7 +323,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
         indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
     ids: dict[int, UUID] = {}
     for group in indexes_by_time.values():
-        # Ids carry milliseconds, so what lies within one is put in order here.
+        # Ids carry milliseconds, so memories of one millisecond are ordered here.
         ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
     return [
@@ -327,9 +341,11 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
     ]
 
 
-def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: Caller, *, at: datetime) -> list[Memory]:
+def with_times(
+    memories: Sequence[Memory], messages: Sequence[pb.Memory], caller: Caller, *, at: datetime
+) -> list[Memory]:
     """Return new memories with the update_times of an import. Raises PermissionMissing and FieldInvalid."""
-    require_keep_times(who)
+    require_keep_times(caller)
     pairs = zip(memories, messages, strict=True)
     return [
         replace(one, update_time=read_past_time(message, "update_time", at) or one.update_time)
@@ -340,25 +356,25 @@ def with_times(memories: Sequence[Memory], messages: Sequence[pb.Memory], who: C
 def documents_of(
     memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
 ) -> list[Document]:
-    """Return the documents of those memories that may be recalled, with the vectors that callers brought."""
+    """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
     found = [document for memory in memories if (document := memory.document(at)) is not None]
     return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
 
 
 def embeddings_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
-    """Return the vectors that callers gave in a batch, by the id of each memory; refuse one that points nowhere."""
+    """Return the caller vectors of a batch by memory id. Raises FieldInvalid for a vector of length zero."""
     found = {}
-    for index, (memory, asked) in enumerate(zip(memories, messages, strict=True)):
-        if asked.embedding:
+    for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
+        if message.embedding:
             with prefix_field_paths(f"memories[{index}]", index=index):
-                found[memory.memory_id] = vector_columns.normalize(asked.embedding)
+                found[memory.memory_id] = vector_columns.normalize(message.embedding)
     return found
 
 
 def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, str]:
-    """Return the secrets that callers gave with their memories, by the id of each memory."""
+    """Return the secrets of a batch by memory id."""
     pairs = zip(memories, messages, strict=True)
-    return {memory.memory_id: asked.secret_value for memory, asked in pairs if asked.secret_value}
+    return {memory.memory_id: message.secret_value for memory, message in pairs if message.secret_value}
 
 
 def _data_of(memory: pb.Memory) -> str | None:
@@ -375,24 +391,14 @@ def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
     if not memory.HasField("ttl"):
         return read_time(memory, "expire_time")
     if memory.HasField("expire_time"):
-        raise FieldInvalid(violations=[("ttl", "stands instead of expire_time")])
+        raise FieldInvalid(violations=[("ttl", "replaces expire_time; set only one of them")])
     return at + memory.ttl.ToTimedelta()
-
-
-@contextmanager
-def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]:
-    """Say in refusals which part of the request they speak of."""
-    try:
-        yield
-    except RpcError as refusal:
-        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.facts) from None
 
 
 def audience(
     scope: str, *, agent_id: str | None, subject_id: str | None, session_id: str | None
 ) -> tuple[str | None, ...]:
-    """Return the readers and the subject of a memory: one memory may replace another only where these are equal."""
+    """Return the readers and the subject of a memory: one memory replaces another only when these are equal."""
     by_scope: Mapping[str, tuple[str | None, ...]] = {
         "global": (subject_id,),
         "agent": (agent_id, subject_id),
@@ -411,3 +417,48 @@ def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     if memory.draft.archive_time is not None:
         return memory
     return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)
+
+
+def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
+    """Return the event of a memory that was created, changed, deleted, ...; `fields` are those that changed."""
+    verb = kind.removeprefix("memory_").replace("_", " ")
+    payload: dict[str, object] = {"type": memory.draft.type, "revision": memory.revision}
+    if fields:
+        payload["fields"] = list(fields)
+    return Event(
+        type=kind,
+        entity_type="memory",
+        entity_id=str(memory.memory_id),
+        summary=f"{memory.draft.type} {verb}{': ' if fields else ''}{', '.join(fields)}",
+        payload=payload,
+    )
+
+
+def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "") -> list[Event]:
+    """Return the events of purged memories; `cause` is set where no caller requested the purge."""
+    payload = {"receipt_id": str(receipt_id)}
+    if cause:
+        payload["cause"] = cause
+    return [
+        Event(
+            type="memory_forget_hard",
+            entity_type="memory",
+            entity_id=str(memory_id),
+            summary=f"{cause} memory purged".strip(),
+            payload=payload,
+        )
+        for memory_id in memory_ids
+    ]
+
+
+_DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
+# Of the first version these are always set.
+_ALWAYS_SET = frozenset({"create_time", "scope", "level", "confidence", "importance"})
+
+
+def changed_fields(before: Memory | None, after: Memory) -> list[str]:
+    """Return the fields that differ, in order; those that are set when there was no version before."""
+    if before is None:
+        return [name for name in _DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
+    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    return changed if before.delete_time == after.delete_time else [*changed, "delete_time"]

@@ -1,4 +1,4 @@
-"""Names of memories: ids, external ids and fact keys, and which memory holds each."""
+"""Names of memories: ids, external ids and fact keys, and the memory of each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.ids import id_time, new_id, parse_id
+from skein_memory.errors import MemoryNotFound
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -26,13 +27,13 @@ async def read_by_names(
 ) -> dict[str, asyncpg.Record]:
     """Run a query of `memory_ids` for names and return its rows by name; unknown names are left out.
 
-    `values` are what else the query takes. A name may look like an id and be an external id, so what is no id of a
-    memory is looked up once more. Memories are then read by value: a join would plan every month for each of them.
+    `values` are further parameters of the query. An external id may look like an id, so a name that is no id of a
+    memory is looked up as an external id. Memories are read by value: a join would plan every month for each of them.
     """
-    wanted = list(dict.fromkeys(names))
-    ids = {name: id_ for name in wanted if (id_ := parse_id(name)) is not None}
+    unique_names = list(dict.fromkeys(names))
+    ids = {name: id_ for name in unique_names if (id_ := parse_id(name)) is not None}
     found = await _read_ids(tx, query, tenant_id, ids, values)
-    rest = [name for name in wanted if name not in found]
+    rest = [name for name in unique_names if name not in found]
     if rest:
         rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
         by_name = {row["external_id"]: row["memory_id"] for row in rows}
@@ -51,45 +52,60 @@ async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str
     return row
 
 
+async def find_visible(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> dict[str, UUID]:
+    """Return the ids of memories by name. Raises MemoryNotFound for an unknown, deleted or expired one."""
+    found = await read_by_names(tx, QUERIES["find_visible"], tenant_id, names, at=at)
+    if not found.keys() >= set(names):
+        raise MemoryNotFound
+    return {name: row["memory_id"] for name, row in found.items()}
+
+
+async def find_expired(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> set[UUID]:
+    """Return which of some memories have expired."""
+    ids = list(memory_ids)
+    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=ids, at=at) if ids else []
+    return {row["memory_id"] for row in rows}
+
+
 async def claim_external_ids(
     tx: Transaction,
     tenant_id: UUID,
-    wanted: Sequence[tuple[str, UUID]],
+    claims: Sequence[tuple[str, UUID]],
     *,
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> str | None:
-    """Claim external ids for memories; return one that another memory holds, which the caller must reject.
+    """Claim external ids for memories; return one that another memory has, which the caller must reject.
 
-    A memory that has expired loses its id to the next one that wants it, unless that is among `expired_ids` itself: an
-    import that is repeated finds what it brought. Ids are taken in one order everywhere, so that two batches cannot
-    wait for each other.
+    An expired memory loses its id to the next claim, unless that comes from one of `expired_ids` itself: a repeated
+    import finds the memories of the first. Ids are claimed in one order everywhere, so that two batches cannot wait
+    for each other.
     """
-    if not wanted:
+    if not claims:
         return None
-    rows: list[dict[str, object]] = [{"external_id": name, "memory_id": id_} for name, id_ in sorted(wanted)]
+    rows: list[dict[str, object]] = [{"external_id": name, "memory_id": id_} for name, id_ in sorted(claims)]
     claim = QUERIES["claim_external_ids"]
     if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
-    held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
-    holders = [held[name] for name, id_ in wanted if name in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["purge_memory_external_ids"], holders, at=at):
+    by_name = await external_id_holders(tx, tenant_id, [name for name, _ in claims])
+    holders = [by_name[name] for name, id_ in claims if name in by_name and id_ not in expired_ids]
+    if await _release_expired(tx, tenant_id, QUERIES["purge_memory_external_ids"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
-        held = await external_id_holders(tx, tenant_id, [name for name, _ in wanted])
-    return next((name for name, id_ in wanted if held.get(name) != id_), None)
+        by_name = await external_id_holders(tx, tenant_id, [name for name, _ in claims])
+    return next((name for name, id_ in claims if by_name.get(name) != id_), None)
 
 
 async def external_id_holders(tx: Transaction, tenant_id: UUID, names: Sequence[str | None]) -> dict[str, UUID]:
-    """Return the memories that hold external ids; an id that no memory holds is left out, and so is None."""
-    wanted = [name for name in names if name is not None]
-    if not wanted:
+    """Return the memories of external ids; unused ids and None are left out."""
+    external_ids = [name for name in names if name is not None]
+    if not external_ids:
         return {}
-    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=wanted)
+    rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=external_ids)
     return {row["external_id"]: row["memory_id"] for row in rows}
 
 
-async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
-    """Reject a memory whose external id another one holds that has not expired. Raises ExternalIdTaken."""
+async def check_external_id_free(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> None:
+    """Reject a memory whose external id another unexpired memory has. Raises ExternalIdTaken."""
     name = memory.draft.external_id
     holder = (await external_id_holders(tx, tenant_id, [name])).get(name or "", memory.memory_id)
     if holder == memory.memory_id:
@@ -101,52 +117,54 @@ async def external_id_must_be_free(tx: Transaction, tenant_id: UUID, memory: Mem
 async def claim_fact_keys(
     tx: Transaction,
     tenant_id: UUID,
-    wanted: Sequence[tuple[FactKey, UUID]],
+    claims: Sequence[tuple[FactKey, UUID]],
     *,
     at: datetime,
     expired_ids: Container[UUID] = (),
 ) -> tuple[FactKey, UUID] | None:
-    """Claim keys for facts; return one that another fact holds, with the fact that the caller must reject.
+    """Claim keys for facts; return one that another fact has, with the fact that the caller must reject.
 
-    A fact that has expired loses its key to the next one that wants it. Facts among `expired_ids` take only free keys,
-    after all others, and do without the rest. Keys are taken in the order of their folded form, so that two batches
-    cannot wait for each other.
+    An expired fact loses its key to the next claim. Facts among `expired_ids` get only free keys, after all others,
+    and no key otherwise. Keys are claimed in the order of their folded form, so that two batches cannot wait for each
+    other.
     """
-    if not wanted:
+    if not claims:
         return None
     rows: list[dict[str, object]] = [
         {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
-        for key, id_ in sorted(wanted, key=lambda one: (one[0].folded, one[1] in expired_ids))
+        for key, id_ in sorted(claims, key=lambda one: (one[0].folded, one[1] in expired_ids))
     ]
     claim = QUERIES["claim_fact_keys"]
     if await tx.insert(claim, tenant_id, rows) == len(rows):
         return None
-    held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
-    holders = [held[key] for key, id_ in wanted if key in held and id_ not in expired_ids]
-    if await _released(tx, tenant_id, QUERIES["purge_memory_fact_keys"], holders, at=at):
+    by_key = await fact_key_holders(tx, tenant_id, [key for key, _ in claims])
+    holders = [by_key[key] for key, id_ in claims if key in by_key and id_ not in expired_ids]
+    if await _release_expired(tx, tenant_id, QUERIES["purge_memory_fact_keys"], holders, at=at):
         await tx.insert(claim, tenant_id, rows)
-        held = await fact_key_holders(tx, tenant_id, [key for key, _ in wanted])
-    return next(((key, id_) for key, id_ in wanted if id_ not in expired_ids and held.get(key) != id_), None)
+        by_key = await fact_key_holders(tx, tenant_id, [key for key, _ in claims])
+    return next(((key, id_) for key, id_ in claims if id_ not in expired_ids and by_key.get(key) != id_), None)
 
 
 async def fact_key_holders(
     tx: Transaction, tenant_id: UUID, keys: Sequence[FactKey | None]
 ) -> dict[FactKey | None, UUID]:
-    """Return the facts that hold keys; a key that no fact holds is left out, and so is None."""
-    wanted = [key for key in keys if key is not None]
-    if not wanted:
+    """Return the facts of keys; unused keys and None are left out."""
+    fact_keys = [key for key in keys if key is not None]
+    if not fact_keys:
         return {}
     rows = await tx.rows(
         QUERIES["find_fact_keys"],
         tenant_id=tenant_id,
-        subject_ids=[key.subject_id for key in wanted],
-        folded_keys=[key.folded[1] for key in wanted],
+        subject_ids=[key.subject_id for key in fact_keys],
+        folded_keys=[key.folded[1] for key in fact_keys],
     )
-    return {wanted[row["place"] - 1]: row["memory_id"] for row in rows}
+    return {fact_keys[row["place"] - 1]: row["memory_id"] for row in rows}
 
 
-async def _released(tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime) -> bool:
-    """Take the names of one kind from those of some memories that have expired; return whether there were any."""
+async def _release_expired(
+    tx: Transaction, tenant_id: UUID, release: Query, holders: Iterable[UUID], *, at: datetime
+) -> bool:
+    """Delete the names of one kind of the expired ones of some memories; return whether there were any."""
     rows = await tx.rows(QUERIES["lock_expired"], tenant_id=tenant_id, memory_ids=list(set(holders)), at=at)
     if not rows:
         return False
@@ -166,7 +184,7 @@ async def _read_ids(
 async def avoid_message_ids(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> list[Memory]:
     """Return memories under ids that no message has, because search uses one space of ids for both.
 
-    One that loses its id is found by it all the same, as its external id.
+    A memory that gets a new id keeps its old one as its external id.
     """
     ids = [memory.memory_id for memory in memories]
     rows = await tx.rows(QUERIES["find_other_documents"], tenant_id=tenant_id, item_ids=ids)

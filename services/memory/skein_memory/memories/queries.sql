@@ -23,15 +23,15 @@ FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_memory --
--- Keep others from changing a memory, deleted or not, until the transaction ends. It is read by a statement of its own
--- afterwards: one that had to wait here would still see the tags of before.
+-- Lock a memory, deleted or not. Read it by another statement afterwards: this one would show the tags of before the
+-- wait.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id
 FOR NO KEY UPDATE;
 
 -- lock_memories --
--- Keep others from changing memories until the transaction ends, in the order of their ids.
+-- Lock memories in the order of their ids.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
@@ -39,26 +39,26 @@ ORDER BY memory_id
 FOR NO KEY UPDATE;
 
 -- find_active --
--- Return those of some ids that name a memory that is not deleted.
+-- Return which of some ids belong to a memory that is not deleted.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active;
 
 -- find_visible --
--- Return those of some ids that name a memory that is neither deleted nor expired.
+-- Return which of some ids belong to a memory that is neither deleted nor expired.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- find_expired --
--- Return those of some ids that name a memory that has expired.
+-- Return which of some ids belong to an expired memory.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at;
 
 -- lock_expired --
--- Keep others from changing those of some memories that have expired, in the order of their ids.
+-- Lock the expired ones of some memories, in the order of their ids.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at
@@ -88,8 +88,8 @@ SET type = :type, title = :title, key = :key, content = :content, data = :data, 
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- lock_outdated --
--- Find some memories with data that an older version wrote, and keep others from changing them. Those that are being
--- changed are passed over: the change itself brings them up to date.
+-- Find and lock some memories with data that an older release wrote. Skip locked ones: the change that holds the
+-- lock brings them up to date.
 SELECT memory_id, words
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND data IS NOT NULL AND text_revision IS DISTINCT FROM revision
@@ -97,7 +97,117 @@ LIMIT :count
 FOR NO KEY UPDATE SKIP LOCKED;
 
 -- update_text --
--- Store what is searched of a memory's data, and its hash, by the rules of this version. It is no change by a caller.
+-- Store the searched text of a memory's data, and its hashes, by the rules of this release. This is no change by a
+-- caller.
 UPDATE memory.entries
 SET words = :words, content_hash = :content_hash, fingerprint = :fingerprint, text_revision = revision
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- find_external_ids --
+-- Return the memories of external ids.
+SELECT external_id, memory_id
+FROM memory.external_ids
+WHERE tenant_id = :tenant_id AND external_id = ANY (:external_ids::text[]);
+
+-- claim_external_ids --
+-- Claim external ids for memories; skip those that other memories hold.
+INSERT INTO memory.external_ids (tenant_id, external_id, memory_id)
+VALUES (:tenant_id, :external_id, :memory_id)
+ON CONFLICT ON CONSTRAINT external_ids_pkey DO NOTHING;
+
+-- claim_fact_keys --
+-- Claim fact keys; skip those that other facts about the same subject hold.
+INSERT INTO memory.fact_keys (tenant_id, subject_id, key, folded_key, memory_id)
+VALUES (:tenant_id, :subject_id, :key, :folded_key, :memory_id)
+ON CONFLICT ON CONSTRAINT fact_keys_pkey DO NOTHING;
+
+-- find_fact_keys --
+-- Return the facts that hold keys. Keys come as two lists, and each row has the place of its key; the subject '' is
+-- none.
+SELECT requested.place, holder.memory_id
+FROM unnest(:subject_ids::text[], :folded_keys::text[]) WITH ORDINALITY AS requested (subject_id, folded_key, place)
+CROSS JOIN LATERAL (
+    SELECT memory_id FROM memory.fact_keys
+    WHERE fact_keys.tenant_id = :tenant_id
+        AND CASE WHEN fact_keys.subject_id IS NULL THEN '' ELSE fact_keys.subject_id END = requested.subject_id
+        AND CASE WHEN fact_keys.folded_key IS NULL THEN fact_keys.key ELSE fact_keys.folded_key END = requested.folded_key
+    LIMIT 1) AS holder;
+
+-- release_fact_key --
+-- Delete the fact key of a memory.
+DELETE FROM memory.fact_keys
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- insert_tags --
+-- Insert tags of memories.
+INSERT INTO memory.tags (tenant_id, memory_id, tag, position)
+VALUES (:tenant_id, :memory_id, :tag, :position);
+
+-- place_tags --
+-- Insert the tags of a memory, and update the places of existing ones.
+INSERT INTO memory.tags (tenant_id, memory_id, tag, position)
+VALUES (:tenant_id, :memory_id, :tag, :position)
+ON CONFLICT ON CONSTRAINT tags_pkey DO UPDATE
+SET position = excluded.position
+WHERE tags.position IS DISTINCT FROM excluded.position;
+
+-- delete_tags --
+-- Delete tags of a memory.
+DELETE FROM memory.tags
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND tag = ANY (:tags::text[]);
+
+-- list_over_capacity --
+-- Find memories beyond the capacity of a level: those after the most important ones that fit, of equals the older.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND level = :level AND is_active AND archive_time IS NULL
+    AND (expire_time IS NULL OR expire_time > :at)
+ORDER BY importance DESC, memory_id DESC
+OFFSET :capacity
+LIMIT :count;
+
+-- list_least_important --
+-- Find the least important memories, archived ones too, up to an importance; of equals the older. Each part is read
+-- in order from its own index.
+SELECT memory_id
+FROM (
+    (SELECT memory_id, importance FROM memory.entries
+     WHERE tenant_id = :tenant_id AND level = 'strategic' AND is_active AND archive_time IS NULL
+         AND importance <= :importance
+     ORDER BY importance, memory_id LIMIT :count)
+    UNION ALL
+    (SELECT memory_id, importance FROM memory.entries
+     WHERE tenant_id = :tenant_id AND level = 'tactical' AND is_active AND archive_time IS NULL
+         AND importance <= :importance
+     ORDER BY importance, memory_id LIMIT :count)
+    UNION ALL
+    (SELECT memory_id, importance FROM memory.entries
+     WHERE tenant_id = :tenant_id AND level = 'operational' AND is_active AND archive_time IS NULL
+         AND importance <= :importance
+     ORDER BY importance, memory_id LIMIT :count)
+    UNION ALL
+    (SELECT memory_id, importance FROM memory.entries
+     WHERE tenant_id = :tenant_id AND level = 'contextual' AND is_active AND archive_time IS NULL
+         AND importance <= :importance
+     ORDER BY importance, memory_id LIMIT :count)
+    UNION ALL
+    (SELECT memory_id, importance FROM memory.entries
+     WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NOT NULL AND importance <= :importance
+     ORDER BY importance, memory_id LIMIT :count)
+) AS least
+ORDER BY importance, memory_id
+LIMIT :count;
+
+-- lock_free_memories --
+-- Lock those of some memories that no other transaction has locked.
+SELECT memory_id
+FROM memory.entries
+WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
+ORDER BY memory_id
+FOR NO KEY UPDATE SKIP LOCKED;
+
+-- count_memories --
+-- Return how many memories the quota counts.
+SELECT coalesce(sum(amount), 0)::bigint AS used
+FROM memory.usage
+WHERE tenant_id = :tenant_id AND kind = 'memories';

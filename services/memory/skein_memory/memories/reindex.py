@@ -1,11 +1,10 @@
-"""Memories that an older version stored: their search text, hash and index entry are computed again."""
+"""Memories that an older release stored: their search text, hashes and documents are computed again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.fingerprint import fingerprint
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
 
-# Memories that one transaction does.
+# Memories of one transaction.
 BATCH = 50
 
 
@@ -22,7 +21,6 @@ class ReindexStore:
     """Brings memories up to date, a bounded number at a time."""
 
     def __init__(self, database: Database) -> None:
-        """Use the database of the service."""
         self._database = database
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
@@ -52,7 +50,7 @@ async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count
             memory_id=memory_id,
             words=words,
             content_hash=memory.draft.content_hash,
-            fingerprint=fingerprint(memory.draft),
+            fingerprint=memory.draft.fingerprint,
         )
         # The same text keeps its vectors.
         if words != words_before[memory_id]:

@@ -7,40 +7,100 @@ the search index, earlier version and event together.
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import asdict, dataclass
 from dataclasses import replace as but
-from typing import TYPE_CHECKING
+from datetime import UTC
+from typing import TYPE_CHECKING, Self
 
+from skein_kit.database import batch_insert
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
+from skein_kit.filters.fields import properties_of
+from skein_kit.ids import parse_id
+from skein_kit.json_values import exact
 from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
-from skein_memory.memories import names, properties, task_rows
-from skein_memory.memories.events import memory_event
-from skein_memory.memories.fingerprint import fingerprint
-from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories import memory_type, names
+from skein_memory.memories.model import Draft, Memory, memory_event
 from skein_memory.queries import QUERIES
+from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
 
 _DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
 _DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
+# Every table with content of memories, children before the memories themselves. Each query purges the rows of
+# `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
+CONTENT_TABLES: Mapping[str, Query] = {
+    "memory.versions": QUERIES["purge_memory_versions"],
+    "memory.revisions": QUERIES["purge_memory_revisions"],
+    "memory.accesses": QUERIES["purge_memory_accesses"],
+    "memory.links": QUERIES["purge_memory_links"],
+    "memory.waiting": QUERIES["purge_memory_waiting"],
+    "memory.tags": QUERIES["purge_memory_tags"],
+    "memory.properties": QUERIES["purge_memory_properties"],
+    "memory.external_ids": QUERIES["purge_memory_external_ids"],
+    "memory.fact_keys": QUERIES["purge_memory_fact_keys"],
+    "memory.secrets": QUERIES["purge_memory_secrets"],
+    "memory.tasks": QUERIES["purge_memory_tasks"],
+    "memory.aliases": QUERIES["purge_memory_aliases"],
+    "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
+    "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
+    "recall.documents": QUERIES["purge_memory_documents"],
+    "memory.entries": QUERIES["purge_memory_entries"],
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """The row of a task or an objective."""
+
+    memory_id: UUID
+    kind: str
+    status: str
+    due_time: datetime | None
+    objective_id: UUID | None
+    importance: float
+    update_time: datetime
+
+    @classmethod
+    def of(cls, memory: Memory) -> Self | None:
+        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
+        draft = memory.draft
+        if draft.type not in memory_type.TASK_TYPES or not memory.is_active or draft.archive_time is not None:
+            return None
+        data = exact.loads(draft.data) if draft.data else {}
+        objective_id = data.get("objective_id")
+        due_time = memory_type.time_of(draft.data, "due_time")
+        return cls(
+            memory_id=memory.memory_id,
+            kind=draft.type,
+            status=data.get("status", memory_type.OPEN),
+            due_time=None if due_time is None else due_time.astimezone(UTC),
+            objective_id=None if objective_id is None else parse_id(objective_id),
+            importance=draft.importance,
+            update_time=memory.update_time,
+        )
 
 
 async def insert_memories(
     tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
 ) -> None:
-    """Store memories with their tags, names, documents and events; the caller counts them and has made their months.
+    """Store memories with tags, names, documents and events; the caller charges the quota and has created the months.
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
@@ -49,11 +109,11 @@ async def insert_memories(
         InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
         writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
         InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
-        task_rows.task_rows(memories),
-        properties.rows(memories),
+        _tasks(memories),
+        _properties(memories),
     ]
-    await postings.add_documents(tx, tenant_id, documents, along=more_rows)
-    await _take_names(tx, tenant_id, memories, at=at)
+    await postings.add_documents(tx, tenant_id, documents, extra_rows=more_rows)
+    await _claim_names(tx, tenant_id, memories, at=at)
 
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
@@ -70,9 +130,9 @@ async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[U
 
     They are locked in the order of their ids, so that two transactions never wait for each other.
     """
-    wanted = sorted(set(memory_ids))
-    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=wanted)
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=wanted)
+    ids = sorted(set(memory_ids))
+    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=ids)
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=ids)
     return {row["memory_id"]: memory_of(row) for row in rows}
 
 
@@ -96,8 +156,8 @@ async def update_memory(
 
     `by` is the principal of the event where it differs from the memory's updated_by.
 
-    Return what was added to the index. The caller counts memories that come or go. Raises FactKeyTaken,
-    and ExternalIdTaken where a memory that had expired comes back.
+    Return the documents that were added to the index. The caller charges the quota. Raises FactKeyTaken, and
+    ExternalIdTaken when an expired memory comes back.
     """
     after = but(after, record_time=at)
     values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
@@ -119,8 +179,8 @@ async def update_memory(
         taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
         if taken is not None:
             raise ExternalIdTaken(external_id=taken)
-    await task_rows.update_task_row(tx, tenant_id, before, after)
-    await properties.replace(tx, tenant_id, before, after)
+    await _replace_task(tx, tenant_id, before, after)
+    await _replace_properties(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
     if before.needs_reindex:
@@ -129,8 +189,8 @@ async def update_memory(
 
 
 async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
-    """Replace a memory's place in the index, whatever it holds; return what was put there."""
-    await postings.remove(tx, tenant_id, [memory.memory_id])
+    """Replace the documents of a memory in the index; return the new ones."""
+    await postings.remove_documents(tx, tenant_id, [memory.memory_id])
     document = memory.document(at)
     documents = [] if document is None else [document]
     await postings.add_documents(tx, tenant_id, documents)
@@ -141,7 +201,7 @@ async def _reindex(
     tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
 ) -> list[Document]:
     """Update a memory's document in the index; return the documents that were added. The old one may be gone."""
-    # A title that becomes the key leaves the text as it was; what the index has of the key is written once.
+    # A title that becomes the key leaves the text as it was, but the index has the key in a column of its own.
     if (
         before_document is not None
         and after_document is not None
@@ -149,11 +209,11 @@ async def _reindex(
     ):
         if but(before_document, revision=after_document.revision) == after_document:
             return []
-        # The same text has the same vectors, so only what filters ask for changes.
-        if await postings.update(tx, tenant_id, after_document):
+        # The same text has the same vectors, so only the columns for filters change.
+        if await postings.update_document(tx, tenant_id, after_document):
             return []
     elif before_document is not None:
-        await postings.remove(tx, tenant_id, [before_document.item_id])
+        await postings.remove_documents(tx, tenant_id, [before_document.item_id])
     documents = [] if after_document is None else [after_document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
@@ -165,7 +225,7 @@ async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after:
     dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
     if dropped:
         await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    # All of them: what stays may have moved, and an older version left no places.
+    # All of them: remaining tags may have moved, and older releases stored no places.
     await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
 
 
@@ -176,19 +236,20 @@ def _tags(memory: Memory) -> list[dict[str, object]]:
     ]
 
 
-async def _take_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
+async def _claim_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
     ids = [memory.memory_id for memory in memories]
     expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
     indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    wanted = [(name, ids[index]) for name, index in indexes.items()]
-    taken_id = await names.claim_external_ids(tx, tenant_id, wanted, at=at, expired_ids=expired_ids)
-    if taken_id is not None:
-        raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
-    keys = [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]
-    refused = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
-    if refused is not None:
-        key, memory_id = refused
-        raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
+    if indexes:
+        claims = [(name, ids[index]) for name, index in indexes.items()]
+        taken_id = await names.claim_external_ids(tx, tenant_id, claims, at=at, expired_ids=expired_ids)
+        if taken_id is not None:
+            raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
+    if keys := [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]:
+        taken_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
+        if taken_key is not None:
+            key, memory_id = taken_key
+            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
 
 
 async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
@@ -207,7 +268,7 @@ def _entry(memory: Memory) -> dict[str, object]:
         "memory_id": memory.memory_id,
         "content_hash": draft.content_hash,
         "words": draft.data_text,
-        "fingerprint": fingerprint(draft),
+        "fingerprint": draft.fingerprint,
         "update_time": memory.update_time,
         "record_time": memory.record_time,
         "created_by": memory.created_by,
@@ -245,3 +306,76 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
         "created_by": memory.created_by,
         "updated_by": memory.updated_by,
     }
+
+
+def _tasks(memories: Sequence[Memory]) -> InsertRows:
+    """Return the rows of those memories that are tasks or objectives."""
+    return InsertRows(
+        QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
+    )
+
+
+async def _replace_task(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Update the row of a task or objective after a change of its memory."""
+    if Task.of(after) is not None:
+        await batch_insert.insert_batch(tx, tenant_id, [_tasks([after])])
+    elif Task.of(before) is not None:
+        await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)
+
+
+def _properties(memories: Sequence[Memory]) -> InsertRows:
+    """Return the insert of the scalar properties of memories, by which lists are filtered."""
+    return InsertRows(
+        QUERIES["insert_properties"],
+        [
+            {"memory_id": memory.memory_id, "name": name, "value": value}
+            for memory in memories
+            for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+        ],
+    )
+
+
+async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
+    """Update the properties of a memory."""
+    was = properties_of(before.draft.metadata, before.draft.data)
+    if was != properties_of(after.draft.metadata, after.draft.data):
+        await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
+        await batch_insert.insert_batch(tx, tenant_id, [_properties([after])])
+
+
+async def with_scores(
+    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return memories, in order, with their scores at the time `at`."""
+    if not memories:
+        return []
+    inputs = await read_score_inputs(tx, tenant_id, memories)
+    formula = (await policies.get(tx, tenant_id)).importance_formula
+    return [_with_scores(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
+
+
+async def with_scores_of_new(
+    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return new memories with their scores: they have no links and no accesses yet."""
+    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
+    trust: Mapping[str, float] = {}
+    if keys:
+        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
+        trust = {row["source_key"]: row["trust"] for row in rows}
+    formula = (await policies.get(tx, tenant_id)).importance_formula
+    return [
+        _with_scores(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
+        for memory in memories
+    ]
+
+
+def _with_scores(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
+    return but(
+        memory,
+        memory_scores=MemoryScores(
+            scores=scores_of(memory, inputs, formula=formula, at=at),
+            access_count=inputs.access_count,
+            last_access_time=inputs.last_access_time,
+        ),
+    )

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
@@ -21,18 +22,18 @@ from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert, memory_type
 from skein_memory.memories.model import (
     Draft,
-    Memory,
     create_memories,
     documents_of,
     drafts_of,
     embeddings_of,
-    prefix_field_paths,
     secrets_of,
     with_times,
 )
-from skein_memory.page_builder import PageBuilder
+from skein_memory.paging import PageBuilder
+from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.policies.store import Policy
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_kit.search_text.postings import Document
@@ -45,7 +46,7 @@ UPDATABLE = frozenset(
         "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
-# What decides who sees a memory.
+# What decides caller sees a memory.
 _READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
@@ -57,89 +58,90 @@ class MemoryHandlers:
     """Storing, reading and changing memories one by one."""
 
     def __init__(
-        self, store: MemoryStore, *, embeddings: EmbeddingClient, suggest_links: SuggestLinks, max_content: int
+        self,
+        store: MemoryStore,
+        idempotency: IdempotencyStore,
+        *,
+        embeddings: EmbeddingClient,
+        suggest_links: SuggestLinks,
+        max_content: int,
     ) -> None:
-        """Use the store; contents have at most `max_content` characters."""
+        """Contents have at most `max_content` characters."""
         self._store = store
+        self._idempotency = idempotency
         self._embeddings = embeddings
         self._suggest_links = suggest_links
         self._max_content = max_content
 
     async def CreateMemory(self, request: pb.CreateMemoryRequest, context: Context) -> pb.CreateMemoryResponse:
-        who, at = caller(context), now()
-        # What is shown of a secret is said by the service alone.
+        caller, at = caller_of(context), now()
+        # The service alone sets what readers see of a secret.
         request.memory.ClearField("secret")
         with prefix_field_paths("memory"):
-            draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=who.agent_id)
+            draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id)
             if not request.keep_times:
                 draft.check_has_readers(at)
-        (memory,) = create_memories([draft], at=at, by=who.principal)
+        (memory,) = create_memories([draft], at=at, by=caller.principal)
         if request.keep_times:
-            (memory,) = with_times([memory], [request.memory], who, at=at)
-        message = request.memory.embedding
-        vectors = {memory.memory_id: vector_columns.normalize(message, field="memory.embedding")} if message else {}
+            (memory,) = with_times([memory], [request.memory], caller, at=at)
+        embedding = request.memory.embedding
+        vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
-        expected = bool(self._embeddings.expected_pending(documents, deferred=request.defer_embedding))
-        response = pb.CreateMemoryResponse(embedding_pending=expected)
-
-        def show(stored: Sequence[Memory]) -> None:
-            response.memory.CopyFrom(convert.memory(stored[0]))
-
-        idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
-        secrets = secrets_of([memory], [request.memory])
-        first = await self._store.create_memories(
-            tenant_id, idempotency_key, [memory], documents, response, show, at=at, secrets=secrets
-        )
-        if first is not None:
-            return pb.CreateMemoryResponse.FromString(first)
+        expected = bool(self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding))
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
+            response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected)
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
+                return pb.CreateMemoryResponse.FromString(write.saved_response)
+            secrets = secrets_of([memory], [request.memory])
+            await self._store.create_memories(tx, tenant_id, [memory], documents, at=at, secrets=secrets)
         response.embedding_pending = bool(await self._pending(documents, context, deferred=request.defer_embedding))
         if request.suggest_links:
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
         if response.embedding_pending != expected or response.suggested_links:
-            await self._store.replace_response(who.tenant(), idempotency_key, response)
+            await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def BatchCreateMemories(
         self, request: pb.BatchCreateMemoriesRequest, context: Context
     ) -> pb.BatchCreateMemoriesResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         for message in request.memories:
             message.ClearField("secret")
         drafts = drafts_of(
             request.memories,
             at=at,
             max_content=self._max_content,
-            agent_id=who.agent_id,
+            agent_id=caller.agent_id,
             is_import=request.keep_times,
         )
-        memories = create_memories(drafts, at=at, by=who.principal)
+        memories = create_memories(drafts, at=at, by=caller.principal)
         if request.keep_times:
-            memories = with_times(memories, request.memories, who, at=at)
+            memories = with_times(memories, request.memories, caller, at=at)
         vectors = embeddings_of(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
-        expected = self._embeddings.expected_pending(documents, deferred=request.defer_embedding)
-        response = pb.BatchCreateMemoriesResponse(pending_embedding_count=expected)
-
-        def show(stored: Sequence[Memory]) -> None:
-            response.memories.extend(convert.memory(memory) for memory in stored)
+        expected = self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
+            response = pb.BatchCreateMemoriesResponse(
+                memories=[convert.memory(memory) for memory in scored], pending_embedding_count=expected
+            )
             require_fit(response)
-
-        idempotency_key, tenant_id = IdempotencyKey.of(who, request), who.tenant()
-        secrets = secrets_of(memories, request.memories)
-        first = await self._store.create_memories(
-            tenant_id, idempotency_key, memories, documents, response, show, at=at, secrets=secrets
-        )
-        if first is not None:
-            return pb.BatchCreateMemoriesResponse.FromString(first)
+            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
+            if write.saved_response is not None:
+                return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
+            secrets = secrets_of(memories, request.memories)
+            await self._store.create_memories(tx, tenant_id, memories, documents, at=at, secrets=secrets)
         response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
         if response.pending_embedding_count != expected:
-            await self._store.replace_response(who.tenant(), idempotency_key, response)
+            await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def BatchGetMemories(
         self, request: pb.BatchGetMemoriesRequest, context: Context
     ) -> pb.BatchGetMemoriesResponse:
-        tenant_id, names, at = caller(context).tenant(), list(request.memory_ids), now()
+        tenant_id, names, at = caller_of(context).require_tenant(), list(request.memory_ids), now()
         builder, looked_up = PageBuilder[pb.Memory](), 0
         not_found: list[str] = []
         while looked_up < len(names) and not builder.is_full:
@@ -155,7 +157,7 @@ class MemoryHandlers:
         return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         if not request.memory.memory_id:
             raise FieldInvalid(violations=[("memory.memory_id", "must name the memory")])
         if not request.update_mask.paths:
@@ -165,92 +167,65 @@ class MemoryHandlers:
         if "secret_value" in fields and not secret:
             raise FieldInvalid(violations=[("memory.secret_value", "must not be empty; delete the memory instead")])
 
-        def change(memory: Memory) -> Memory:
-            memory.check_visible(at)
-            memory.check_revision(request.memory.revision)
-            current = convert.memory(memory)
-            merge_masked(request.update_mask, request.memory, current)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return pb.UpdateMemoryResponse.FromString(write.saved_response)
+            before = await self._store.lock_memory(write.tx, tenant_id, request.memory.memory_id)
+            before.check_visible(at)
+            before.check_revision(request.memory.revision)
+            message = convert.memory(before)
+            merge_masked(request.update_mask, request.memory, message)
             with prefix_field_paths("memory"):
-                draft = Draft.of(current, at=at, max_content=self._max_content)
-                # What an import stored may be for a user who is not named: its other fields can change.
+                draft = Draft.of(message, at=at, max_content=self._max_content)
+                # An import may store a memory for a user caller is not named: its other fields can change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
-            return memory.revise(draft, at=at, by=who.principal)
-
-        def respond(memory: Memory) -> pb.UpdateMemoryResponse:
-            return pb.UpdateMemoryResponse(memory=convert.memory(memory))
-
-        idempotency_key = IdempotencyKey.of(who, request)
-        changed = await self._store.change_memory(
-            who.tenant(),
-            request.memory.memory_id,
-            change,
-            respond,
-            at=at,
-            idempotency_key=idempotency_key,
-            secret=secret,
-        )
-        if isinstance(changed, bytes):
-            return pb.UpdateMemoryResponse.FromString(changed)
-        response = changed.response
-        response.embedding_pending = bool(
-            await self._pending(changed.documents, context, deferred=request.defer_embedding)
-        )
-        if response.embedding_pending:
-            await self._store.replace_response(who.tenant(), idempotency_key, response)
+            after = before.revise(draft, at=at, by=caller.principal)
+            memory, documents = await self._store.update_memory(
+                write.tx, tenant_id, before, after, at=at, secret=secret
+            )
+            response = await write.save(pb.UpdateMemoryResponse(memory=convert.memory(memory)))
+        if await self._pending(documents, context, deferred=request.defer_embedding):
+            response.embedding_pending = True
+            await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
-        who, at = caller(context), now()
-
-        def change(memory: Memory) -> Memory:
-            memory.check_visible(at)
-            memory.check_revision(request.revision)
-            return memory.delete(at=at, by=who.principal)
-
-        idempotency_key = IdempotencyKey.of(who, request)
-        await self._store.change_memory(
-            who.tenant(),
-            request.memory_id,
-            change,
-            _nothing,
-            at=at,
-            idempotency_key=idempotency_key,
-            event="memory_deleted",
-        )
+        caller, at = caller_of(context), now()
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                before = await self._store.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
+                before.check_visible(at)
+                before.check_revision(request.revision)
+                after = before.delete(at=at, by=caller.principal)
+                await self._store.update_memory(
+                    write.tx, caller.require_tenant(), before, after, at=at, event="memory_deleted"
+                )
+                await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
     async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
-        who, at = caller(context), now()
-
-        def change(memory: Memory) -> Memory:
-            if memory.is_expired(at):
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return pb.RestoreMemoryResponse.FromString(write.saved_response)
+            before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
+            if before.is_expired(at):
                 raise MemoryNotFound
-            return memory if memory.is_active else memory.undelete(at=at, by=who.principal)
-
-        def respond(memory: Memory) -> pb.RestoreMemoryResponse:
-            return pb.RestoreMemoryResponse(memory=convert.memory(memory))
-
-        idempotency_key = IdempotencyKey.of(who, request)
-        changed = await self._store.change_memory(
-            who.tenant(),
-            request.memory_id,
-            change,
-            respond,
-            at=at,
-            idempotency_key=idempotency_key,
-            event="memory_restored",
-        )
-        if isinstance(changed, bytes):
-            return pb.RestoreMemoryResponse.FromString(changed)
-        response = changed.response
-        response.embedding_pending = bool(await self._pending(changed.documents, context))
-        if response.embedding_pending:
-            await self._store.replace_response(who.tenant(), idempotency_key, response)
+            after = before if before.is_active else before.undelete(at=at, by=caller.principal)
+            memory, documents = await self._store.update_memory(
+                write.tx, tenant_id, before, after, at=at, event="memory_restored"
+            )
+            response = await write.save(pb.RestoreMemoryResponse(memory=convert.memory(memory)))
+        if await self._pending(documents, context):
+            response.embedding_pending = True
+            await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
         own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         found = [
@@ -265,16 +240,16 @@ class MemoryHandlers:
         )
 
     async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
-        who = caller(context)
-        memory_id, secret = await self._store.reveal_secret(who.tenant(), request.memory_id, by=who.principal, at=now())
+        caller = caller_of(context)
+        memory_id, secret = await self._store.reveal_secret(
+            caller.require_tenant(), request.memory_id, by=caller.principal, at=now()
+        )
         return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
     async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
-        return await self._embeddings.make(documents, remaining=context.time_remaining(), deferred=deferred)
-
-
-def _nothing(_memory: Memory) -> pb.DeleteMemoryResponse:
-    return pb.DeleteMemoryResponse()
+        return await self._embeddings.request_embeddings(
+            documents, remaining=context.time_remaining(), deferred=deferred
+        )
 
 
 def _type(type_: memory_type.MemoryType, policy: Policy) -> pb.MemoryType:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
 from skein_kit.errors import QuotaExceeded, RpcError
@@ -17,12 +13,10 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store, memory_type, names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import Memory
-from skein_memory.memories.scores import with_scores, with_scores_of_new
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncIterator, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -30,26 +24,15 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies, Policy
+    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
+    from skein_memory.memories.model import Memory
     from skein_memory.vault.store import Vault
-
-Response = TypeVar("Response", bound=Message)
-Change = Callable[[Memory], Memory]
-
 
 # Expired memories that one transaction takes out of the index, and transactions of one call.
 _EXPIRED_BATCH_SIZE = 200
 _EXPIRED_BATCHES = 20
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryChange(Generic[Response]):
-    """The result of a change: its response, and the documents that still need embeddings, one or none."""
-
-    response: Response
-    documents: list[Document]
 
 
 class MemoryStore:
@@ -61,11 +44,10 @@ class MemoryStore:
         *,
         idempotency: IdempotencyStore,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         vault: Vault,
         months: MonthlyPartitions,
     ) -> None:
-        """Use the database, stored responses, quotas, policies, vault and monthly partitions of the service."""
         self._database = database
         self._idempotency = idempotency
         self._quotas = quotas
@@ -73,113 +55,102 @@ class MemoryStore:
         self._vault = vault
         self._months = months
 
+    @asynccontextmanager
+    async def begin_create(
+        self, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime
+    ) -> AsyncIterator[tuple[Transaction, list[Memory]]]:
+        """Begin a transaction that creates memories; yield it with the memories as readers will get them.
+
+        So the response is known before the work, and the claim of the request can save it.
+        """
+        await self._months.ensure(memory.draft.create_time for memory in memories)
+        options = TxOptions(plan_once=not self._may_move_others(tenant_id))
+        async with self._database.transaction(tenant_id, options) as tx:
+            yield tx, await memory_rows.with_scores_of_new(tx, tenant_id, self._policies, memories, at=at)
+
     async def create_memories(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         memories: Sequence[Memory],
         documents: Sequence[Document],
-        response: Message,
-        show: Callable[[Sequence[Memory]], None],
         *,
         at: datetime,
         secrets: Mapping[UUID, str] = MappingProxyType({}),
-    ) -> bytes | None:
-        """Store memories, all or none, with their documents in the search index, and store the response.
+    ) -> None:
+        """Store memories, all or none, with their documents and the secrets of those of the vault.
 
-        `show` puts the memories, with their scores, into the answer; it may refuse. `secrets` are those of
-        memories of the vault. Return the stored response of a repeated request; nothing is
-        stored then. Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory,
-        QuotaExceeded and MasterKeyMissing.
+        Raises ExternalIdTaken, FactKeyTaken and MemoryTypeNotAllowed, with the "index" of the memory, QuotaExceeded and
+        MasterKeyMissing.
         """
-        await self._months.ensure(memory.draft.create_time for memory in memories)
-        async with self._database.transaction(
-            tenant_id, TxOptions(plan_once=not self._may_move_others(tenant_id))
-        ) as tx:
-            show(await with_scores_of_new(tx, tenant_id, self._policies, memories, at=at))
-            first = (
-                await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            ).saved_response
-            if first is not None:
-                return first
-            policy = await self._policies.of(tx, tenant_id)
-            memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
-            await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
+        policy = await self._policies.get(tx, tenant_id)
+        memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
+        await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
+        if secrets:
             await self._vault.put(tx, tenant_id, secrets, at=at)
-            await self._charge_quota(tx, tenant_id, policy, memories, at=at)
-        return None
+        await self._charge_quota(tx, tenant_id, policy, memories, at=at)
 
     def _may_move_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""
-        policy = self._policies.known(tenant_id)
+        policy = self._policies.get_cached(tenant_id)
         return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the rules that a tenant remembers by."""
+        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.of(tx, tenant_id)
+            return await self._policies.get(tx, tenant_id)
 
-    async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: Message) -> None:
-        """Replace a stored response that turned out otherwise, so that a repeated request gets the same as the first.
+    async def replace_response(self, tenant_id: UUID, idempotency_key: IdempotencyKey, response: bytes) -> None:
+        """Replace the saved response of committed work, if that is still there.
 
-        The work is committed: when this fails, the repeated request gets what was expected of the first, and no more is
-        lost. An answer that was emptied since, as its memories were purged, stays empty.
+        An error is dropped: a repeat then gets the response that was expected before the commit.
         """
         if idempotency_key.request_id:
             with suppress(RpcError):
                 async with self._database.transaction(tenant_id) as tx:
-                    await self._idempotency.replace(tx, tenant_id, idempotency_key, response.SerializeToString())
+                    await self._idempotency.replace(tx, tenant_id, idempotency_key, response)
 
     async def get_memories(self, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Memory]:
-        """Read memories by id or external id, deleted ones too; return them by the given name.
-
-        They have their scores at the time `at`.
-        """
+        """Read memories by id or external id, deleted ones too, with their scores; return them by that name."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
             found = [memory_rows.memory_of(row) for row in rows.values()]
-            found = await with_scores(tx, tenant_id, self._policies, found, at=at)
+            found = await memory_rows.with_scores(tx, tenant_id, self._policies, found, at=at)
         return dict(zip(rows, found, strict=True))
 
-    async def change_memory(
+    async def lock_memory(self, tx: Transaction, tenant_id: UUID, name: str) -> Memory:
+        """Read a memory, by id or external id, deleted or not, and lock it. Raises MemoryNotFound."""
+        return await memory_rows.lock_memory(tx, tenant_id, name)
+
+    async def update_memory(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        name: str,
-        change: Change,
-        respond: Callable[[Memory], Response],
+        before: Memory,
+        after: Memory,
         *,
         at: datetime,
-        idempotency_key: IdempotencyKey,
         event: str = "memory_updated",
         secret: str = "",
-    ) -> MemoryChange[Response] | bytes:
-        """Replace a memory by what `change` returns, and store the response; `event` is the type in the log.
+    ) -> tuple[Memory, list[Document]]:
+        """Store the next revision of a locked memory, unless `after` is `before`; `secret` replaces its secret.
 
-        A `secret` takes the place of the one that it had. Return the stored response of a repeated request.
-        `change` may refuse; when it returns the memory itself, nothing is written. Raises MemoryNotFound, FactKeyTaken,
+        Return it with its scores, and the document that needs an embedding, if any. Raises FactKeyTaken,
         MemoryTypeNotAllowed, QuotaExceeded and MasterKeyMissing.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await memory_rows.lock_memory(tx, tenant_id, name)
-            after = change(before)
-            documents: list[Document] = []
-            if after is not before:
-                documents = await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
-                after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
-            (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
-            response = respond(shown)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
+        documents: list[Document] = []
+        if after is not before:
+            documents = await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
+            after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
-        return MemoryChange(response=response, documents=documents)
+        (scored,) = await memory_rows.with_scores(tx, tenant_id, self._policies, [after], at=at)
+        return scored, documents
 
     async def _after_update(
         self, tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, secret: str, *, at: datetime
     ) -> Memory:
-        """Do what follows from a change, in its transaction; return the memory as it is then."""
-        policy = await self._policies.of(tx, tenant_id)
+        """Update the secret and the level of a changed memory; return its latest revision."""
+        policy = await self._policies.get(tx, tenant_id)
         if before.draft.type != after.draft.type:
             memory_type.check_type_allowed(policy, [after.draft.type])
         if secret:
@@ -202,13 +173,15 @@ class MemoryStore:
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
         except QuotaExceeded as refusal:
-            if not policy.levels_capped or refusal.facts.get("kind") != "memories":
+            if not policy.levels_capped or refusal.metadata.get("kind") != "memories":
                 raise
-            limit = int(refusal.facts["limit"])
+            limit = int(refusal.metadata["limit"])
             forgotten = await level_store.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
+        if not policy.levels_capped:
+            return
         occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
         await level_store.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
 
@@ -232,7 +205,7 @@ class MemoryStore:
         return str(memory.memory_id), value
 
     async def delete_expired(self, tenant_id: UUID, at: datetime) -> int:
-        """Remove the tenant's stored responses whose time is over, and expired memories from the search index.
+        """Delete the tenant's expired responses, and expired memories from the search index.
 
         Return how many. Batches are small, so that no other transaction waits long for a lock; the next call continues.
         """

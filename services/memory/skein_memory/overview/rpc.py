@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import EPOCH, now
 from skein_kit.rpc.pagination import fit_items
@@ -26,12 +27,11 @@ class OverviewHandlers:
     """Review queue, clusters of time, and statistics."""
 
     def __init__(self, store: OverviewStore) -> None:
-        """Use the store."""
         self._store = store
 
     async def GetReviewQueue(self, request: pb.GetReviewQueueRequest, context: Context) -> pb.GetReviewQueueResponse:
         limit = request.limit or _DEFAULT_REVIEWED
-        found = await self._store.review(caller(context).tenant(), limit=limit, at=now())
+        found = await self._store.review(caller_of(context).require_tenant(), limit=limit, at=now())
         return pb.GetReviewQueueResponse(items=fit_items(convert.review_item(item) for item in found))
 
     async def GetTemporalClusters(
@@ -42,11 +42,15 @@ class OverviewHandlers:
         start = read_time(request, "start_time") or max(EPOCH, end - _DEFAULT_SPAN)
         if end < start:
             raise FieldInvalid(violations=[("end_time", "lies before start_time")])
-        found, truncated = await self._store.clusters(caller(context).tenant(), unit, start=start, end=end, at=at)
+        found, truncated = await self._store.clusters(
+            caller_of(context).require_tenant(), unit, start=start, end=end, at=at
+        )
         return pb.GetTemporalClustersResponse(clusters=[convert.cluster(one) for one in found], truncated=truncated)
 
     async def GetStatistics(self, request: pb.GetStatisticsRequest, context: Context) -> pb.GetStatisticsResponse:
-        found = await self._store.statistics(caller(context).tenant(), top=request.top or _DEFAULT_TOP, at=now())
+        found = await self._store.statistics(
+            caller_of(context).require_tenant(), top=request.top or _DEFAULT_TOP, at=now()
+        )
         return convert.statistics(found)
 
 

@@ -11,7 +11,7 @@ from uuid import UUID
 from skein_kit.ids import id_time, min_id_at
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import MAX_AHEAD
-from skein_memory.memories.scores import with_scores
+from skein_memory.memories.rows import with_scores
 from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.database.transactions import Database
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.memories.model import Memory
 
 # Of each kind of candidates; the answer holds no more memories than that.
@@ -81,8 +81,7 @@ class Statistics:
 class OverviewStore:
     """Reads overviews of a tenant's memory."""
 
-    def __init__(self, database: Database, *, policies: Policies) -> None:
-        """Use the database and policies of the service."""
+    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
         self._database = database
         self._policies = policies
 

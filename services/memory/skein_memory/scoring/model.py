@@ -24,11 +24,11 @@ DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"
 VERSION = 2
 CONTRADICTS = "contradicts"
-# By the name that a tenant's policy has for them.
+# By their names in a policy.
 FORMULAS: Mapping[str, str] = {"dynamic": DYNAMIC, "weighted": WEIGHTED}
 # Trust in a source without a SourceTrust.
 NEUTRAL_TRUST = 0.5
-# Every term of links is saturated long before.
+# All terms of links are saturated below this number.
 MAX_LINKS_COUNTED = 25
 
 CERTAINTY_WORDS = ("verified", "confirmed", "exact", "measured", "token", "id", "official", "passed")
@@ -45,9 +45,9 @@ TYPE_IMPORTANCE: Mapping[str, float] = {"note": 0.04, "fact": 0.02, "journal": 0
 _DAY_SECONDS = 86400.0
 _HOUR_SECONDS = 3600.0
 _YEAR_DAYS = 365.0
-# Importance that stands in one's metadata as priority 9 and more, 7 and more, 4 and more of ten, and the rest.
+# Rates of decay by the least priority, from 0 to 10.
 _DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
-# What the weighted formula reads in metadata, and what stands in for it.
+# The weighted formula uses this for numbers that the metadata does not have.
 _NEUTRAL = 0.5
 
 
@@ -105,7 +105,7 @@ class ScoreInputs:
 
 
 class Component(NamedTuple):
-    """One term: its name, its value, and what it was computed from."""
+    """One term: its name, its value, and its inputs."""
 
     name: str
     value: float
@@ -156,7 +156,7 @@ def last_used(memory: ScoredMemory, inputs: ScoreInputs) -> datetime:
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
-    """Return days, none when the clocks disagree."""
+    """Return days; 0 when the clocks disagree."""
     return max(0.0, (later - earlier).total_seconds() / _DAY_SECONDS)
 
 
@@ -168,19 +168,19 @@ def source_key(source: str | None) -> str:
 def count_terms(text: str, terms: tuple[str, ...]) -> int:
     """Count the terms that a text holds as whole words, each once.
 
-    It is done at every read of a memory, so only terms that may occur at all are looked for with an expression.
+    Every read of a memory does this, so regular expressions only run for terms that may occur.
     """
     lower = text.lower()
     found = 0
-    for word, whole in _looked_for(terms):
+    for word, whole in _patterns(terms):
         if word in lower and whole.search(lower) is not None:
             found += 1
     return found
 
 
 @cache
-def _looked_for(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
-    """Return for each term its longest word, and what finds it as whole words: letters and digits make words."""
+def _patterns(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
+    """Return for each term its longest word, and an expression that finds it as whole words of letters and digits."""
     between = [r"[\W_]+".join(re.escape(word) for word in term.split()) for term in terms]
     return [
         (max(term.split(), key=len), re.compile(rf"(?<![^\W_]){words}(?![^\W_])"))
@@ -262,7 +262,7 @@ class _Terms:
 
     @property
     def _trust_detail(self) -> str:
-        return "not said" if self.inputs.trust is None else f"trust: {self.inputs.trust:g}"
+        return "no trust" if self.inputs.trust is None else f"trust: {self.inputs.trust:g}"
 
     def _incoming(self, relation: str) -> int:
         return self.inputs.incoming.get(relation, 0)

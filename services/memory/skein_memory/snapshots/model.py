@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.ids import new_id
 from skein_memory.errors import SnapshotNotReady
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime

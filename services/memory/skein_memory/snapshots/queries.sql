@@ -1,10 +1,10 @@
 -- read_horizon --
--- Return the oldest transaction that is still at work, and the number that the next one gets.
+-- Return the oldest open transaction, and the number of the next one.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
        pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next;
 
 -- next_memory_ids --
--- Return the ids of memories, deleted ones too, in order, from the one after `after_id` on.
+-- Return the ids of memories, deleted ones too, in order, after the id `after_id`.
 SELECT memory_id
 FROM memory.entries
 WHERE tenant_id = :tenant_id AND memory_id > :after_id
@@ -12,8 +12,8 @@ ORDER BY memory_id
 LIMIT :count;
 
 -- versions_as_of --
--- Read what memories that have changed since said at a time. An older version recorded a decay at the update_time of
--- before, so of versions that overlap the first one held.
+-- Read the versions of a time, of memories that changed after it. Older releases recorded a decay at the update_time
+-- before it, so of overlapping versions the first one counts.
 SELECT DISTINCT ON (memory_id)
        memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id, session_id,
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
@@ -25,7 +25,7 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY memory_id, revision;
 
 -- next_link_ids --
--- Return the ids of links in order, from the one after `after_id` on.
+-- Return the ids of links in order, after the id `after_id`.
 SELECT link_id
 FROM memory.links
 WHERE tenant_id = :tenant_id AND link_id > :after_id
@@ -33,28 +33,28 @@ ORDER BY link_id
 LIMIT :count;
 
 -- revisions_as_of --
--- Read what some things that have changed since were at a time.
+-- Read the revisions of a time, of some items that changed after it.
 SELECT item_id, revision, memory_id, other_memory_id, state, from_time
 FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = ANY (:item_ids::text[]) AND from_time <= :at
     AND until_time > :at;
 
 -- revisions_between --
--- Read what things of a range of ids were at a time, if they have changed or gone since.
+-- Read the revisions of a time, of items of a range of ids that changed or were deleted after it.
 SELECT item_id, revision, memory_id, other_memory_id, state, from_time
 FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = :kind AND item_id > :after_id AND item_id <= :last_id AND from_time <= :at
     AND until_time > :at;
 
 -- agents_of_blocks --
--- Return which agents carry some blocks.
+-- Return the agents of some blocks.
 SELECT block_id, agent_id
 FROM memory.block_agents
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
 ORDER BY block_id, agent_id;
 
 -- next_block_ids --
--- Return the ids of blocks, deleted ones too, in order, from the one after `after_id` on.
+-- Return the ids of blocks, deleted ones too, in order, after the id `after_id`.
 SELECT block_id
 FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id > :after_id
@@ -70,7 +70,7 @@ FROM memory.blocks
 WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
 
 -- next_resolutions --
--- Read what was said of conflicts in the order of their pairs, from the one after a pair on.
+-- Read resolutions of conflicts in the order of their pairs, after a pair.
 SELECT resolution_id, a_memory_id, b_memory_id, status, canonical_memory_id, note, link_id, closed_time, revision,
        create_time, update_time, created_by, updated_by
 FROM memory.conflict_resolutions
@@ -79,18 +79,18 @@ ORDER BY a_memory_id, b_memory_id
 LIMIT :count;
 
 -- delete_resolution --
--- Forget what was said of a conflict.
+-- Delete the resolution of a conflict.
 DELETE FROM memory.conflict_resolutions
 WHERE tenant_id = :tenant_id AND a_memory_id = :a_memory_id AND b_memory_id = :b_memory_id;
 
 -- read_source_trusts --
--- Read what was said of some sources.
+-- Read the trust in some sources.
 SELECT source_key, trust, notes, revision, create_time, update_time, created_by, updated_by
 FROM memory.source_trust
 WHERE tenant_id = :tenant_id AND source_key = ANY (:source_keys::text[]);
 
 -- insert_snapshot --
--- Begin a snapshot.
+-- Insert a snapshot.
 INSERT INTO memory.snapshots
     (tenant_id, snapshot_id, label, summary, state, as_of_time, horizon, counts, policy, create_time, created_by)
 VALUES
@@ -98,14 +98,14 @@ VALUES
      :created_by);
 
 -- get_snapshot --
--- Read what is known of a snapshot.
+-- Read a snapshot.
 SELECT snapshot_id, label, summary, state, as_of_time, horizon, last_kind, last_item_id, counts, policy, create_time,
        created_by
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id;
 
 -- lock_snapshot --
--- Read what is known of a snapshot, and keep others from working on it until the transaction ends.
+-- Read and lock a snapshot.
 SELECT snapshot_id, label, summary, state, as_of_time, horizon, last_kind, last_item_id, counts, policy, create_time,
        created_by
 FROM memory.snapshots
@@ -122,7 +122,7 @@ ORDER BY snapshot_id DESC
 LIMIT :count;
 
 -- unfinished_snapshots --
--- Return the oldest snapshots that there is still something to do for.
+-- Return the oldest snapshots that are being created or deleted.
 SELECT snapshot_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND state = ANY (ARRAY['creating', 'deleting'])
@@ -130,7 +130,7 @@ ORDER BY snapshot_id
 LIMIT :count;
 
 -- surplus_snapshots --
--- Return the ready snapshots that are older than so many newer ones.
+-- Return the ready snapshots that are older than the `kept` newest ones.
 SELECT snapshot_id
 FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND state = 'ready'
@@ -139,13 +139,13 @@ OFFSET :kept
 LIMIT :count;
 
 -- move_snapshot --
--- Say how far a snapshot is.
+-- Store the progress of a snapshot.
 UPDATE memory.snapshots
 SET state = :state, last_kind = :last_kind, last_item_id = :last_item_id, counts = :counts
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id;
 
 -- drop_snapshots --
--- Hide snapshots, whose items go bit by bit.
+-- Mark snapshots as being deleted; their items are removed in batches.
 UPDATE memory.snapshots
 SET state = 'deleting'
 WHERE tenant_id = :tenant_id AND snapshot_id = ANY (:snapshot_ids::uuid[]) AND state <> 'deleting';
@@ -163,13 +163,13 @@ DELETE FROM memory.snapshots
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id;
 
 -- insert_snapshot_items --
--- Copy items into a snapshot; those that are in it already are passed over.
+-- Copy items into a snapshot; existing ones stay.
 INSERT INTO memory.snapshot_items (tenant_id, snapshot_id, kind, item_id, memory_id, other_memory_id, content)
 VALUES (:tenant_id, :snapshot_id, :kind, :item_id, :memory_id, :other_memory_id, :content)
 ON CONFLICT ON CONSTRAINT snapshot_items_pkey DO NOTHING;
 
 -- next_snapshot_items --
--- Read items of one kind of a snapshot in order, from the one after `after_id` on.
+-- Read items of one kind of a snapshot in order, after the id `after_id`.
 SELECT item_id, memory_id, other_memory_id, content
 FROM memory.snapshot_items
 WHERE tenant_id = :tenant_id AND snapshot_id = :snapshot_id AND kind = :kind AND item_id > :after_id

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
@@ -18,15 +19,15 @@ from skein_kit.rpc.pagination import (
     write_token,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
 from skein_memory.snapshots.model import READY, Snapshot
 from skein_memory.transfer import convert as transfer_convert
 from skein_memory.transfer.model import KINDS, TransferCursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.snapshots.store import SnapshotStore
-    from skein_memory.transfer.importer import Importer
 
 
 # Batches that one page of differences scans, and items of each.
@@ -37,30 +38,32 @@ _SCAN_BATCH_SIZE = 100
 class SnapshotHandlers:
     """Snapshots: created, compared, restored and deleted."""
 
-    def __init__(self, store: SnapshotStore, *, embeddings: EmbeddingClient) -> None:
-        """Use the store; documents of restored memories get embeddings."""
+    def __init__(self, store: SnapshotStore, idempotency: IdempotencyStore, *, embeddings: EmbeddingClient) -> None:
+        """Documents of restored memories get embeddings."""
         self._store = store
+        self._idempotency = idempotency
         self._embeddings = embeddings
 
     async def CreateSnapshot(self, request: pb.CreateSnapshotRequest, context: Context) -> pb.CreateSnapshotResponse:
-        who, idempotency_key = caller(context), IdempotencyKey.of(caller(context), request)
-        created = await self._store.create_snapshot(
-            who.tenant(),
-            idempotency_key,
-            request.label,
-            request.summary,
-            lambda snapshot: pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)),
-            at=now(),
-            by=who.principal,
-        )
-        return pb.CreateSnapshotResponse.FromString(created) if isinstance(created, bytes) else created
+        caller = caller_of(context)
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return pb.CreateSnapshotResponse.FromString(write.saved_response)
+            snapshot = await self._store.create_snapshot(
+                write.tx, tenant_id, request.label, request.summary, at=now(), by=caller.principal
+            )
+            await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
+        snapshot = await self._store.copy_items(tenant_id, snapshot)
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
-        found = await self._store.get_snapshot(caller(context).tenant(), UUID(request.snapshot_id))
+        found = await self._store.get_snapshot(caller_of(context).require_tenant(), UUID(request.snapshot_id))
         return pb.GetSnapshotResponse(snapshot=_snapshot(found))
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: Context) -> pb.ListSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_snapshots(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
         page = fit_items(_snapshot(snapshot) for snapshot in found[:size])
         more = len(found) > len(page)
@@ -68,7 +71,7 @@ class SnapshotHandlers:
         return pb.ListSnapshotsResponse(snapshots=page, next_page_token=token)
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         other = parse_id(request.other_snapshot_id) if request.other_snapshot_id else None
         if request.other_snapshot_id and other is None:
             raise FieldInvalid(violations=[("other_snapshot_id", "must be a UUID")])
@@ -98,38 +101,41 @@ class SnapshotHandlers:
         )
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:
-        who, tenant_id = caller(context), caller(context).tenant()
+        caller, at = caller_of(context), now()
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         first = TransferCursor(phase="remove" if request.replace else "store", kind=KINDS[0], after="")
-
-        def respond(importer: Importer, next_cursor: TransferCursor | None) -> pb.RestoreSnapshotResponse:
-            token = transfer_convert.page_token(next_cursor, tenant_id, request, "request_id")
-            return pb.RestoreSnapshotResponse(
+        batch = await self._store.read_restore_batch(
+            tenant_id,
+            UUID(request.snapshot_id),
+            transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
+            count=resolve_page_size(request.page_size),
+            at=at,
+            by=caller.principal,
+        )
+        async with self._idempotency.begin(tenant_id, idempotency_key) as write:
+            if write.saved_response is not None:
+                return pb.RestoreSnapshotResponse.FromString(write.saved_response)
+            importer, next_cursor = await self._store.restore(write.tx, tenant_id, batch, at=at, by=caller.principal)
+            response = pb.RestoreSnapshotResponse(
                 counts=transfer_convert.import_counts(importer),
                 errors=transfer_convert.import_errors(importer),
-                next_page_token=token,
+                next_page_token=transfer_convert.page_token(next_cursor, tenant_id, request, "request_id"),
             )
-
-        restored, importer = await self._store.restore(
-            tenant_id,
-            IdempotencyKey.of(who, request),
-            UUID(request.snapshot_id),
-            respond,
-            cursor=transfer_convert.read_cursor(request, tenant_id, "request_id") or first,
-            count=resolve_page_size(request.page_size),
-            at=now(),
-            by=who.principal,
-        )
-        if importer is not None:
-            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
-        return pb.RestoreSnapshotResponse.FromString(restored) if isinstance(restored, bytes) else restored
+            await write.save(response)
+        await self._embeddings.request_embeddings(importer.documents, remaining=context.time_remaining())
+        return response
 
     async def DeleteSnapshot(self, request: pb.DeleteSnapshotRequest, context: Context) -> pb.DeleteSnapshotResponse:
-        who, response = caller(context), pb.DeleteSnapshotResponse()
-        idempotency_key = IdempotencyKey.of(who, request)
-        await self._store.delete_snapshot(
-            who.tenant(), idempotency_key, UUID(request.snapshot_id), response, at=now(), by=who.principal
-        )
-        return response
+        caller, snapshot_id = caller_of(context), UUID(request.snapshot_id)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.DeleteSnapshotResponse()
+            await self._store.delete_snapshot(
+                write.tx, caller.require_tenant(), snapshot_id, at=now(), by=caller.principal
+            )
+            await write.save(pb.DeleteSnapshotResponse())
+        await self._store.continue_snapshots(caller.require_tenant())
+        return pb.DeleteSnapshotResponse()
 
 
 def _snapshot(value: Snapshot) -> pb.Snapshot:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TransactionConflict
@@ -30,17 +28,13 @@ from skein_memory.transfer.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
-
-Response = TypeVar("Response", bound=Message)
 
 # Items that one transaction copies or removes, and transactions of one call.
 _BATCH_SIZE = 100
@@ -63,6 +57,17 @@ class Difference:
     fields: Sequence[str] = ()
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestoreBatch:
+    """Items of one step of a restore; `last` is where the next step goes on, None at the end of the kind."""
+
+    snapshot_id: UUID
+    cursor: TransferCursor
+    items: Sequence[TransferItem]
+    last: str | None
+    import_batch: ImportBatch
+
+
 class SnapshotStore:
     """Reads and writes snapshots."""
 
@@ -70,54 +75,38 @@ class SnapshotStore:
         self,
         database: Database,
         *,
-        idempotency: IdempotencyStore,
         quotas: QuotaCounter,
-        policies: Policies,
+        policies: PolicyCache,
         months: MonthlyPartitions,
         max_content: int,
     ) -> None:
-        """Use what the service shares; contents have at most `max_content` characters."""
+        """Contents have at most `max_content` characters."""
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._policies = policies
         self._months = months
         self._max_content = max_content
 
     async def create_snapshot(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        label: str,
-        summary: str,
-        respond: Callable[[Snapshot], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Begin a snapshot and copy as much as one call may; or return the stored response."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            policy = await self._policies.of(tx, tenant_id)
-            row = await tx.row(QUERIES["read_horizon"])
-            horizon = 0 if row is None else row["next"]
-            snapshot = Snapshot.create(label, summary, policy, horizon=horizon, at=at, by=by)
-            columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
-            await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
-            response = respond(snapshot)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
-        await exporter.wait_for_transactions(self._database, tenant_id, horizon)
+        self, tx: Transaction, tenant_id: UUID, label: str, summary: str, *, at: datetime, by: str
+    ) -> Snapshot:
+        """Begin a snapshot; `copy_items` goes on when this is committed. Raises QuotaExceeded."""
+        policy = await self._policies.get(tx, tenant_id)
+        row = await tx.row(QUERIES["read_horizon"])
+        snapshot = Snapshot.create(label, summary, policy, horizon=0 if row is None else row["next"], at=at, by=by)
+        columns = {k: v for k, v in asdict(snapshot).items() if k not in {"last_kind", "last_item_id"}}
+        await tx.execute(QUERIES["insert_snapshot"], tenant_id=tenant_id, **columns)
+        await self._quotas.charge(tx, tenant_id, {"snapshots": 1})
+        return snapshot
+
+    async def copy_items(self, tenant_id: UUID, snapshot: Snapshot) -> Snapshot:
+        """Copy as many items into a new snapshot as one call may; return the snapshot."""
+        await exporter.wait_for_transactions(self._database, tenant_id, snapshot.horizon)
         for _ in range(_MAX_BATCHES):
             snapshot = await self._continue(tenant_id, snapshot.snapshot_id) or snapshot
             if snapshot.state != CREATING:
                 break
-        response = respond(snapshot)
-        async with self._database.transaction(tenant_id) as tx:
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        return snapshot
 
     async def get_snapshot(self, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
         """Read a snapshot. Raises SnapshotNotFound."""
@@ -137,25 +126,13 @@ class SnapshotStore:
         return [Snapshot(**dict(row)) for row in rows]
 
     async def delete_snapshot(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        snapshot_id: UUID,
-        response: Message,
-        *,
-        at: datetime,
-        by: str,
+        self, tx: Transaction, tenant_id: UUID, snapshot_id: UUID, *, at: datetime, by: str
     ) -> None:
-        """Hide a snapshot and remove as much as one call may, once for each request. Raises SnapshotNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
-                raise SnapshotNotFound
-            await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
-            await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
-        await self.continue_snapshots(tenant_id, max_batches=_MAX_BATCHES)
+        """Hide a snapshot; `continue_snapshots` removes its items. Raises SnapshotNotFound."""
+        if not await tx.execute(QUERIES["drop_snapshots"], tenant_id=tenant_id, snapshot_ids=[snapshot_id]):
+            raise SnapshotNotFound
+        await writer.insert_events(tx, tenant_id, [_event("snapshot_deleted", snapshot_id)], at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"snapshots": -1})
 
     async def continue_snapshots(self, tenant_id: UUID, *, max_batches: int = _MAX_BATCHES) -> tuple[bool, bool]:
         """Continue snapshots that are being created or deleted; return whether there were any, and more to do."""
@@ -214,10 +191,10 @@ class SnapshotStore:
         return after
 
     async def _finish(self, tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> None:
-        """Record the event of a snapshot that is ready, and hide those that are too many now."""
+        """Record the event of a ready snapshot, and drop the oldest beyond the retention."""
         at, by = snapshot.create_time, snapshot.created_by
         await writer.insert_events(tx, tenant_id, [_event("snapshot_created", snapshot.snapshot_id)], at=at, by=by)
-        policy = await self._policies.of(tx, tenant_id)
+        policy = await self._policies.get(tx, tenant_id)
         surplus = await tx.rows(
             QUERIES["surplus_snapshots"], tenant_id=tenant_id, kept=max(1, policy.snapshot_retention), count=100
         )
@@ -273,52 +250,14 @@ class SnapshotStore:
             next_cursor = TransferCursor(phase="added", kind=KINDS[0], after="")
         return found, next_cursor
 
-    async def restore(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        snapshot_id: UUID,
-        respond: Callable[[Importer, TransferCursor | None], Response],
-        *,
-        cursor: TransferCursor,
-        count: int,
-        at: datetime,
-        by: str,
-    ) -> tuple[Response | bytes, Importer | None]:
-        """Restore a batch of a snapshot; or return the stored response.
+    async def read_restore_batch(
+        self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
+    ) -> RestoreBatch:
+        """Read and check a batch of a restore, and create the partitions of its months.
 
         The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
-        SnapshotNotFound, SnapshotNotReady and QuotaExceeded.
+        SnapshotNotFound and SnapshotNotReady.
         """
-        items, last, import_batch = await self._read_restore_batch(
-            tenant_id, snapshot_id, cursor, count=count, at=at, by=by
-        )
-        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first, None
-            policy = await self._policies.of(tx, tenant_id)
-            importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
-            if cursor.phase == "remove":
-                in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, items, now=at)
-                await importer.remove(cursor.kind, [item.item_id for item in items if item.item_id not in in_snapshot])
-            else:
-                await importer.apply(import_batch)
-            next_cursor = cursor.advance(last)
-            if next_cursor is None and cursor.phase == "remove":
-                next_cursor = TransferCursor(phase="store", kind=KINDS[0], after="")
-            if next_cursor is None:
-                await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
-            response = respond(importer, next_cursor)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, importer.usage)
-        return response, importer
-
-    async def _read_restore_batch(
-        self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str
-    ) -> tuple[list[TransferItem], str | None, ImportBatch]:
-        """Read and check a batch of a restore."""
         is_removal = cursor.phase == "remove"
         async with self._database.transaction(tenant_id) as tx:
             (await _read(tx, tenant_id, snapshot_id)).check_ready()
@@ -327,7 +266,30 @@ class SnapshotStore:
         lines: list[ImportLine | ImportProblem] = []
         if not is_removal:
             lines = [ImportLine(line_number=n, kind=item.kind, message=item.message) for n, item in enumerate(items, 1)]
-        return items, last, parse_import(lines, at=at, by=by, max_content=self._max_content)
+        import_batch = parse_import(lines, at=at, by=by, max_content=self._max_content)
+        await self._months.ensure(id_time(memory.memory_id) for memory in import_batch.memories)
+        return RestoreBatch(snapshot_id=snapshot_id, cursor=cursor, items=items, last=last, import_batch=import_batch)
+
+    async def restore(
+        self, tx: Transaction, tenant_id: UUID, batch: RestoreBatch, *, at: datetime, by: str
+    ) -> tuple[Importer, TransferCursor | None]:
+        """Restore a batch of a snapshot; return the importer and the next cursor. Raises QuotaExceeded."""
+        cursor, snapshot_id = batch.cursor, batch.snapshot_id
+        policy = await self._policies.get(tx, tenant_id)
+        importer = Importer(tx, tenant_id, policy, ImportMode.RESTORE, at=at, by=by)
+        if cursor.phase == "remove":
+            in_snapshot = await _read_by_ids(tx, tenant_id, snapshot_id, cursor.kind, batch.items, now=at)
+            removed = [item.item_id for item in batch.items if item.item_id not in in_snapshot]
+            await importer.remove(cursor.kind, removed)
+        else:
+            await importer.apply(batch.import_batch)
+        next_cursor = cursor.advance(batch.last)
+        if next_cursor is None and cursor.phase == "remove":
+            next_cursor = TransferCursor(phase="store", kind=KINDS[0], after="")
+        if next_cursor is None:
+            await writer.insert_events(tx, tenant_id, [_event("snapshot_restored", snapshot_id)], at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, importer.usage)
+        return importer, next_cursor
 
 
 async def _read(tx: Transaction, tenant_id: UUID, snapshot_id: UUID) -> Snapshot:
@@ -346,7 +308,7 @@ async def _remove(tx: Transaction, tenant_id: UUID, snapshot: Snapshot) -> Snaps
 
 async def _read_batch(
     tx: Transaction, tenant_id: UUID, snapshot_id: UUID | None, kind: str, *, after: str, count: int, now: datetime
-) -> exporter.Portion:
+) -> exporter.ItemBatch:
     """Read items of a snapshot, or of the current state when there is none, and the next cursor.
 
     Memories that have expired at the time `now` are left out: a restore does not bring them back.

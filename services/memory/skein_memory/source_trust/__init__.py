@@ -1,1 +1,1 @@
-"""Trust in the sources that memories come from."""
+"""Trust in the sources of memories."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -62,9 +62,9 @@ class TrustDraft:
     source_key: str
     trust: float
     notes: str | None
-    # Of what was said before; 0 for whatever it is.
+    # The revision of the trust before; 0 matches any.
     revision: int
-    # None: it is said now.
+    # None: now.
     times: ImportTimes | None = None
 
     @classmethod

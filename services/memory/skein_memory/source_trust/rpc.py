@@ -5,54 +5,76 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
-from skein_memory.source_trust import convert
-from skein_memory.source_trust.model import SourceTrust, TrustDraft, key_of
+from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.source_trust.model import TrustDraft, key_of
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_memory.source_trust.model import SourceTrust
     from skein_memory.source_trust.store import SourceTrustStore
 
 
 class SourceTrustHandlers:
     """Trust in sources: set, read and deleted."""
 
-    def __init__(self, store: SourceTrustStore) -> None:
-        """Use the store."""
+    def __init__(self, store: SourceTrustStore, idempotency: IdempotencyStore) -> None:
         self._store = store
+        self._idempotency = idempotency
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
-        who, at = caller(context), now()
-        draft = TrustDraft.of(request, ImportTimes.of(request, who, at, keep_times=request.keep_times))
+        caller, at = caller_of(context), now()
+        draft = TrustDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
-        def respond(trust: SourceTrust) -> pb.SetSourceTrustResponse:
-            return pb.SetSourceTrustResponse(source_trust=convert.source_trust(trust))
-
-        stored = await self._store.set_source_trust(
-            who.tenant(), IdempotencyKey.of(who, request), draft, respond, at=at, by=who.principal
-        )
-        return pb.SetSourceTrustResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.SetSourceTrustResponse.FromString(write.saved_response)
+            trust = await self._store.set_source_trust(
+                write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
+            )
+            return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
-        found = await self._store.get_source_trust(caller(context).tenant(), key_of(request.source))
-        return pb.GetSourceTrustResponse(source_trust=convert.source_trust(found))
+        found = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
+        return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         place = read_token(request.page_token, tenant_id, request) or [""]
         found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
-        page = fit_items(convert.source_trust(trust) for trust in found[:size])
+        page = fit_items(_source_trust(trust) for trust in found[:size])
         token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
         return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
 
     async def DeleteSourceTrust(
         self, request: pb.DeleteSourceTrustRequest, context: Context
     ) -> pb.DeleteSourceTrustResponse:
-        who, at, response = caller(context), now(), pb.DeleteSourceTrustResponse()
-        await self._store.delete_source_trust(
-            who.tenant(), IdempotencyKey.of(who, request), key_of(request.source), response, at=at, by=who.principal
-        )
-        return response
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_source_trust(
+                    write.tx, caller.require_tenant(), key_of(request.source), at=now(), by=caller.principal
+                )
+                await write.save(pb.DeleteSourceTrustResponse())
+        return pb.DeleteSourceTrustResponse()
+
+
+def _source_trust(value: SourceTrust) -> pb.SourceTrust:
+    """Convert the trust in a source."""
+    return pb.SourceTrust(
+        source_trust_id=value.source_trust_id,
+        source_key=value.source_key,
+        source=value.source_key,
+        trust=value.trust,
+        notes=value.notes or "",
+        revision=value.revision,
+        create_time=to_timestamp(value.create_time),
+        update_time=to_timestamp(value.update_time),
+        created_by=value.created_by,
+        updated_by=value.updated_by,
+    )

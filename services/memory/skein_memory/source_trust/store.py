@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
-
-from google.protobuf.message import Message
+from typing import TYPE_CHECKING
 
 from skein_kit.errors import TransactionConflict
 from skein_memory.errors import SourceTrustNotFound
@@ -17,16 +15,11 @@ from skein_memory.queries import QUERIES
 from skein_memory.source_trust.model import SourceTrust
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.source_trust.model import TrustDraft
-
-Response = TypeVar("Response", bound=Message)
 
 _KIND = "source_trust"
 
@@ -34,50 +27,35 @@ _KIND = "source_trust"
 class SourceTrustStore:
     """Reads and writes how far sources are trusted."""
 
-    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
-        """Use the database and stored responses of the service."""
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._idempotency = idempotency
 
     async def set_source_trust(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        draft: TrustDraft,
-        respond: Callable[[SourceTrust], Response],
-        *,
-        at: datetime,
-        by: str,
-    ) -> Response | bytes:
-        """Store the trust in a source and its revision before; or return the stored response."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await _locked(tx, tenant_id, draft.source_key)
-            if before is None:
-                last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
-                after = draft.to_source_trust(None, last, at=at, by=by)
-                if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
-                    # Another transaction has just inserted the first row of this source.
-                    raise TransactionConflict
-            else:
-                after = draft.to_source_trust(before, 0, at=at, by=by)
-                await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
-                await tx.execute(
-                    QUERIES["update_source_trust"],
-                    tenant_id=tenant_id,
-                    source_key=after.source_key,
-                    trust=after.trust,
-                    notes=after.notes,
-                    revision=after.revision,
-                    update_time=after.update_time,
-                    updated_by=by,
-                )
-            await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        self, tx: Transaction, tenant_id: UUID, draft: TrustDraft, *, at: datetime, by: str
+    ) -> SourceTrust:
+        """Store the trust in a source, and its revision before."""
+        before = await _locked(tx, tenant_id, draft.source_key)
+        if before is None:
+            last = await writer.last_revision(tx, tenant_id, _KIND, SourceTrust.id_of(draft.source_key))
+            after = draft.to_source_trust(None, last, at=at, by=by)
+            if not await tx.execute(QUERIES["insert_source_trust"], tenant_id=tenant_id, **asdict(after)):
+                # Another transaction has just inserted the first row of this source.
+                raise TransactionConflict
+        else:
+            after = draft.to_source_trust(before, 0, at=at, by=by)
+            await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
+            await tx.execute(
+                QUERIES["update_source_trust"],
+                tenant_id=tenant_id,
+                source_key=after.source_key,
+                trust=after.trust,
+                notes=after.notes,
+                revision=after.revision,
+                update_time=after.update_time,
+                updated_by=by,
+            )
+        await writer.insert_events(tx, tenant_id, [_event(after, "set")], at=at, by=by)
+        return after
 
     async def get_source_trust(self, tenant_id: UUID, key: str) -> SourceTrust:
         """Read the trust in a source. Raises SourceTrustNotFound."""
@@ -93,20 +71,14 @@ class SourceTrustStore:
             rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
         return [SourceTrust(**dict(row)) for row in rows]
 
-    async def delete_source_trust(
-        self, tenant_id: UUID, idempotency_key: IdempotencyKey, key: str, response: Message, *, at: datetime, by: str
-    ) -> None:
-        """Delete the trust in a source, once for each request. Raises SourceTrustNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            before = await _locked(tx, tenant_id, key)
-            if before is None:
-                raise SourceTrustNotFound
-            await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
-            await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
-            await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
+    async def delete_source_trust(self, tx: Transaction, tenant_id: UUID, key: str, *, at: datetime, by: str) -> None:
+        """Delete the trust in a source. Raises SourceTrustNotFound."""
+        before = await _locked(tx, tenant_id, key)
+        if before is None:
+            raise SourceTrustNotFound
+        await writer.insert_revisions(tx, tenant_id, [revision_of(before, at)])
+        await tx.execute(QUERIES["delete_source_trust"], tenant_id=tenant_id, source_key=key)
+        await writer.insert_events(tx, tenant_id, [_event(before, "removed")], at=at, by=by)
 
 
 async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | None:
@@ -116,12 +88,12 @@ async def _locked(tx: Transaction, tenant_id: UUID, key: str) -> SourceTrust | N
 
 def revision_of(before: SourceTrust, until: datetime) -> Revision:
     """Return the revision that is stored when the trust changes or is deleted."""
-    said = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
+    state = {"source_key": before.source_key, "trust": before.trust, "notes": before.notes}
     return Revision(
         kind=_KIND,
         item_id=before.source_trust_id,
         revision=before.revision,
-        state=json.dumps(said, ensure_ascii=False, separators=(",", ":")),
+        state=json.dumps(state, ensure_ascii=False, separators=(",", ":")),
         from_time=before.update_time,
         until_time=until,
         changed_by=before.updated_by,

@@ -10,7 +10,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
-from skein_memory.memories.task_data import DONE, KINDS, OPEN
+from skein_memory.memories.memory_type import DONE, OPEN, TASK_TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_memory.memories.model import Memory
-    from skein_memory.memories.task_rows import Task
+    from skein_memory.memories.rows import Task
 
 
 TASK_STATUSES: Mapping[int, str] = {
@@ -34,20 +34,20 @@ URGENCY = ((timedelta(days=1), 0.1), (timedelta(days=3), 0.07), (timedelta(days=
 
 
 def freshness(update_time: datetime, at: datetime) -> float:
-    """Return 1 for what was just changed, 0 for what lay untouched for FRESH_DAYS."""
+    """Return the freshness of a task: 1 after a change, 0 after FRESH_DAYS without one."""
     days = max(0.0, (at - update_time).total_seconds()) / 86_400
     return max(0.0, 1.0 - days / FRESH_DAYS)
 
 
 def urgency(due_time: datetime | None, at: datetime) -> float:
-    """Return what being due soon adds to a score."""
+    """Return the part of a score for the due time."""
     if due_time is None:
         return 0.0
     return next((share for within, share in URGENCY if due_time - at <= within), 0.0)
 
 
 def score(task: Task, at: datetime) -> float:
-    """Return how much a task asks to be done next, 0 to 1."""
+    """Return the score of a task as the next action, 0 to 1."""
     base = IMPORTANCE_SHARE * task.importance + FRESHNESS_SHARE * freshness(task.update_time, at)
     return round(min(1.0, base + urgency(task.due_time, at)), 3)
 
@@ -55,7 +55,7 @@ def score(task: Task, at: datetime) -> float:
 def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: str = "") -> Memory:
     """Return the next revision of a task or objective, at another status; the memory itself if nothing changes.
 
-    A finished one says when, and perhaps what came of it; one that is taken up again says neither. Raises NotATask.
+    A finished one has a complete_time and may have a result; a reopened one has neither. Raises NotATask.
     """
     data = _data_of(memory, at)
     changed = {**data, "status": status}
@@ -83,7 +83,7 @@ def with_objective(memory: Memory, objective_id: UUID | None, *, at: datetime, b
 
 def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     memory.check_visible(at)
-    if memory.draft.type not in KINDS:
+    if memory.draft.type not in TASK_TYPES:
         raise NotATask
     found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
     return found

@@ -1,5 +1,5 @@
 -- put_task --
--- Note where a task or an objective stands.
+-- Store the row of a task or an objective.
 INSERT INTO memory.tasks AS known
     (tenant_id, memory_id, kind, status, due_time, objective_id, importance, update_time)
 VALUES (:tenant_id, :memory_id, :kind, :status, :due_time, :objective_id, :importance, :update_time)
@@ -8,12 +8,12 @@ ON CONFLICT ON CONSTRAINT tasks_pkey DO UPDATE
         objective_id = excluded.objective_id, importance = excluded.importance, update_time = excluded.update_time;
 
 -- delete_task --
--- Forget where something stands that is no task any more.
+-- Delete the row of a memory that is no task any more.
 DELETE FROM memory.tasks
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- get_task --
--- Read where a task or an objective stands.
+-- Read the row of a task or an objective.
 SELECT memory_id, kind, status, due_time, objective_id, importance, update_time
 FROM memory.tasks
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
@@ -69,7 +69,7 @@ WHERE tenant_id = :tenant_id AND kind = 'task' AND (:objective_id::uuid IS NULL 
          ORDER BY first.update_time DESC, first.memory_id DESC LIMIT :count));
 
 -- purge_tasks --
--- Remove some of the tasks' places that a deleted tenant has.
+-- Remove some of the tasks' places of a deleted tenant.
 DELETE FROM memory.tasks
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.tasks WHERE tenant_id = :tenant_id LIMIT :count));

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, TypeVar
 from google.protobuf.message import Message
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import level, memory_type
-from skein_memory.memories.task_data import DONE, OPEN
-from skein_memory.page_builder import PageBuilder
-from skein_memory.page_token import read_id_cursor
+from skein_memory.memories.memory_type import DONE, OPEN
+from skein_memory.paging import PageBuilder, read_id_cursor
 from skein_memory.tasks import model as tasks
 from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_memory.memories.model import Memory
     from skein_memory.memories.store import MemoryStore
@@ -40,29 +41,32 @@ _MAX_ACTIONS = 100
 class TaskHandlers:
     """Tasks and objectives, and the levels of memories."""
 
-    def __init__(self, store: TaskStore, *, memories: MemoryStore, embeddings: EmbeddingClient) -> None:
-        """Use the stores; documents of changed tasks get embeddings."""
+    def __init__(
+        self, store: TaskStore, idempotency: IdempotencyStore, *, memories: MemoryStore, embeddings: EmbeddingClient
+    ) -> None:
+        """Documents of changed tasks get embeddings."""
         self._store = store
+        self._idempotency = idempotency
         self._memories = memories
         self._embeddings = embeddings
 
     async def PromoteMemory(self, request: pb.PromoteMemoryRequest, context: Context) -> pb.PromoteMemoryResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.promoted(memory, at=at, by=who.principal)
+            return level.promoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
 
     async def DemoteMemory(self, request: pb.DemoteMemoryRequest, context: Context) -> pb.DemoteMemoryResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.demoted(memory, at=at, by=who.principal)
+            return level.demoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
@@ -73,65 +77,60 @@ class TaskHandlers:
             objective=request.objective_id or None,
             due_before_time=read_time(request, "due_before_time"),
         )
-        memories, token = await self._page(caller(context).tenant(), request, task_filter)
+        memories, token = await self._page(caller_of(context).require_tenant(), request, task_filter)
         return pb.ListTasksResponse(memories=memories, next_page_token=token)
 
     async def ListObjectives(self, request: pb.ListObjectivesRequest, context: Context) -> pb.ListObjectivesResponse:
         task_filter = TaskFilter(kind=memory_type.OBJECTIVE, statuses=_statuses(request.statuses))
-        memories, token = await self._page(caller(context).tenant(), request, task_filter)
+        memories, token = await self._page(caller_of(context).require_tenant(), request, task_filter)
         return pb.ListObjectivesResponse(memories=memories, next_page_token=token)
 
     async def UpdateTaskStatus(
         self, request: pb.UpdateTaskStatusRequest, context: Context
     ) -> pb.UpdateTaskStatusResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(memory: Memory) -> Memory:
             memory.check_revision(request.revision)
-            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=who.principal)
+            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
 
     async def CompleteTask(self, request: pb.CompleteTaskRequest, context: Context) -> pb.CompleteTaskResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(memory: Memory) -> Memory:
             memory.check_revision(request.revision)
-            return tasks.with_status(memory, DONE, at=at, by=who.principal, result=request.result)
+            return tasks.with_status(memory, DONE, at=at, by=caller.principal, result=request.result)
 
         return await self._change(context, request, change, pb.CompleteTaskResponse, at=at)
 
     async def ReopenTask(self, request: pb.ReopenTaskRequest, context: Context) -> pb.ReopenTaskResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
         def change(memory: Memory) -> Memory:
             memory.check_revision(request.revision)
-            return tasks.with_status(memory, OPEN, at=at, by=who.principal)
+            return tasks.with_status(memory, OPEN, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.ReopenTaskResponse, at=at)
 
     async def SetObjective(self, request: pb.SetObjectiveRequest, context: Context) -> pb.SetObjectiveResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
 
-        def change(memory: Memory, objective_id: UUID | None) -> Memory:
-            memory.check_revision(request.revision)
-            return tasks.with_objective(memory, objective_id, at=at, by=who.principal)
-
-        def respond(memory: Memory) -> pb.SetObjectiveResponse:
-            return pb.SetObjectiveResponse(memory=memories_convert.memory(memory))
-
-        changed = await self._store.change_objective(
-            who.tenant(),
-            (request.memory_id, request.objective_id),
-            change,
-            respond,
-            at=at,
-            idempotency_key=IdempotencyKey.of(who, request),
-        )
-        return pb.SetObjectiveResponse.FromString(changed) if isinstance(changed, bytes) else changed.response
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.SetObjectiveResponse.FromString(write.saved_response)
+            objective_id = await self._store.find_objective(
+                write.tx, caller.require_tenant(), request.objective_id, at=at
+            )
+            before = await self._memories.lock_memory(write.tx, caller.require_tenant(), request.memory_id)
+            before.check_revision(request.revision)
+            after = tasks.with_objective(before, objective_id, at=at, by=caller.principal)
+            memory, _ = await self._memories.update_memory(write.tx, caller.require_tenant(), before, after, at=at)
+            return await write.save(pb.SetObjectiveResponse(memory=memories_convert.memory(memory)))
 
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
         # One more tells whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
@@ -151,19 +150,19 @@ class TaskHandlers:
         event: str = "memory_updated",
     ) -> Response:
         """Change the memory that a request names, once, and reply with it."""
-        who = caller(context)
+        caller = caller_of(context)
         name: str = request.memory_id  # type: ignore[attr-defined]  # Each of these requests has the field.
 
-        def respond(memory: Memory) -> Response:
-            return response(memory=memories_convert.memory(memory))
-
-        changed = await self._memories.change_memory(
-            who.tenant(), name, change, respond, at=at, idempotency_key=IdempotencyKey.of(who, request), event=event
-        )
-        if isinstance(changed, bytes):
-            return response.FromString(changed)
-        await self._embeddings.make(changed.documents, remaining=context.time_remaining())
-        return changed.response
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return response.FromString(write.saved_response)
+            before = await self._memories.lock_memory(write.tx, caller.require_tenant(), name)
+            memory, documents = await self._memories.update_memory(
+                write.tx, caller.require_tenant(), before, change(before), at=at, event=event
+            )
+            changed = await write.save(response(memory=memories_convert.memory(memory)))
+        await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
+        return changed
 
     async def _page(
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter

@@ -1,34 +1,26 @@
-"""Lists of tasks and objectives, and changes of objectives."""
+"""Lists of tasks and objectives."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.store import MemoryChange
-from skein_memory.memories.task_rows import Task
+from skein_memory.memories.rows import Task
 from skein_memory.queries import QUERIES
 from skein_memory.tasks import model as tasks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.memories.model import Memory
 
-Response = TypeVar("Response", bound=Message)
-
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-# Of each order in which tasks may come next.
+# Candidates of each order in which tasks may come next.
 _CANDIDATES = 200
 
 
@@ -43,19 +35,17 @@ class TaskFilter:
 
 
 class TaskStore:
-    """Lists tasks and objectives, and changes the objectives of tasks."""
+    """Lists tasks and objectives."""
 
-    def __init__(self, database: Database, *, idempotency: IdempotencyStore) -> None:
-        """Use the database and stored responses of the service."""
+    def __init__(self, database: Database) -> None:
         self._database = database
-        self._idempotency = idempotency
 
     async def list_tasks(
         self, tenant_id: UUID, task_filter: TaskFilter, *, before: UUID | None, count: int, at: datetime
     ) -> list[Memory]:
         """Read up to `count` tasks or objectives older than `before`, newest first. Raises ObjectiveNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, task_filter.objective, at=at)
+            objective_id = await self.find_objective(tx, tenant_id, task_filter.objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_tasks"],
                 tenant_id=tenant_id,
@@ -66,23 +56,23 @@ class TaskStore:
                 due_before_time=task_filter.due_before_time,
                 count=count,
             )
-            wanted = [row["memory_id"] for row in rows]
-            found = await memory_rows.read_memories(tx, tenant_id, wanted)
-        return [found[memory_id] for memory_id in wanted if memory_id in found]
+            memory_ids = [row["memory_id"] for row in rows]
+            found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
+        return [found[memory_id] for memory_id in memory_ids if memory_id in found]
 
     async def list_next(
         self, tenant_id: UUID, objective: str | None, *, count: int, at: datetime
     ) -> list[tuple[Memory, float]]:
         """Read the tasks to do next with their scores, best first. Raises ObjectiveNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            objective_id = await _objective(tx, tenant_id, objective, at=at)
+            objective_id = await self.find_objective(tx, tenant_id, objective, at=at)
             rows = await tx.rows(
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
             )
             scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
             ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
             found: list[Memory] = []
-            # Those whose time is over leave room for others.
+            # Others take the places of expired ones.
             while ordered and len(found) < count:
                 batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
                 read = await memory_rows.read_memories(tx, tenant_id, batch)
@@ -90,41 +80,15 @@ class TaskStore:
                 found += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in found]
 
-    async def change_objective(
-        self,
-        tenant_id: UUID,
-        ends: tuple[str, str],
-        change: Callable[[Memory, UUID | None], Memory],
-        respond: Callable[[Memory], Response],
-        *,
-        at: datetime,
-        idempotency_key: IdempotencyKey,
-    ) -> MemoryChange[Response] | bytes:
-        """Put the task that is named first under the objective that is named second, an empty name standing for none.
-
-        Return the stored response of a repeated request. Raises MemoryNotFound, ObjectiveNotFound and NotATask.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            objective_id = await _objective(tx, tenant_id, ends[1], at=at)
-            before = await memory_rows.lock_memory(tx, tenant_id, ends[0])
-            after = change(before, objective_id)
-            documents = [] if after is before else await memory_rows.update_memory(tx, tenant_id, before, after, at=at)
-            response = respond(after)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return MemoryChange(response=response, documents=documents)
-
-
-async def _objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
-    """Return the id of an objective by its name. Raises ObjectiveNotFound."""
-    if not name:
-        return None
-    row = await names.read_by_name(tx, QUERIES["get_task"], tenant_id, name)
-    if row is None or row["kind"] != memory_type.OBJECTIVE:
-        raise ObjectiveNotFound
-    objective_id: UUID = row["memory_id"]
-    if await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=[objective_id], at=at):
-        raise ObjectiveNotFound
-    return objective_id
+    @staticmethod
+    async def find_objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:
+        """Return the id of an objective by id or external id; None for no name. Raises ObjectiveNotFound."""
+        if not name:
+            return None
+        row = await names.read_by_name(tx, QUERIES["get_task"], tenant_id, name)
+        if row is None or row["kind"] != memory_type.OBJECTIVE:
+            raise ObjectiveNotFound
+        objective_id: UUID = row["memory_id"]
+        if await names.find_expired(tx, tenant_id, [objective_id], at=at):
+            raise ObjectiveNotFound
+        return objective_id

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import memory_type
-from skein_memory.memories.content_hash import content_hash, hash_without_data
+from skein_memory.memories.hashes import content_hash, hash_without_data
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SALT_BYTES = 32
 # The type, content and data (JSON text) of a memory.
 Content = tuple[str, str, str | None]
 _CONTENT_WITH_DATA = "saying"
-# What versions before migration 37 wrote: the type and the content, whatever the data.
+# The form of releases before migration 37: type and content without data.
 _CONTENT = "content"
 
 
@@ -38,7 +38,7 @@ async def insert_memories(
 ) -> None:
     """Write tombstones of memories before their purge: ids, external ids, and all versions of their content.
 
-    Of memories that are not in the tables, `external_ids` and `sayings` are given, the latter of earlier versions too.
+    For archived memories the caller passes `external_ids` and `sayings`, which include those of earlier versions.
     """
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
@@ -59,13 +59,13 @@ async def insert_memories(
 
 
 async def write_blocks(tx: Transaction, tenant_id: UUID, block_ids: Sequence[str], *, at: datetime) -> None:
-    """Remember blocks that are about to be purged, by their ids."""
+    """Insert tombstones of blocks before their purge."""
     salt = await _salt(tx, tenant_id)
     await _write(tx, tenant_id, {digest_of(salt, "block_id", id_.encode()) for id_ in block_ids}, at=at)
 
 
 async def write_subject(tx: Transaction, tenant_id: UUID, subject_id: str, *, at: datetime) -> None:
-    """Remember that all about a person is purged: in a database brought back to before that it is done again."""
+    """Insert the tombstone of a person: the purge is repeated after a restore of an older backup."""
     salt = await _salt(tx, tenant_id)
     row = {"digest": digest_of(salt, "subject_id", subject_id.encode()), "create_time": at}
     await tx.insert(QUERIES["renew_tombstones"], tenant_id, [row])
@@ -125,5 +125,5 @@ def _is_identifying(type_name: str, content: str, data: str | None) -> bool:
 
 
 def digest_of(salt: bytes, kind: str, value: bytes) -> bytes:
-    """Return what stays of a memory's id ("memory_id"), a block's or a person's, an external id, or a saying."""
+    """Return the digest of an id of a memory ("memory_id"), block or person, of an external id, or of a content."""
     return hmac.digest(salt, kind.encode() + b":" + value, hashlib.sha256)

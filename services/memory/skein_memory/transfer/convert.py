@@ -58,7 +58,7 @@ def read_cursor(request: Message, tenant_id: UUID, *ignored: str) -> TransferCur
 
 
 def _token_request(request: Message, ignored: Sequence[str]) -> Message:
-    """Return a request without what differs from page to page."""
+    """Return a request without the fields that differ between pages."""
     token_request = type(request)()
     token_request.CopyFrom(request)
     for name in ignored:

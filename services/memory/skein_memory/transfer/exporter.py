@@ -22,6 +22,7 @@ from skein_memory.links import convert as links_convert
 from skein_memory.links import rows as link_rows
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
+from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.queries import QUERIES
 from skein_memory.transfer.model import TransferItem
@@ -35,9 +36,9 @@ if TYPE_CHECKING:
     from skein_memory.blocks.model import Block
     from skein_memory.memories.model import Memory
 
-# What was read, and the id of the last thing that was scanned; None when there is no more of the kind.
-Portion = tuple[list[TransferItem], str | None]
-# How long to wait, and how often, for transactions that were open when a copy began.
+# Items, and the id of the last scanned one; None at the end of the kind.
+ItemBatch = tuple[list[TransferItem], str | None]
+# Waits for transactions that were open when a copy began.
 _WAIT_SECONDS = 0.05
 _WAIT_TRIES = 20
 _NIL = UUID(int=0)
@@ -65,25 +66,25 @@ async def next_transaction(database: Database, tenant_id: UUID) -> int:
 
 async def read_batch(
     tx: Transaction, tenant_id: UUID, kind: str, *, after: str, count: int, at: datetime | None = None, now: datetime
-) -> Portion:
-    """Read items of a kind in its own order, from the one after `after` on; `at` asks for what they were at a time.
+) -> ItemBatch:
+    """Read items of a kind in its own order, after the id `after`; with `at`, as of that time.
 
-    What has expired at the time `now` is left out, with what names it.
+    Memories that have expired at the time `now` are left out, and items that name them.
     """
-    items, last = await _MAX_BATCHES[kind](tx, tenant_id, after, count, at)
+    items, last = await _BATCH_READERS[kind](tx, tenant_id, after, count, at)
     return await _visible(tx, tenant_id, kind, items, now=now), last
 
 
 async def read_by_ids(
     tx: Transaction, tenant_id: UUID, kind: str, item_ids: Sequence[str], *, now: datetime
 ) -> dict[str, TransferItem]:
-    """Read those of some items that are there and have not expired at the time `now`, by their ids."""
-    items = await _SOME[kind](tx, tenant_id, item_ids)
+    """Read existing items by id that have not expired at the time `now`."""
+    items = await _READERS_BY_ID[kind](tx, tenant_id, item_ids)
     return {item.item_id: item for item in await _visible(tx, tenant_id, kind, items, now=now)}
 
 
 def is_expired(item: TransferItem, now: datetime) -> bool:
-    """Return whether an item is a memory whose expiry, as the item tells it, had come at the time `now`."""
+    """Return whether an item is a memory that has expired at the time `now`."""
     message = item.message
     if not isinstance(message, memory_pb2.Memory) or not message.HasField("expire_time"):
         return False
@@ -93,18 +94,15 @@ def is_expired(item: TransferItem, now: datetime) -> bool:
 async def _visible(
     tx: Transaction, tenant_id: UUID, kind: str, items: list[TransferItem], *, now: datetime
 ) -> list[TransferItem]:
-    """Leave out memories that have expired, and what names one."""
+    """Leave out expired memories, and items that name one."""
     if kind == "memory":
         return [item for item in items if not is_expired(item, now)]
     ends = {id_ for item in items for id_ in (item.memory_id, item.other_memory_id) if id_ is not None}
-    if not ends:
-        return items
-    rows = await tx.rows(QUERIES["find_expired"], tenant_id=tenant_id, memory_ids=list(ends), at=now)
-    expired = {row["memory_id"] for row in rows}
+    expired = await names.find_expired(tx, tenant_id, ends, at=now)
     return [item for item in items if expired.isdisjoint({item.memory_id, item.other_memory_id})]
 
 
-async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
     found = await memory_rows.read_memories(tx, tenant_id, ids)
@@ -123,7 +121,7 @@ async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[st
     return [_memory(memory) for memory in found.values() if memory.is_active]
 
 
-async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
@@ -146,11 +144,11 @@ async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str])
     return [_link(link) for link in (await link_rows.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
-async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_block_ids"], tenant_id=tenant_id, after_id=after, count=count)
     ids = [row["block_id"] for row in rows]
     if at is not None:
-        # So that a purge that comes meanwhile finds the copies.
+        # A concurrent purge then finds the copies.
         await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
     found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
@@ -191,7 +189,7 @@ async def _with_agents(tx: Transaction, tenant_id: UUID, blocks: Sequence[Block]
     ]
 
 
-async def _trusts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _trusts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["list_source_trust"], tenant_id=tenant_id, after=after, count=count)
     items = [_trust(row) for row in rows if at is None or row["create_time"] <= at]
     return items, _last([row["source_key"] for row in rows], count)
@@ -202,7 +200,7 @@ async def _some_trusts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]
     return [_trust(row) for row in rows]
 
 
-async def _aliases(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _aliases(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["list_aliases"], tenant_id=tenant_id, after=_id(after), count=count)
     items = [_alias(row) for row in rows if at is None or row["create_time"] <= at]
     return items, _last([row["alias_memory_id"] for row in rows], count)
@@ -213,7 +211,7 @@ async def _some_aliases(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str
     return [_alias(row) for row in rows]
 
 
-async def _conflicts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> Portion:
+async def _conflicts(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     a_id, _, b_id = after.partition("|")
     rows = await tx.rows(
         QUERIES["next_resolutions"], tenant_id=tenant_id, after_a=_id(a_id), after_b=_id(b_id), count=count
@@ -253,19 +251,19 @@ def _link(link: Link) -> TransferItem:
 
 
 def _former_link(row: asyncpg.Record) -> Link:
-    said = exact.loads(row["state"])
-    metadata = said.pop("metadata")
+    state = exact.loads(row["state"])
+    metadata = state.pop("metadata")
     known = {
-        **said,
-        "weight": float(said["weight"]),
+        **state,
+        "weight": float(state["weight"]),
         "link_id": UUID(row["item_id"]),
         "from_memory_id": row["memory_id"],
         "to_memory_id": row["other_memory_id"],
         "revision": row["revision"],
         "record_time": row["from_time"],
         # An older version kept no update_time beside it.
-        "update_time": datetime.fromisoformat(said["update_time"]) if "update_time" in said else row["from_time"],
-        "create_time": datetime.fromisoformat(said["create_time"]),
+        "update_time": datetime.fromisoformat(state["update_time"]) if "update_time" in state else row["from_time"],
+        "create_time": datetime.fromisoformat(state["create_time"]),
         "metadata": None if metadata is None else exact.dumps(metadata),
     }
     return Link(**{field.name: known[field.name] for field in fields(Link)})
@@ -327,7 +325,7 @@ def _last(ids: Sequence[object], count: int) -> str | None:
     return str(ids[-1]) if len(ids) == count else None
 
 
-_MAX_BATCHES: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[Portion]]] = {
+_BATCH_READERS: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awaitable[ItemBatch]]] = {
     "memory": _memories,
     "link": _links,
     "source_trust": _trusts,
@@ -335,7 +333,7 @@ _MAX_BATCHES: Mapping[str, Callable[[Any, UUID, str, int, datetime | None], Awai
     "conflict": _conflicts,
     "block": _blocks,
 }
-_SOME: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[TransferItem]]]] = {
+_READERS_BY_ID: Mapping[str, Callable[[Any, UUID, Sequence[str]], Awaitable[list[TransferItem]]]] = {
     "memory": _some_memories,
     "link": _some_links,
     "source_trust": _some_trusts,

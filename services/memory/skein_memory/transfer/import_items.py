@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-# An id that was made from the time that its memory was created at lies in the same month.
+# An id that follows from the create_time of its memory lies in the same month.
 _NEAR = timedelta(days=1)
 _UUID7 = 7
 
@@ -35,22 +35,22 @@ class ImportMode(StrEnum):
     MERGE = "merge"
     OVERWRITE = "overwrite"
     SKIP = "skip_existing"
-    # Overwrite, as a change that is made now: what was there meanwhile is older.
+    # Overwrite with the time of the restore: existing items count as older.
     RESTORE = "restore"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImportItem:
-    """One importable item: its content, and when its source created and changed it."""
+    """One importable item: its content, and its times in the source."""
 
     line_number: int
     kind: str
     draft: object
-    # When it was made and last changed where it comes from; None where that is not known.
+    # Its create_time and update_time in the source; None: unknown.
     create_time: datetime | None
     changed: datetime | None
     agent_ids: tuple[str, ...] = ()
-    # Of a memory: the vector that it brings, of the model in force; empty for none.
+    # The vector of a memory by the active model; empty for none.
     embedding: Sequence[float] = ()
 
 
@@ -68,7 +68,7 @@ class ImportBatch:
 
     @property
     def count(self) -> int:
-        """Return how many items were given."""
+        """Return the number of items."""
         return len(self.errors) + sum(map(len, self.items.values()))
 
 
@@ -82,7 +82,7 @@ def parse_import(
             found.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
-            # Secrets are sealed one by one, and never travel with what may be kept and read elsewhere.
+            # Exports never contain secrets, so imports take none.
             secret = ImportProblem(
                 line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
             )
@@ -103,7 +103,7 @@ def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProble
 
 
 def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
-    """Return the memory that an item means, of those found by its names: one that has not expired before any other."""
+    """Return the existing memory of an item, of those found by its names: an unexpired one before others."""
     there = [memory for memory in found if memory is not None]
     return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
 
@@ -111,11 +111,11 @@ def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
 def merge_imported(
     before: Memory, imported: Memory, mode: ImportMode, changed: datetime | None, *, at: datetime, by: str
 ) -> Memory:
-    """Return what becomes of a memory that is there already; itself when nothing changes.
+    """Return the next revision of an existing memory; itself when nothing changes.
 
-    Where `imported` wins, it brings its update_time; a restore is a change of its own time.
+    It has the update_time of `imported` when that wins; a restore has its own time.
     """
-    # To readers it is new.
+    # Readers see it as new.
     replaces_expired = before.is_active and before.is_expired(at) and not imported.is_expired(at)
     if mode is ImportMode.SKIP and not replaces_expired:
         return before
@@ -124,7 +124,7 @@ def merge_imported(
     draft = imported.draft if wins else before.draft
     tags = imported.draft.tags
     if mode is ImportMode.MERGE:
-        # What is there keeps its order.
+        # The existing order stays.
         tags = tuple(dict.fromkeys([*before.draft.tags, *imported.draft.tags]))
     draft = replace(draft, tags=tags, external_id=before.draft.external_id, create_time=before.draft.create_time)
     is_back = wins and not before.is_active
@@ -148,9 +148,9 @@ def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
 
 
 def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
-    """Return the holder of an item's key where the item means it.
+    """Return the holder of an item's key if it is the same memory.
 
-    Return None where case tells the keys apart, and where one of the two has expired at the time `at`. Such an item is
+    Return None when the keys differ in case, or when one of the two has expired at the time `at`. Such an item is
     another fact, which may say something else: it never replaces the one that is there.
     """
     if holder is None or holder.draft.key != imported.draft.key or holder.is_expired(at) != imported.is_expired(at):
@@ -170,8 +170,8 @@ def is_same_draft(one: Draft, other: Draft) -> bool:
     """Return whether two drafts are equal; the format of their JSON does not matter."""
     return (
         replace(one, data=None, metadata=None) == replace(other, data=None, metadata=None)
-        and exact.equal(one.data, other.data)
-        and exact.equal(one.metadata, other.metadata)
+        and exact.equal_json(one.data, other.data)
+        and exact.equal_json(one.metadata, other.metadata)
     )
 
 
@@ -207,7 +207,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
     if memory_id is None:
         memory_id = new_id(draft.create_time)
         if imported and draft.external_id is None:
-            # So that links, and the same import another time, still find it.
+            # Links and a repeated import find it by this external id.
             draft = replace(draft, external_id=imported)
     return Memory(
         memory_id=memory_id,
@@ -222,7 +222,7 @@ def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Mem
 
 
 def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
-    """Return an id that was made from its item's create_time and can be reused; else None."""
+    """Return an id that follows from its item's create_time and can be reused; else None."""
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import asyncpg
 
-from skein_kit.errors import DuplicateInBatch, ExternalIdTaken, RpcError, TransactionConflict
+from skein_kit.errors import (
+    DimensionsMismatch,
+    DuplicateInBatch,
+    ExternalIdTaken,
+    FieldInvalid,
+    RpcError,
+    TransactionConflict,
+)
 from skein_kit.ids import new_id
+from skein_kit.search_text import vector_columns
 from skein_memory.aliases import store as alias_store
 from skein_memory.aliases.model import Alias
 from skein_memory.blocks import store as block_store
@@ -30,7 +39,6 @@ from skein_memory.scoring.model import source_key
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer import embeddings as embedding_import
 from skein_memory.transfer.import_items import (
     ImportBatch,
     ImportItem,
@@ -58,6 +66,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import FactKey
 
 _FIRST = UUID(int=0)
+_EXISTS = "MEMORY_EXISTS"
 
 
 @contextmanager
@@ -69,13 +78,36 @@ def raise_on_concurrent_import(*errors: type[Exception]) -> Iterator[None]:
         raise TransactionConflict from error
 
 
+@dataclass(kw_only=True, slots=True)
+class EmbeddingImport:
+    """How many embeddings were kept, and how many were not, by reason."""
+
+    kept: int = 0
+    recomputed: Counter[str] = field(default_factory=Counter)
+
+    def accept(self, values: Sequence[float], dimensions: int) -> NDArray[np.float32] | None:
+        """Count a memory's vector and return it as it is stored; None where it is computed again."""
+        try:
+            vector_columns.require_dimensions(dimensions, values)
+            vector = vector_columns.normalize(values)
+        except (DimensionsMismatch, FieldInvalid) as refusal:
+            self.recomputed[refusal.reason] += 1
+            return None
+        self.kept += 1
+        return vector
+
+    def skip(self, values: Sequence[float]) -> None:
+        """Count the embedding, if there is one, of a memory that already exists."""
+        if values:
+            self.recomputed[_EXISTS] += 1
+
+
 class Importer:
     """The import of items in one transaction, and its results."""
 
     def __init__(
         self, tx: Transaction, tenant_id: UUID, policy: Policy, mode: ImportMode, *, at: datetime, by: str
     ) -> None:
-        """Store in this transaction, in the name of `by`."""
         self._tx = tx
         self._tenant_id = tenant_id
         self._policy = policy
@@ -87,20 +119,20 @@ class Importer:
         self.unchanged: list[str] = []
         self.removed: list[str] = []
         self.errors: list[ImportProblem] = []
-        # Kinds of those created or updated whose time is over already.
+        # Kinds of created or updated items that have expired already.
         self.expired: list[str] = []
-        self.vectors = embedding_import.EmbeddingImport()
-        # Whose vectors are still to be made.
+        self.vectors = EmbeddingImport()
+        # Documents that need embeddings.
         self.documents: list[Document] = []
-        # What comes and goes, for the quotas.
+        # Changes of the quotas.
         self.usage = {"memories": 0, "links": 0, "blocks": 0}
 
     async def apply(self, batch: ImportBatch) -> None:
-        """Store what can be stored. Raises TransactionConflict when another transaction stores the same."""
+        """Store valid items; others become errors. Raises TransactionConflict for an item that is being stored too."""
         self.errors += batch.errors
         items = batch.items
         if "alias" in items:
-            # Before any memory is locked, as everybody does who changes aliases.
+            # Every change of aliases takes this lock before it locks memories.
             await self._tx.execute(QUERIES["lock_aliases"], tenant_id=self._tenant_id)
         await self._memories(items.get("memory", []))
         for kind, store in (
@@ -125,31 +157,33 @@ class Importer:
         if not items:
             return
         tx, tenant_id = self._tx, self._tenant_id
-        given = await names.avoid_message_ids(
+        memories = await names.avoid_message_ids(
             tx, tenant_id, [memory for item in items if isinstance(memory := item.draft, Memory)]
         )
-        external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in given])
-        holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in given])
-        ids = {memory.memory_id for memory in given} | {*external.values(), *holders.values()}
-        there = await memory_rows.lock_memories(tx, tenant_id, list(ids))
-        # What has expired gives its key to the next fact that wants it.
-        keys = {key: id_ for key, id_ in holders.items() if id_ not in there or not there[id_].is_expired(self._at)}
-        buried = await tombstones.find_purged(tx, tenant_id, given)
-        dimensions = await embedding_import.dimensions(tx) if any(item.embedding for item in items) else 0
+        external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in memories])
+        holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in memories])
+        ids = {memory.memory_id for memory in memories} | {*external.values(), *holders.values()}
+        existing = await memory_rows.lock_memories(tx, tenant_id, list(ids))
+        # An expired fact loses its key to the next claim.
+        keys = {
+            key: id_ for key, id_ in holders.items() if id_ not in existing or not existing[id_].is_expired(self._at)
+        }
+        purged_ids = await tombstones.find_purged(tx, tenant_id, memories)
+        dimensions = await _dimensions(tx) if any(item.embedding for item in items) else 0
         new: list[Memory] = []
         embeddings: dict[UUID, NDArray[np.float32]] = {}
-        taken: set[object] = set()
-        for item, memory in zip(items, given, strict=True):
+        claimed: set[object] = set()
+        for item, memory in zip(items, memories, strict=True):
             own_ids = (memory.memory_id, external.get(memory.draft.external_id or "", _FIRST))
-            by_key = find_fact_holder(there.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
-            before = find_existing(*map(there.get, own_ids), by_key, at=self._at)
+            by_key = find_fact_holder(existing.get(holders.get(memory.fact_key, _FIRST)), memory, at=self._at)
+            before = find_existing(*map(existing.get, own_ids), by_key, at=self._at)
             named = {("id", before.memory_id if before else memory.memory_id), *unique_names(memory, at=self._at)}
             try:
                 memory_type.check_type_allowed(self._policy, [memory.draft.type])
-                if not taken.isdisjoint(named):
+                if not claimed.isdisjoint(named):
                     raise DuplicateInBatch
-                taken |= named
-                if before is None and memory.memory_id in buried:
+                claimed |= named
+                if before is None and memory.memory_id in purged_ids:
                     self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
                 elif before is None:
                     check_key_free(memory, keys, at=self._at)
@@ -159,7 +193,7 @@ class Importer:
                     self._count("created", memory)
                 else:
                     self.vectors.skip(item.embedding)
-                    await self._merge(item, before, memory, keys, is_buried=memory.memory_id in buried)
+                    await self._merge(item, before, memory, keys, is_purged=memory.memory_id in purged_ids)
             except TransactionConflict:
                 raise
             except RpcError as refusal:
@@ -171,13 +205,13 @@ class Importer:
         self.usage["memories"] += len(new)
 
     async def _merge(
-        self, item: ImportItem, before: Memory, given: Memory, keys: Mapping[FactKey | None, UUID], *, is_buried: bool
+        self, item: ImportItem, before: Memory, memory: Memory, keys: Mapping[FactKey | None, UUID], *, is_purged: bool
     ) -> None:
-        after = merge_imported(before, given, self._mode, item.changed, at=self._at, by=self._by)
+        after = merge_imported(before, memory, self._mode, item.changed, at=self._at, by=self._by)
         if after is before:
             self.unchanged.append("memory")
             return
-        if is_buried:
+        if is_purged:
             self.errors.append(ImportProblem(line_number=item.line_number, kind="memory", reason=REASON_PURGED))
             return
         # While it was expired, another memory may have taken its names: refuse before anything is written.
@@ -185,7 +219,7 @@ class Importer:
         if comes_back or after.fact_key != before.fact_key:
             check_key_free(after, keys, at=self._at)
         if comes_back:
-            await names.external_id_must_be_free(self._tx, self._tenant_id, after, at=self._at)
+            await names.check_external_id_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
             self.documents += await memory_rows.update_memory(
@@ -209,7 +243,7 @@ class Importer:
         return [found[name]["memory_id"] for name in memory_names]
 
     def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
-        """Return whether what is there stays as it is."""
+        """Return whether the existing item stays as it is."""
         if self._mode is ImportMode.MERGE:
             return item.changed is None or item.changed <= update_time
         return self._mode is ImportMode.SKIP
@@ -218,7 +252,7 @@ class Importer:
         return self._at if self._mode is ImportMode.RESTORE or item.changed is None else item.changed
 
     def _has_same_time(self, item: ImportItem, update_time: datetime) -> bool:
-        """Return whether an item brings no other time than what is there has; one that lay ahead is no time to keep."""
+        """Return whether an item has no other update time than the existing one; a future time does not count."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
     async def _link(self, item: ImportItem) -> str:
@@ -254,9 +288,9 @@ class Importer:
         key = source_key(message.source_key)
         row = await self._tx.row(QUERIES["lock_source_trust"], tenant_id=self._tenant_id, source_key=key)
         before = None if row is None else SourceTrust(**dict(row))
-        said = {"trust": message.trust, "notes": message.notes or None}
+        content = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            is_same = said == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
+            is_same = content == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
                 item, before.update_time
             )
             if is_same or self._is_unchanged(item, before.update_time):
@@ -264,7 +298,13 @@ class Importer:
             await self._store_revision(trust_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
         update_time = self._update_time(item)
-        columns = {"source_key": key, **said, "revision": last + 1, "update_time": update_time, "updated_by": self._by}
+        columns = {
+            "source_key": key,
+            **content,
+            "revision": last + 1,
+            "update_time": update_time,
+            "updated_by": self._by,
+        }
         if before is None:
             columns |= {"create_time": item.create_time or update_time, "created_by": self._by}
         query = QUERIES["insert_source_trust" if before is None else "update_source_trust"]
@@ -288,11 +328,11 @@ class Importer:
         if root == alias_id or followers:
             raise AliasCycle
         before = known.get(alias_id)
-        said = (root, message.confidence, message.note or None)
+        content = (root, message.confidence, message.note or None)
         if before is not None:
             if self._is_unchanged(item, before.update_time):
                 return "unchanged"
-            is_same = said == (before.canonical_memory_id, before.confidence, before.note)
+            is_same = content == (before.canonical_memory_id, before.confidence, before.note)
             if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
             await self._store_revision(alias_store.revision_of(before, self._at))
@@ -323,11 +363,11 @@ class Importer:
         rows = await self._tx.rows(QUERIES["get_resolutions"], tenant_id=self._tenant_id, a_ids=[a_id], b_ids=[b_id])
         before = Resolution(**dict(rows[0])) if rows else None
         status = STATUSES.get(message.status, "needs_review")
-        said = (status, canonical, message.note or None)
+        content = (status, canonical, message.note or None)
         if before is not None:
             if self._is_unchanged(item, before.update_time):
                 return "unchanged"
-            is_same = said == (before.status, before.canonical_memory_id, before.note)
+            is_same = content == (before.status, before.canonical_memory_id, before.note)
             if is_same and self._has_same_time(item, before.update_time):
                 return "unchanged"
             await self._store_revision(conflict_store.revision_of(before, self._at))
@@ -355,19 +395,19 @@ class Importer:
         return await tombstones.has_block(self._tx, self._tenant_id, block.block_id)
 
     async def _block(self, item: ImportItem) -> str:
-        given: Any = item.draft
-        before = await block_store.locked_if_any(self._tx, self._tenant_id, given.block_id)
+        block: Any = item.draft
+        before = await block_store.locked_if_any(self._tx, self._tenant_id, block.block_id)
         outcome = "created"
         if before is None:
             create_time = item.create_time or item.changed or self._at
-            given = replace(given, create_time=create_time, update_time=item.changed or create_time)
+            block = replace(block, create_time=create_time, update_time=item.changed or create_time)
             with raise_on_concurrent_import(BlockExists):
-                await block_store.insert(self._tx, self._tenant_id, given)
+                await block_store.insert(self._tx, self._tenant_id, block)
                 self.usage["blocks"] += 1
         elif self._is_unchanged(item, before.update_time):
             return "unchanged"
         else:
-            after = before.revise(given.draft, at=self._at, by=self._by)
+            after = before.revise(block.draft, at=self._at, by=self._by)
             after = replace(after, delete_time=None, update_time=self._update_time(item))
             outcome = "updated"
             if before.is_active and block_store.same(before, after) and self._has_same_time(item, before.update_time):
@@ -376,7 +416,7 @@ class Importer:
                 await self._put_block(before, after, event="block_updated")
         for agent_id in item.agent_ids:
             try:
-                new = await block_store.attach(self._tx, self._tenant_id, given, agent_id, at=self._at, by=self._by)
+                new = await block_store.attach(self._tx, self._tenant_id, block, agent_id, at=self._at, by=self._by)
             except RpcError as refusal:
                 self.errors.append(import_error(item.line_number, "block", refusal))
                 continue
@@ -388,7 +428,7 @@ class Importer:
         self.usage["blocks"] += int(after.is_active) - int(before.is_active)
 
     async def remove(self, kind: str, item_ids: Sequence[str]) -> None:
-        """Delete items that are there: memories and blocks so that they can be restored, the others for good."""
+        """Delete existing items: memories and blocks can be restored, others are removed for good."""
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
@@ -442,11 +482,17 @@ class Importer:
     async def _last_revision(self, kind: str, item_id: str) -> int:
         return await writer.last_revision(self._tx, self._tenant_id, kind, item_id)
 
-    async def _store_revision(self, was: Revision) -> None:
-        await writer.insert_revisions(self._tx, self._tenant_id, [was])
+    async def _store_revision(self, revision: Revision) -> None:
+        await writer.insert_revisions(self._tx, self._tenant_id, [revision])
 
     async def _record_event(self, kind: str, entity_type: str, entity_id: str) -> None:
         event = Event(
-            type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} brought in or taken back"
+            type=kind, entity_type=entity_type, entity_id=entity_id, summary=f"{entity_type} imported or restored"
         )
         await writer.insert_events(self._tx, self._tenant_id, [event], at=self._at, by=self._by)
+
+
+async def _dimensions(tx: Transaction) -> int:
+    """Return the dimensions of the current model, 0 when there is none."""
+    space = await vector_columns.active_model(tx)
+    return 0 if space is None else space.dimensions

@@ -41,11 +41,11 @@ def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
         for row in rows:
             line_number += 1
             try:
-                said = readers[kind](row)
+                fields = readers[kind](row)
             except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError):
                 yield ImportProblem(line_number=line_number, kind=kind, reason=LINE_INVALID)
                 continue
-            yield parse_item(line_number, {kind: {name: value for name, value in said.items() if value is not None}})
+            yield parse_item(line_number, {kind: {name: value for name, value in fields.items() if value is not None}})
 
 
 def _memory(row: Mapping[str, Any]) -> dict[str, Any]:

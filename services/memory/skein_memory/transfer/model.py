@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 FORMAT = "skein_export_v1"
-# In the order in which they are stored: what names a memory comes after it.
+# In the order of an import: items that name a memory come after it.
 MESSAGES: Mapping[str, type[Message]] = {
     "memory": memory_pb2.Memory,
     "link": memory_pb2.Link,
@@ -49,7 +49,7 @@ _RECORD = frozenset(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransferItem:
-    """One thing of a tenant's memory, and the memories that it names, with which it is purged."""
+    """One item of a tenant's memory, and the memories that it names, with which it is purged."""
 
     kind: str
     # As text: of a source trust the key, of a conflict both ids.
@@ -89,7 +89,7 @@ def format_line(item: TransferItem) -> str:
 
 
 def parse_lines(text: str) -> Iterator[ImportLine | ImportProblem]:
-    """Read lines; a header says nothing more. Raises ImportFormatUnknown for the header of another format."""
+    """Read lines, without the header. Raises ImportFormatUnknown for the header of another format."""
     for line_number, line in enumerate(text.split("\n"), 1):
         if not line.strip():
             continue
@@ -134,7 +134,7 @@ def changed_fields(before: Message, after: Message) -> list[str]:
         name
         for name in names
         if (
-            not exact.equal(json_text(before, name), json_text(after, name))
+            not exact.equal_json(json_text(before, name), json_text(after, name))
             if name in free
             else getattr(before, name) != getattr(after, name)
         )
@@ -152,14 +152,14 @@ def _line(values: object) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TransferCursor:
-    """The cursor of a scan over all kinds: `phase` tells two scans of one call apart."""
+    """The cursor of a scan over all kinds: `phase` distinguishes two scans of one call."""
 
     phase: str
     kind: str
     after: str
 
     def advance(self, last: str | None) -> TransferCursor | None:
-        """Return the place after a batch; None after the last of the last kind."""
+        """Return the cursor after a batch; None after the last item of the last kind."""
         if last is not None:
             return replace(self, after=last)
         index = KINDS.index(self.kind) + 1

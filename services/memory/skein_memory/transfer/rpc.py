@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import snapshots_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
@@ -16,14 +17,15 @@ from skein_kit.rpc.pagination import (
     resolve_page_size,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.dry_run import begin_write
 from skein_memory.transfer import convert, memoryvault
 from skein_memory.transfer import model as transfer_model
 from skein_memory.transfer.import_items import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS, TransferCursor
 
 if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.search_text.embedding_requests import EmbeddingClient
-    from skein_memory.transfer.importer import Importer
     from skein_memory.transfer.store import TransferStore
 
 
@@ -38,18 +40,23 @@ _MODES = {
 class TransferHandlers:
     """Exports and imports of a tenant's memory."""
 
-    def __init__(self, store: TransferStore, *, embeddings: EmbeddingClient) -> None:
-        """Use the store; documents of imported memories get embeddings."""
+    def __init__(self, store: TransferStore, idempotency: IdempotencyStore, *, embeddings: EmbeddingClient) -> None:
+        """Documents of imported memories get embeddings."""
         self._store = store
+        self._idempotency = idempotency
         self._embeddings = embeddings
 
     async def ExportData(self, request: pb.ExportDataRequest, context: Context) -> pb.ExportDataResponse:
-        who, tenant_id, size = caller(context), caller(context).tenant(), resolve_page_size(request.page_size)
+        caller, tenant_id, size = (
+            caller_of(context),
+            caller_of(context).require_tenant(),
+            resolve_page_size(request.page_size),
+        )
         cursor: TransferCursor | None = convert.read_cursor(request, tenant_id)
         lines: list[str] = []
         if cursor is None:
             at = now()
-            await self._store.start_export(tenant_id, at=at, by=who.principal)
+            await self._store.start_export(tenant_id, at=at, by=caller.principal)
             lines.append(transfer_model.header(at.isoformat()))
             cursor = TransferCursor(phase=at.isoformat(), kind=KINDS[0], after="")
         at, items, length = _moment(cursor.phase), 0, 0
@@ -75,35 +82,36 @@ class TransferHandlers:
         )
 
     async def ImportData(self, request: pb.ImportDataRequest, context: Context) -> pb.ImportDataResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         is_vault = request.format == pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1
         lines_read = list((memoryvault.parse_document if is_vault else transfer_model.parse_lines)(request.lines))
         if len(lines_read) > MAX_ITEMS:
             raise FieldInvalid(violations=[("lines", f"hold more than {MAX_ITEMS} items")])
-
-        def respond(importer: Importer) -> pb.ImportDataResponse:
-            pending = self._embeddings.expected_pending(importer.documents)
-            return pb.ImportDataResponse(
+        tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        import_batch = await self._store.prepare_import(lines_read, at=at, by=caller.principal)
+        async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
+            if write.saved_response is not None:
+                return pb.ImportDataResponse.FromString(write.saved_response)
+            importer = await self._store.import_items(
+                write.tx,
+                tenant_id,
+                import_batch,
+                _MODES[request.mode],
+                dry_run=request.dry_run,
+                at=at,
+                by=caller.principal,
+            )
+            response = pb.ImportDataResponse(
                 counts=convert.import_counts(importer),
                 errors=convert.import_errors(importer),
-                pending_embedding_count=pending,
+                pending_embedding_count=self._embeddings.has_pending_embeddings(importer.documents),
                 kept_embedding_count=importer.vectors.kept,
                 remade_embeddings=importer.vectors.recomputed,
             )
-
-        imported, importer = await self._store.import_items(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            lines_read,
-            _MODES[request.mode],
-            respond,
-            dry_run=request.dry_run,
-            at=at,
-            by=who.principal,
-        )
-        if importer is not None and not request.dry_run:
-            await self._embeddings.make(importer.documents, remaining=context.time_remaining())
-        return pb.ImportDataResponse.FromString(imported) if isinstance(imported, bytes) else imported
+            await write.save(response)
+        if not request.dry_run:
+            await self._embeddings.request_embeddings(importer.documents, remaining=context.time_remaining())
+        return response
 
 
 def _moment(text: str) -> datetime:

@@ -65,7 +65,7 @@ class WrappedKey:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TenantKey:
-    """A tenant's key, opened."""
+    """A tenant's key, unwrapped."""
 
     key_id: UUID
     secret: bytes = field(repr=False)
@@ -77,18 +77,18 @@ class TenantKey:
 
     def encrypt(self, value: str, *, tenant_id: UUID, memory_id: UUID) -> Ciphertext:
         """Encrypt a memory's secret."""
-        return _seal(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
+        return _encrypt(self.secret, value.encode(), _memory_name(tenant_id, memory_id))
 
     def decrypt(self, sealed: Ciphertext, *, tenant_id: UUID, memory_id: UUID) -> str:
         """Return a memory's secret. Raises SecretUndecryptable if the key or the memory is another one."""
-        return _open(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
+        return _decrypt(self.secret, sealed, _memory_name(tenant_id, memory_id)).decode()
 
 
 class MasterKeys:
     """The master key and the one before it, either of which may be missing."""
 
     def __init__(self, current: MasterKey | None, previous: MasterKey | None = None) -> None:
-        """Seal with `current`; open with either."""
+        """Wrap with `current`; unwrap with either."""
         self._current = current
         self._by_fingerprint = {key.fingerprint: key for key in (current, previous) if key is not None}
 
@@ -120,7 +120,7 @@ class MasterKeys:
         raise SettingInvalid(message)
 
     def check_current(self) -> None:
-        """Reject to go on without a key to seal with. Raises MasterKeyMissing."""
+        """Require a current master key. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
 
@@ -128,7 +128,7 @@ class MasterKeys:
         """Encrypt a tenant's key. Raises MasterKeyMissing."""
         if self._current is None:
             raise MasterKeyMissing
-        sealed = _seal(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
+        sealed = _encrypt(self._current.secret, key.secret, _key_name(tenant_id, key.key_id))
         return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, sealed=sealed)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
@@ -136,7 +136,7 @@ class MasterKeys:
         master = self._by_fingerprint.get(wrapped.master_key)
         if master is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)
-        secret = _open(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))
+        secret = _decrypt(master.secret, wrapped.sealed, _key_name(tenant_id, wrapped.key_id))
         return TenantKey(key_id=wrapped.key_id, secret=secret)
 
 
@@ -157,12 +157,12 @@ def _key_name(tenant_id: UUID, key_id: UUID) -> bytes:
     return b"skein tenant key v1" + tenant_id.bytes + key_id.bytes
 
 
-def _seal(key: bytes, value: bytes, name: bytes) -> Ciphertext:
+def _encrypt(key: bytes, value: bytes, name: bytes) -> Ciphertext:
     nonce = secrets.token_bytes(_NONCE_BYTES)
     return Ciphertext(nonce=nonce, ciphertext=AESGCM(key).encrypt(nonce, value, name))
 
 
-def _open(key: bytes, sealed: Ciphertext, name: bytes) -> bytes:
+def _decrypt(key: bytes, sealed: Ciphertext, name: bytes) -> bytes:
     try:
         return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, name)
     except (InvalidTag, ValueError):

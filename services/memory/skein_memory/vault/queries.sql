@@ -1,5 +1,5 @@
 -- lock_tenant_keys --
--- Read the keys of a tenant, the newest first, and keep everybody from sealing until the transaction ends.
+-- Read and lock the keys of a tenant, the newest first: no other transaction encrypts.
 SELECT key_id, master_key, nonce, ciphertext
 FROM memory.tenant_keys
 WHERE tenant_id = :tenant_id
@@ -7,7 +7,7 @@ ORDER BY key_id DESC
 FOR UPDATE;
 
 -- share_tenant_keys --
--- Read the keys of a tenant, the newest first, and keep them from going away until the transaction ends.
+-- Read the keys of a tenant, the newest first, with a shared lock that keeps them from deletion.
 SELECT key_id, master_key, nonce, ciphertext
 FROM memory.tenant_keys
 WHERE tenant_id = :tenant_id
@@ -67,7 +67,7 @@ DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- list_older_secrets --
--- Read some of the secrets that a key of before seals, and keep others from changing them.
+-- Read and lock some of the secrets that an older key encrypts.
 SELECT memory_id, key_id, nonce, ciphertext
 FROM memory.secrets
 WHERE tenant_id = :tenant_id AND key_id = :key_id
@@ -82,7 +82,7 @@ SET key_id = :key_id, nonce = :nonce, ciphertext = :ciphertext
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
 -- purge_secrets --
--- Remove some of the secrets that a deleted tenant has.
+-- Remove some of the secrets of a deleted tenant.
 DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.secrets WHERE tenant_id = :tenant_id LIMIT :count));

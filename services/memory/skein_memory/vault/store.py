@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from google.protobuf.message import Message
+import asyncpg
 
+from skein_kit.errors import RpcError
+from skein_kit.settings import SettingInvalid
+from skein_kit.telemetry import logs
 from skein_memory.errors import SecretNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -13,18 +16,14 @@ from skein_memory.queries import QUERIES
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
-    import asyncpg
-
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.vault.encryption import MasterKeys
 
-Response = TypeVar("Response", bound=Message)
+log = logs.get("memory")
 
 # Secrets that one transaction encrypts anew.
 BATCH_SIZE = 500
@@ -34,7 +33,7 @@ class Vault:
     """Keys and secrets of tenants, in transactions of others."""
 
     def __init__(self, master_keys: MasterKeys) -> None:
-        """Wrap and open tenants' keys with these."""
+        """Tenant keys are wrapped with these."""
         self.master_keys = master_keys
 
     async def put(self, tx: Transaction, tenant_id: UUID, secrets: Mapping[UUID, str], *, at: datetime) -> None:
@@ -110,77 +109,66 @@ class Vault:
         if not rows:
             return 0, False
         newest, *older = [self.master_keys.unwrap(_wrapped(row), tenant_id=tenant_id) for row in rows]
-        resealed = 0
+        count = 0
         for row, key in zip(rows[1:], older, strict=True):
             found = await tx.rows(
-                QUERIES["list_older_secrets"], tenant_id=tenant_id, key_id=key.key_id, count=BATCH_SIZE - resealed
+                QUERIES["list_older_secrets"],
+                tenant_id=tenant_id,
+                key_id=key.key_id,
+                count=BATCH_SIZE - count,
             )
             for secret in found:
                 memory_id = secret["memory_id"]
                 sealed = Ciphertext(nonce=secret["nonce"], ciphertext=secret["ciphertext"])
                 value = key.decrypt(sealed, tenant_id=tenant_id, memory_id=memory_id)
-                reencrypted = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
+                ciphertext = newest.encrypt(value, tenant_id=tenant_id, memory_id=memory_id)
                 await tx.execute(
                     QUERIES["reencrypt_secret"],
                     tenant_id=tenant_id,
                     memory_id=memory_id,
                     key_id=newest.key_id,
-                    nonce=reencrypted.nonce,
-                    ciphertext=reencrypted.ciphertext,
+                    nonce=ciphertext.nonce,
+                    ciphertext=ciphertext.ciphertext,
                 )
-            resealed += len(found)
-            if resealed == BATCH_SIZE:
-                return resealed, True
+            count += len(found)
+            if count == BATCH_SIZE:
+                return count, True
             await tx.execute(QUERIES["delete_tenant_key"], tenant_id=tenant_id, key_id=key.key_id)
             await tx.execute(QUERIES["count_master_key"], fingerprint=row["master_key"], amount=-1)
-        return resealed, False
+        return count, False
 
 
 class TenantKeyStore:
     """Keys of tenants: their rotation, and their encryption with the current master key."""
 
-    def __init__(self, database: Database, *, idempotency: IdempotencyStore, vault: Vault) -> None:
-        """Use the database, stored responses and vault of the service."""
+    def __init__(self, database: Database, vault: Vault) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._vault = vault
 
-    async def rotate(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        respond: Callable[[str, int, bool], Response],
-        *,
-        at: datetime,
-    ) -> Response | bytes:
-        """Create a new key unless secrets of before still wait for the newest one; encrypt a batch of them with it.
+    async def rotate(self, tx: Transaction, tenant_id: UUID, *, at: datetime, by: str) -> tuple[str, int, bool]:
+        """Create a new key unless older secrets still wait for the newest one; encrypt a batch of them with it.
 
-        Return the stored response of a repeated request. Raises MasterKeyMissing and SecretUndecryptable.
+        Return the key's id, how many secrets, and whether there may be more. Raises MasterKeyMissing and
+        SecretUndecryptable.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            self._vault.master_keys.check_current()
+        self._vault.master_keys.check_current()
+        rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+        if len(rows) < 2:  # noqa: PLR2004 - one key: nothing waits for another.
+            await self._vault.new_key(tx, tenant_id, at=at)
             rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            if len(rows) < 2:  # noqa: PLR2004 - one key: nothing waits for another.
-                await self._vault.new_key(tx, tenant_id, at=at)
-                rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            await self._vault.rewrap(tx, tenant_id, rows)
-            rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, more = await self._vault.reencrypt(tx, tenant_id, rows)
-            key_id = str(rows[0]["key_id"])
-            rotated = Event(
-                type="tenant_key_rotated",
-                entity_type="tenant_key",
-                entity_id=key_id,
-                summary=f"key rotated: {resealed} secrets{', more to come' if more else ''}",
-                payload={"count": resealed, "more": more},
-            )
-            await writer.insert_events(tx, tenant_id, [rotated], at=at, by=idempotency_key.principal)
-            response = respond(key_id, resealed, more)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        await self._vault.rewrap(tx, tenant_id, rows)
+        rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
+        count, more = await self._vault.reencrypt(tx, tenant_id, rows)
+        key_id = str(rows[0]["key_id"])
+        rotated = Event(
+            type="tenant_key_rotated",
+            entity_type="tenant_key",
+            entity_id=key_id,
+            summary=f"key rotated: {count} secrets{', more to come' if more else ''}",
+            payload={"count": count, "more": more},
+        )
+        await writer.insert_events(tx, tenant_id, [rotated], at=at, by=by)
+        return key_id, count, more
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
         """Encrypt a tenant's keys with the current master key, and continue a rotation; return the rows changed."""
@@ -191,14 +179,43 @@ class TenantKeyStore:
             rewrapped = await self._vault.rewrap(tx, tenant_id, rows)
             if rewrapped:
                 rows = await tx.rows(QUERIES["lock_tenant_keys"], tenant_id=tenant_id)
-            resealed, _ = await self._vault.reencrypt(tx, tenant_id, rows)
-        return rewrapped + resealed
+            count, _ = await self._vault.reencrypt(tx, tenant_id, rows)
+        return rewrapped + count
 
 
-async def master_keys_in_use(database: Database) -> set[str]:
-    """Return the fingerprints of the master keys that wrap any tenant's key."""
-    async with database.shared() as tx:
-        return {row["fingerprint"] for row in await tx.rows(QUERIES["list_master_keys"])}
+class MasterKeyCheck:
+    """Asks the database once which master keys are in use."""
+
+    def __init__(self, database: Database, master_keys: MasterKeys) -> None:
+        self._database = database
+        self._master_keys = master_keys
+        self._is_settled = False
+        self._logged = ""
+
+    async def at_start(self) -> None:
+        """Raise SettingInvalid when a key is missing. When the database is down or empty, `ready` checks later."""
+        try:
+            await self._settle()
+        except (RpcError, asyncpg.PostgresError):
+            return
+
+    async def ready(self) -> bool:
+        """Return whether all keys are configured, and log a missing one."""
+        try:
+            await self._settle()
+        except SettingInvalid as invalid:
+            if str(invalid) != self._logged:
+                log.error("master_key_missing", problem=str(invalid))  # noqa: TRY400 - the trace says nothing more.
+            self._logged = str(invalid)
+            return False
+        return True
+
+    async def _settle(self) -> None:
+        if not self._is_settled:
+            async with self._database.global_transaction() as tx:
+                rows = await tx.rows(QUERIES["list_master_keys"])
+            self._master_keys.check_has({row["fingerprint"] for row in rows})
+            self._is_settled = True
 
 
 def _wrapped(row: asyncpg.Record) -> WrappedKey:

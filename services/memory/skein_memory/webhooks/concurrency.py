@@ -26,7 +26,6 @@ class WebhookConcurrency:
     """The attempts of one process."""
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._tenants = FairSlots(TOTAL, per_owner=PER_TENANT)
         self._at_destination = Counter[str]()
         self._own = Counter[tuple[UUID, str]]()
@@ -44,18 +43,18 @@ class WebhookConcurrency:
         for _ in range(count):
             self._tenants.release(str(tenant_id))
 
-    def begin(self, tenant_id: UUID, watch: Webhook) -> None:
+    def begin(self, tenant_id: UUID, webhook: Webhook) -> None:
         """Count an attempt, for which a slot is reserved, at the webhook's destination."""
-        self._at_destination[watch.destination] += 1
-        self._own[tenant_id, watch.destination] += 1
-        self._failing[tenant_id] += watch.is_failing
+        self._at_destination[webhook.destination] += 1
+        self._own[tenant_id, webhook.destination] += 1
+        self._failing[tenant_id] += webhook.is_failing
 
-    def end(self, tenant_id: UUID, watch: Webhook) -> None:
+    def end(self, tenant_id: UUID, webhook: Webhook) -> None:
         """Release the slot and the share of an ended attempt."""
         self.release(tenant_id, 1)
-        self._at_destination[watch.destination] -= 1
-        self._own[tenant_id, watch.destination] -= 1
-        self._failing[tenant_id] -= watch.is_failing
+        self._at_destination[webhook.destination] -= 1
+        self._own[tenant_id, webhook.destination] -= 1
+        self._failing[tenant_id] -= webhook.is_failing
         # Names of the past are not kept.
         self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
-
-from google.protobuf.message import Message
 
 from skein_kit import filters
 from skein_kit.ids import new_ids
@@ -18,7 +16,6 @@ from skein_memory.memories import rows
 from skein_memory.memories.filter_fields import fields_of
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
-from skein_memory.webhooks.events import end_watches_with_grants, record_watch_event
 from skein_memory.webhooks.model import (
     DESTINATION_FAILURES,
     INITIAL_BACKOFF,
@@ -29,43 +26,47 @@ from skein_memory.webhooks.model import (
     jitter,
     retry_delay,
 )
-from skein_memory.webhooks.store import AFTER_ALL, WebhookStore, draft_of, read_watch, watch_of
+from skein_memory.webhooks.store import (
+    AFTER_ALL,
+    WebhookStore,
+    disable_webhooks_of_ended_grants,
+    draft_of,
+    read_webhook,
+    record_webhook_event,
+    webhook_of,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_memory.webhooks.model import WebhookDraft
 
-Response = TypeVar("Response", bound=Message)
-
-# Events that one scan the log takes for a webhook, and webhooks that one transaction scans. A tenant with many
-# webhooks gets fewer events at once, so that one look queues about as many deliveries as any other.
+# Events of one scan of the log for a webhook, and webhooks of one transaction. A tenant with many webhooks gets fewer
+# events per scan, so that every scan queues about as many deliveries.
 _EVENTS_BATCH_SIZE = 200
-_LEAST_EVENTS_BATCH_SIZE = 20
+_MIN_EVENTS_BATCH_SIZE = 20
 _DELIVERIES_BATCH_SIZE = 1000
-_WATCHES_BATCH_SIZE = 1000
-# A worker that claimed a delivery and went silent holds it up for so long.
+_WEBHOOKS_BATCH_SIZE = 1000
+# Another worker claims a delivery after this time when its worker stopped.
 _LEASE = timedelta(seconds=60)
 _RETENTION = timedelta(days=7)
 _REMOVED_BATCH_SIZE = 500
 # Due deliveries are counted up to this.
-MAX_LINKS_COUNTED = 1000
+MAX_DUE_COUNTED = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class QueueStatus:
-    """The state of the queue: whether any webhook is active, whether events are left, and what is due."""
+    """The state of the queue: active webhooks, events that are left, and due deliveries."""
 
-    is_watched: bool = False
+    has_webhooks: bool = False
     more: bool = False
-    # Deliveries that are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is.
+    # Deliveries that are due, MAX_DUE_COUNTED at most, and the time of the oldest.
     due: int = 0
     oldest_due: datetime | None = None
 
@@ -73,21 +74,17 @@ class QueueStatus:
 class DeliveryStore:
     """Reads and writes deliveries, and the health of their webhooks."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, policies: Policies, webhooks: WebhookStore
-    ) -> None:
-        """Use the database, stored responses and policies of the service, and the store of webhooks."""
+    def __init__(self, database: Database, *, policies: PolicyCache, webhooks: WebhookStore) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._policies = policies
-        self._watches = webhooks
+        self._webhooks = webhooks
 
     async def list_deliveries(
         self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
         """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            await read_watch(tx, tenant_id, watch_id)
+            await read_webhook(tx, tenant_id, watch_id)
             return await tx.rows(
                 QUERIES["list_deliveries"],
                 tenant_id=tenant_id,
@@ -98,57 +95,45 @@ class DeliveryStore:
             )
 
     async def retry_delivery(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        delivery_id: UUID,
-        respond: Callable[[asyncpg.Record], Response],
-        *,
-        at: datetime,
-    ) -> Response | bytes:
-        """Have a delivery tried again at once. Raises DeliveryNotFound, also for one that was delivered."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
-            if row is None:
-                raise DeliveryNotFound
-            await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
-            response = respond(row)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        self, tx: Transaction, tenant_id: UUID, delivery_id: UUID, *, at: datetime
+    ) -> asyncpg.Record:
+        """Retry a delivery at once. Raises DeliveryNotFound, also for one that succeeded."""
+        row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
+        if row is None:
+            raise DeliveryNotFound
+        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
+        return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
-        """Queue deliveries of the events since the last call, and count what is due."""
+        """Queue deliveries of the events since the last call, and count due deliveries."""
         more = False
         async with self._database.transaction(tenant_id) as tx:
-            # Most tenants have none, and are asked again and again.
-            if not await tx.value(QUERIES["has_active_watch"], tenant_id=tenant_id):
+            # Most tenants have none, and this runs often.
+            if not await tx.value(QUERIES["has_active_webhook"], tenant_id=tenant_id):
                 return QueueStatus()
-            await end_watches_with_grants(tx, tenant_id, at)
-            watches = await tx.rows(QUERIES["lock_active_watches"], tenant_id=tenant_id, count=_WATCHES_BATCH_SIZE)
-            at_once = min(
-                _EVENTS_BATCH_SIZE, max(_LEAST_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(watches)))
+            await disable_webhooks_of_ended_grants(tx, tenant_id, at)
+            webhooks = await tx.rows(QUERIES["lock_active_webhooks"], tenant_id=tenant_id, count=_WEBHOOKS_BATCH_SIZE)
+            batch_size = min(
+                _EVENTS_BATCH_SIZE, max(_MIN_EVENTS_BATCH_SIZE, _DELIVERIES_BATCH_SIZE // max(1, len(webhooks)))
             )
-            # Webhooks that have seen the same events are all told of the next ones by one look.
-            by_place: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
-            for row in watches:
-                by_place.setdefault((row["transaction"], row["change_id"]), []).append(row)
-            for (transaction, change_id), group in by_place.items():
+            # One scan serves all webhooks at the same position.
+            by_position: dict[tuple[int, UUID], list[asyncpg.Record]] = {}
+            for row in webhooks:
+                by_position.setdefault((row["transaction"], row["change_id"]), []).append(row)
+            for (transaction, change_id), group in by_position.items():
                 changes = await tx.rows(
                     QUERIES["changes_after_place"],
                     tenant_id=tenant_id,
                     transaction=transaction,
                     change_id=change_id,
-                    count=at_once,
+                    count=batch_size,
                 )
                 if changes:
                     await _queue_changes(tx, tenant_id, group, changes, at=at)
-                more = more or len(changes) == at_once
-            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
+                more = more or len(changes) == batch_size
+            due = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         count, oldest = (0, None) if due is None else (due["count"], due["oldest_time"])
-        return QueueStatus(is_watched=True, more=more, due=count, oldest_due=oldest)
+        return QueueStatus(has_webhooks=True, more=more, due=count, oldest_due=oldest)
 
     async def claim(
         self, tenant_id: UUID, *, at: datetime, count: int, failing_destinations: int, free_slots: Mapping[str, int]
@@ -160,7 +145,7 @@ class DeliveryStore:
         """
         until = at + _LEASE
         async with self._database.transaction(tenant_id) as tx:
-            await end_watches_with_grants(tx, tenant_id, at)
+            await disable_webhooks_of_ended_grants(tx, tenant_id, at)
             claimed = await tx.rows(
                 QUERIES["claim_deliveries"],
                 tenant_id=tenant_id,
@@ -174,20 +159,20 @@ class DeliveryStore:
             )
             if not claimed:
                 return []
-            delayed = await tx.rows(
+            change_rows = await tx.rows(
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
-            watches = await tx.rows(
-                QUERIES["get_watches"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
+            webhooks = await tx.rows(
+                QUERIES["get_webhooks"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
             )
-        changes = {row["change_id"]: row for row in delayed}
-        known = {row["watch_id"]: watch_of(row) for row in watches}
+        changes = {row["change_id"]: row for row in change_rows}
+        known = {row["watch_id"]: webhook_of(row) for row in webhooks}
         return [
             Attempt(
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
-                watch=known[row["watch_id"]],
-                event=_observe_delay(changes[row["change_id"]]),
+                webhook=known[row["watch_id"]],
+                event=_event_of(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
             )
@@ -195,9 +180,9 @@ class DeliveryStore:
         ]
 
     async def due(self, tenant_id: UUID, *, at: datetime) -> tuple[int, datetime | None]:
-        """Return how many deliveries are due, MAX_LINKS_COUNTED at most, and since when the oldest of them is."""
+        """Return how many deliveries are due, MAX_DUE_COUNTED at most, and the time of the oldest."""
         async with self._database.transaction(tenant_id) as tx:
-            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_LINKS_COUNTED)
+            row = await tx.row(QUERIES["due_deliveries"], tenant_id=tenant_id, at=at, count=MAX_DUE_COUNTED)
         return (0, None) if row is None else (row["count"], row["oldest_time"])
 
     async def release(self, tenant_id: UUID, attempts: Sequence[Attempt], *, at: datetime) -> None:
@@ -210,27 +195,27 @@ class DeliveryStore:
                 delivery_ids=[attempt.delivery_id for attempt in attempts],
                 attempts=[attempt.attempts for attempt in attempts],
             )
-            for until in sorted({attempt.until for attempt in attempts if attempt.watch.is_failing}):
-                destinations = {attempt.watch.destination for attempt in attempts if attempt.until == until}
+            for until in sorted({attempt.until for attempt in attempts if attempt.webhook.is_failing}):
+                destinations = {attempt.webhook.destination for attempt in attempts if attempt.until == until}
                 await tx.execute(
                     QUERIES["release_probes"], tenant_id=tenant_id, at=at, until=until, destinations=list(destinations)
                 )
 
     async def finish(self, tenant_id: UUID, outcomes: Sequence[Outcome], *, at: datetime) -> None:
-        """Say what came of attempts: when they are tried again, which are dead, which webhooks are switched off."""
-        by_watch: dict[UUID, list[Outcome]] = {}
+        """Record the outcomes of attempts: times of retries, dead deliveries, and disabled webhooks."""
+        by_webhook: dict[UUID, list[Outcome]] = {}
         by_destination: dict[tuple[str, datetime], list[bool]] = {}
         async with self._database.transaction(tenant_id) as tx:
-            policy = await self._policies.of(tx, tenant_id)
-            destinations = {outcome.attempt.watch.destination for outcome in outcomes}
+            policy = await self._policies.get(tx, tenant_id)
+            destinations = {outcome.attempt.webhook.destination for outcome in outcomes}
             await tx.rows(QUERIES["lock_destinations"], tenant_id=tenant_id, destinations=list(destinations))
             for outcome in outcomes:
-                # What another worker tried since, as this took too long, is its own to count.
-                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_finished(outcome, at)):
-                    watch = outcome.attempt.watch
-                    by_watch.setdefault(watch.watch_id, []).append(outcome)
+                # Another worker that tried the delivery after the lease counts it itself.
+                if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_outcome_columns(outcome, at)):
+                    webhook = outcome.attempt.webhook
+                    by_webhook.setdefault(webhook.watch_id, []).append(outcome)
                     if outcome.is_healthy is not None:
-                        claimed = (watch.destination, outcome.attempt.until)
+                        claimed = (webhook.destination, outcome.attempt.until)
                         by_destination.setdefault(claimed, []).append(outcome.is_healthy)
             for (destination, until), results in sorted(by_destination.items()):
                 await tx.execute(
@@ -247,7 +232,7 @@ class DeliveryStore:
                     # Spread, not secret.
                     spread=jitter(random.random()),  # noqa: S311
                 )
-            for watch_id, ended in sorted(by_watch.items()):
+            for watch_id, ended in sorted(by_webhook.items()):
                 errors = [outcome.error for outcome in ended if outcome.error is not None]
                 row = await tx.row(
                     QUERIES["count_attempt"],
@@ -260,8 +245,8 @@ class DeliveryStore:
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_watch_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
-                await self._watches.rewrap(tx, tenant_id, watch_id)
+                    await record_webhook_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
+                await self._webhooks.rewrap(tx, tenant_id, watch_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
@@ -274,16 +259,16 @@ class DeliveryStore:
 async def _queue_changes(
     tx: Transaction,
     tenant_id: UUID,
-    watches: Sequence[asyncpg.Record],
+    webhooks: Sequence[asyncpg.Record],
     changes: Sequence[asyncpg.Record],
     *,
     at: datetime,
 ) -> None:
-    """Queue for each of some webhooks, which have seen the same events, those of the next that it waits for."""
+    """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
         {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
-        for row in watches
-        for change_id in await _chosen(tx, tenant_id, draft_of(row), changes, at=at)
+        for row in webhooks
+        for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
     ids = new_ids(at, len(deliveries))
     await tx.insert(
@@ -292,30 +277,30 @@ async def _queue_changes(
         [{"delivery_id": delivery_id, **values} for delivery_id, values in zip(ids, deliveries, strict=True)],
     )
     await tx.execute(
-        QUERIES["advance_watches"],
+        QUERIES["advance_webhooks"],
         tenant_id=tenant_id,
-        watch_ids=[row["watch_id"] for row in watches],
+        watch_ids=[row["watch_id"] for row in webhooks],
         transaction=changes[-1]["transaction"],
         change_id=changes[-1]["change_id"],
     )
 
 
-async def _chosen(
+async def _matching_changes(
     tx: Transaction, tenant_id: UUID, draft: WebhookDraft, changes: Sequence[asyncpg.Record], *, at: datetime
 ) -> list[UUID]:
-    """Return the events that a webhook is told of; of a condition only memories are judged, as they are now."""
-    waited = [row for row in changes if draft.matches_type(row["event_type"])]
+    """Return the events that match a webhook; its condition is checked against current memories."""
+    matching = [row for row in changes if draft.matches_type(row["event_type"])]
     condition = filters.parse(draft.condition)
     if condition is None:
-        return [row["change_id"] for row in waited]
-    about = {row["change_id"]: UUID(row["entity_id"]) for row in waited if row["entity_type"] == "memory"}
+        return [row["change_id"] for row in matching]
+    about = {row["change_id"]: UUID(row["entity_id"]) for row in matching if row["entity_type"] == "memory"}
     memories = await rows.read_memories(tx, tenant_id, list(set(about.values()))) if about else {}
     visible = {id_: memory for id_, memory in memories.items() if not memory.is_expired(at)}
     passing = {id_ for id_, memory in visible.items() if filters.matches(condition, fields_of(memory))}
     return [change_id for change_id, memory_id in about.items() if memory_id in passing]
 
 
-def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
+def _outcome_columns(outcome: Outcome, at: datetime) -> dict[str, object]:
     attempt = outcome.attempt
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
     state = "delivered" if outcome.error is None else "dead" if is_last else "waiting"
@@ -331,7 +316,7 @@ def _finished(outcome: Outcome, at: datetime) -> dict[str, object]:
     }
 
 
-def _observe_delay(row: asyncpg.Record) -> dict[str, object]:
+def _event_of(row: asyncpg.Record) -> dict[str, object]:
     payload = row["payload"]
     return {
         "event_type": row["event_type"],

@@ -10,12 +10,12 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import filters
-from skein_kit.errors import FieldInvalid
+from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.json_values import exact
 from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
-from skein_memory.storable_text import check_storable
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,13 +52,13 @@ class WebhookDraft:
     is_active: bool
 
     @classmethod
-    def of(cls, watch: pb.Watch, *, active: bool) -> Self:
-        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and what a bad condition is refused with."""
+    def of(cls, webhook: pb.Watch, *, active: bool) -> Self:
+        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
         return cls(
-            display_name=watch.display_name,
-            event_types=tuple(sorted(watch.event_types)),
-            condition=watch.where.strip(),
-            webhook_url=watch.webhook_url,
+            display_name=webhook.display_name,
+            event_types=tuple(sorted(webhook.event_types)),
+            condition=webhook.where.strip(),
+            webhook_url=webhook.webhook_url,
             is_active=active,
         ).validate()
 
@@ -115,9 +115,9 @@ class Webhook:
     last_delivery_time: datetime | None
     last_error: str | None
     disable_time: datetime | None
-    # Host and port: what a back-off belongs to.
+    # Host and port, which share a backoff.
     destination: str
-    # Failures in a row, of any watch with this destination.
+    # Failures in a row, of any webhook with this destination.
     destination_failures: int
     # Nothing is sent before; None: the destination is not known to fail.
     retry_time: datetime | None
@@ -134,6 +134,11 @@ class Webhook:
         """Return whether the last attempt at the destination failed."""
         return self.destination_failures > 0
 
+    def check_revision(self, revision: int) -> None:
+        """Reject a revision that is not the current one; 0 matches any revision."""
+        if revision and revision != self.revision:
+            raise RevisionStale(given=revision, current=self.revision)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
@@ -141,7 +146,7 @@ class Attempt:
 
     delivery_id: UUID
     attempts: int
-    watch: Webhook
+    webhook: Webhook
     event: Mapping[str, object]
     create_time: datetime
     # No other worker tries it before.
@@ -150,7 +155,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outcome:
-    """What came of an attempt; no error: it was delivered."""
+    """The outcome of an attempt; no error: it was delivered."""
 
     attempt: Attempt
     error: str | None
@@ -161,7 +166,7 @@ class Outcome:
 def is_healthy(status: int | None) -> bool:
     """Return whether a response shows that its destination works; None: no response came.
 
-    What is wrong with one request (4xx) is wrong with one watch. Servers that fail or ask for less are left alone.
+    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or ask for less are left alone.
     """
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
@@ -177,7 +182,7 @@ def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, 
 
 
 def retry_delay(attempts: int, chance: float) -> timedelta:
-    """Return how long to wait after so many failed attempts; `chance`, 0 to 1, spreads those that failed together.
+    """Return the backoff after so many failed attempts; `chance`, 0 to 1, spreads attempts that failed together.
 
     Exponential back-off with full jitter, of which at least a fifth is waited.
     """
@@ -186,7 +191,7 @@ def retry_delay(attempts: int, chance: float) -> timedelta:
 
 
 def jitter(chance: float) -> float:
-    """Return which part of a pause is waited, for a chance of 0 to 1."""
+    """Return the share of a pause for a chance of 0 to 1."""
     return 0.2 + 0.8 * chance
 
 

@@ -1,5 +1,5 @@
--- insert_watch --
--- Store a watch whose place in the log is now: what transactions that are still at work will commit is after it.
+-- insert_webhook --
+-- Store a webhook whose place in the log is now: what transactions that are still at work will commit is after it.
 INSERT INTO memory.watches
     (tenant_id, watch_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
      change_id, create_time, update_time, created_by, updated_by, grant_ids)
@@ -8,24 +8,24 @@ VALUES
      pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000', :create_time,
      :create_time, :created_by, :created_by, :grant_ids);
 
--- get_watch --
--- Read a watch.
+-- get_webhook --
+-- Read a webhook.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
--- get_watches --
--- Read some watches.
+-- get_webhooks --
+-- Read some webhooks.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
 
--- lock_watch --
--- Read a watch and keep others from changing it until the transaction ends.
+-- lock_webhook --
+-- Read and lock a webhook.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
@@ -33,8 +33,8 @@ FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 FOR NO KEY UPDATE;
 
--- list_watches --
--- Read the newest watches that are older than one.
+-- list_webhooks --
+-- Read the newest webhooks that are older than one.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
@@ -43,8 +43,8 @@ WHERE tenant_id = :tenant_id AND watch_id < :before_id
 ORDER BY watch_id DESC
 LIMIT :count;
 
--- update_watch --
--- Store a watch's next revision; one that becomes active goes on with what happens from now on.
+-- update_webhook --
+-- Store a webhook's next revision; one that becomes active goes on with what happens from now on.
 UPDATE memory.watches
 SET display_name = :display_name, event_types = :event_types, condition = :condition, webhook_url = :webhook_url,
     transaction = CASE WHEN :is_active AND NOT is_active
@@ -60,8 +60,8 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
     grant_ids = :grant_ids
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
--- disable_watches_of_ended_grants --
--- Switch off the watches that a grant made which has ended.
+-- disable_webhooks_of_ended_grants --
+-- Switch off the webhooks that a grant made which has ended.
 UPDATE memory.watches
 SET is_active = false, disable_time = :at, last_error = 'grant'
 WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
@@ -71,32 +71,32 @@ WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
         WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
 RETURNING watch_id;
 
--- list_older_watches --
--- Name some of the watches whose keys another master key seals.
+-- list_older_webhooks --
+-- Name some of the webhooks whose keys another master key seals.
 SELECT watch_id
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND master_key <> :master_key
 ORDER BY watch_id
 LIMIT :count;
 
--- rekey_watch --
--- Give a watch another key, or the same under another master key.
+-- rekey_webhook --
+-- Give a webhook another key, or the same under another master key.
 UPDATE memory.watches
 SET master_key = :master_key, nonce = :nonce, ciphertext = :ciphertext
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
 
--- delete_watch --
--- Remove a watch with its deliveries.
+-- delete_webhook --
+-- Remove a webhook with its deliveries.
 DELETE FROM memory.watches
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 RETURNING master_key;
 
--- has_active_watch --
--- Say whether anything waits to be told: without, nothing is queued and nothing is due.
+-- has_active_webhook --
+-- Return whether a tenant has an active webhook: without one, nothing is queued and nothing is due.
 SELECT EXISTS (SELECT FROM memory.watches WHERE tenant_id = :tenant_id AND is_active);
 
--- lock_active_watches --
--- Read the watches that wait for something, those apart that another worker looks at, and keep others from them.
+-- lock_active_webhooks --
+-- Read and lock the active webhooks; skip those that another worker has locked.
 SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND is_active
@@ -113,8 +113,8 @@ WHERE tenant_id = :tenant_id AND (transaction, change_id) > (:transaction::bigin
 ORDER BY transaction, change_id
 LIMIT :count;
 
--- advance_watches --
--- Remember up to where some watches have their deliveries queued.
+-- advance_webhooks --
+-- Remember up to where some webhooks have their deliveries queued.
 UPDATE memory.watches
 SET transaction = :transaction, change_id = :change_id
 WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
@@ -240,7 +240,7 @@ SET state = :state, next_time = :next_time, last_error = :last_error, finish_tim
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;
 
 -- lock_destinations --
--- Keep others from the watches of some destinations until the transaction ends, all in one order.
+-- Keep others from the webhooks of some destinations until the transaction ends, all in one order.
 SELECT watch_id
 FROM memory.watches
 WHERE tenant_id = :tenant_id AND destination = ANY (:destinations::text[])
@@ -248,7 +248,7 @@ ORDER BY watch_id
 FOR NO KEY UPDATE;
 
 -- count_attempt --
--- Say on a watch what came of attempts; one that failed too often is switched off.
+-- Say on a webhook what came of attempts; one that failed too often is switched off.
 UPDATE memory.watches
 SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::integer END,
     last_delivery_time = CASE WHEN :delivered THEN :at ELSE last_delivery_time END,
@@ -259,7 +259,7 @@ WHERE tenant_id = :tenant_id AND watch_id = :watch_id
 RETURNING (disable_time = :at) IS true AS is_disabled, failures;
 
 -- count_destination --
--- Say on all watches of a destination what came of attempts. One that answered is open to all deliveries again. One
+-- Say on all webhooks of a destination what came of attempts. One that answered is open to all deliveries again. One
 -- that failed `threshold` times in a row is left alone, each time longer; attempts that
 -- began before that count no more.
 UPDATE memory.watches
@@ -274,7 +274,7 @@ WHERE tenant_id = :tenant_id AND destination = :destination
              ELSE retry_time IS NULL OR retry_time = :until END;
 
 -- probe_now --
--- Let the next delivery try a watch's destination at once.
+-- Let the next delivery try a webhook's destination at once.
 UPDATE memory.watches
 SET retry_time = :at
 WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
@@ -285,7 +285,7 @@ WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
     FOR NO KEY UPDATE OF other));
 
 -- list_deliveries --
--- Read the newest deliveries of a watch that are older than one; a null state does not restrict.
+-- Read the newest deliveries of a webhook that are older than one; a null state does not restrict.
 SELECT delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time
 FROM memory.deliveries
 WHERE tenant_id = :tenant_id AND watch_id = :watch_id AND delivery_id < :before_id

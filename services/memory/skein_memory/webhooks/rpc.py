@@ -7,20 +7,22 @@ from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import watches_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.memories.model import prefix_field_paths
-from skein_memory.page_token import read_id_cursor
+from skein_memory.paging import read_id_cursor
+from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
 
 if TYPE_CHECKING:
     import asyncpg
 
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.sender import WebhookSender
     from skein_memory.webhooks.store import WebhookStore
@@ -32,102 +34,97 @@ _DEFAULT_DELIVERIES = 100
 class WebhookHandlers:
     """Webhooks and their deliveries."""
 
-    def __init__(self, store: WebhookStore, *, deliveries: DeliveryStore, sender: WebhookSender) -> None:
-        """Use the stores, and the sender of deliveries."""
+    def __init__(
+        self, store: WebhookStore, idempotency: IdempotencyStore, *, deliveries: DeliveryStore, sender: WebhookSender
+    ) -> None:
         self._store = store
+        self._idempotency = idempotency
         self._deliveries = deliveries
         self._sender = sender
 
     async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         with prefix_field_paths("watch"):
             draft = WebhookDraft.of(request.watch, active=True)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
-        stored = await self._store.create_watch(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            draft,
-            key,
-            lambda watch: pb.CreateWatchResponse(watch=_watch(watch)),
-            grant_ids=who.grant_ids,
-            at=at,
-        )
-        if isinstance(stored, bytes):
-            return pb.CreateWatchResponse.FromString(stored)
-        stored.secret = secret_text(key.secret)
-        return stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateWatchResponse.FromString(write.saved_response)
+            webhook = await self._store.create_webhook(
+                write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
+            )
+            response = await write.save(pb.CreateWatchResponse(watch=_watch(webhook)))
+        # The saved response has no secret: a repeat does not show it again.
+        response.secret = secret_text(key.secret)
+        return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        watch = await self._store.get_watch(caller(context).tenant(), UUID(request.watch_id))
-        return pb.GetWatchResponse(watch=_watch(watch))
+        webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.watch_id))
+        return pb.GetWatchResponse(watch=_watch(webhook))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_watches(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_watch(watch) for watch in found[:size])
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
+        found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
+        page = fit_items(_watch(webhook) for webhook in found[:size])
         more = len(found) > len(page)
         return pb.ListWatchesResponse(
             watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
         )
 
     async def UpdateWatch(self, request: pb.UpdateWatchRequest, context: Context) -> pb.UpdateWatchResponse:
-        who, watch_id = caller(context), parse_id(request.watch.watch_id)
+        caller, watch_id = caller_of(context), parse_id(request.watch.watch_id)
         if watch_id is None:
             raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-
-        def change(draft: WebhookDraft) -> WebhookDraft:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateWatchResponse.FromString(write.saved_response)
+            before = await self._store.lock_webhook(write.tx, caller.require_tenant(), watch_id)
+            before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
-                changed = draft.update(request)
-            self._sender.check_url(changed.webhook_url)
-            return changed
-
-        stored = await self._store.update_watch(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            watch_id,
-            change,
-            lambda watch: pb.UpdateWatchResponse(watch=_watch(watch)),
-            makers=lambda before: grants_after_update(before, request, who),
-            revision=request.watch.revision,
-            at=now(),
-        )
-        return pb.UpdateWatchResponse.FromString(stored) if isinstance(stored, bytes) else stored
+                draft = before.draft.update(request)
+            self._sender.check_url(draft.webhook_url)
+            grant_ids = grants_after_update(before.grant_ids, request, caller)
+            webhook = await self._store.update_webhook(
+                write.tx, caller.require_tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
+            )
+            return await write.save(pb.UpdateWatchResponse(watch=_watch(webhook)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
-        who, response = caller(context), pb.DeleteWatchResponse()
-        await self._store.delete_watch(
-            who.tenant(), IdempotencyKey.of(who, request), UUID(request.watch_id), response, at=now()
-        )
-        return response
+        caller, watch_id = caller_of(context), UUID(request.watch_id)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_webhook(
+                    write.tx, caller.require_tenant(), watch_id, at=now(), by=caller.principal
+                )
+                await write.save(pb.DeleteWatchResponse())
+        return pb.DeleteWatchResponse()
 
     async def RotateWatchSecret(
         self, request: pb.RotateWatchSecretRequest, context: Context
     ) -> pb.RotateWatchSecretResponse:
-        who, at = caller(context), now()
+        caller, at = caller_of(context), now()
         key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
-        stored = await self._store.rotate_secret(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            key,
-            lambda watch: pb.RotateWatchSecretResponse(watch=_watch(watch)),
-            at=at,
-        )
-        if isinstance(stored, bytes):
-            return pb.RotateWatchSecretResponse.FromString(stored)
-        stored.secret = secret_text(key.secret)
-        return stored
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.RotateWatchSecretResponse.FromString(write.saved_response)
+            webhook = await self._store.rotate_secret(
+                write.tx, caller.require_tenant(), key, at=at, by=caller.principal
+            )
+            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(webhook)))
+        response.secret = secret_text(key.secret)
+        return response
 
     async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
-        tenant_id = caller(context).tenant()
-        watch = await self._store.get_watch(tenant_id, UUID(request.watch_id))
-        error = await self._sender.test(tenant_id, watch)
+        tenant_id = caller_of(context).require_tenant()
+        webhook = await self._store.get_webhook(tenant_id, UUID(request.watch_id))
+        error = await self._sender.test(tenant_id, webhook)
         return pb.TestWatchResponse(delivered=error is None, error=error or "")
 
     async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
-        tenant_id, size = caller(context).tenant(), resolve_page_size(request.page_size)
+        tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._deliveries.list_deliveries(
             tenant_id,
             UUID(request.watch_id),
@@ -142,21 +139,20 @@ class WebhookHandlers:
         )
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
-        who = caller(context)
-        stored = await self._deliveries.retry_delivery(
-            who.tenant(),
-            IdempotencyKey.of(who, request),
-            UUID(request.delivery_id),
-            lambda row: pb.RetryDeliveryResponse(delivery=_delivery(row)),
-            at=now(),
-        )
-        return pb.RetryDeliveryResponse.FromString(stored) if isinstance(stored, bytes) else stored
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.RetryDeliveryResponse.FromString(write.saved_response)
+            row = await self._deliveries.retry_delivery(
+                write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
+            )
+            return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
         done = await self._sender.deliver(
-            caller(context).tenant(),
+            caller_of(context).require_tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )

@@ -33,7 +33,7 @@ DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a
 TIMEOUT_SECONDS = 10.0
 # A call waits no longer than this for attempts: the worker waits for a minute.
 _CALL_SECONDS = 30.0
-# When the process stops, receivers get so long for their answers.
+# Seconds for running attempts when the process stops.
 DRAIN_SECONDS = 2.0
 
 log = logs.get("memory")
@@ -41,19 +41,19 @@ log = logs.get("memory")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeliveryCounts:
-    """How many attempts succeeded and failed, whether more are due, and whether any delivery waits."""
+    """Counts of attempts, whether more deliveries are due, and whether any webhook is active."""
 
     delivered: int
     failed: int
     more: bool
     active: bool
-    # Deliveries that are due and were not tried, and since when the oldest of them is.
+    # Due deliveries without an attempt, and the time of the oldest.
     due: int
     oldest_due: datetime | None
 
 
 class WebhookSender:
-    """Sends what is due. Each tenant has one run at a time in a process; calls start it and need not wait for it."""
+    """Sends due deliveries. A process has one run per tenant at a time; a call starts it and need not wait for it."""
 
     def __init__(
         self, store: DeliveryStore, key_of: Callable[[UUID, Webhook], bytes], outbound: SafeHttpClient
@@ -68,7 +68,7 @@ class WebhookSender:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[WebhookSender]:
-        """Send while the block runs; then wait shortly, cancel the rest and release it."""
+        """Send while the block runs; then wait DRAIN_SECONDS, and cancel and release the rest."""
         try:
             yield self
         finally:
@@ -81,24 +81,24 @@ class WebhookSender:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     def check_url(self, url: str) -> None:
-        """Reject a webhook that nothing could ever be sent to. Raises FieldInvalid."""
+        """Reject a URL that is not allowed. Raises FieldInvalid."""
         try:
-            self._outbound.must_take(url)
+            self._outbound.require_allowed_url(url)
         except OutboundError:
             raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
 
     async def deliver(self, tenant_id: UUID, limit: int, *, seconds: float | None = None) -> DeliveryCounts:
-        """Queue what happened, and try up to `limit` deliveries that are due.
+        """Queue new events, and attempt up to `limit` due deliveries.
 
-        Waits up to `seconds` for attempts, None: until all have ended, for half a minute at most. Attempts go on
-        without the call. A receiver that hangs holds up nothing but its own share of the slots.
+        Wait up to `seconds` for attempts; None: until all have ended, at most 30 s. Attempts go on after the call. A
+        slow receiver only blocks its own share of the slots.
         """
         queued = await self._store.enqueue(tenant_id, at=now())
-        if not queued.is_watched:
+        if not queued.has_webhooks:
             return DeliveryCounts(delivered=0, failed=0, more=False, active=False, due=0, oldest_due=None)
         run = self._runs.get(tenant_id)
         if queued.due and not self._is_stopping:
-            run = run or self._started(tenant_id)
+            run = run or self._start(tenant_id)
             run.extend(limit)
         delivered = failed = 0
         due, oldest, more = queued.due, queued.oldest_due, queued.more
@@ -110,74 +110,74 @@ class WebhookSender:
             more = more or due > 0
         return DeliveryCounts(delivered=delivered, failed=failed, more=more, active=True, due=due, oldest_due=oldest)
 
-    def _started(self, tenant_id: UUID) -> _TenantSender:
-        run = self._runs[tenant_id] = _TenantSender(self._store, self._slots, self._tried, tenant_id)
-        # It is not the work of the call that came first: it outlives that call.
+    def _start(self, tenant_id: UUID) -> _TenantSender:
+        run = self._runs[tenant_id] = _TenantSender(self._store, self._slots, self._attempt, tenant_id)
+        # The run outlives the call that starts it, so it has a context of its own.
         run.task = asyncio.create_task(self._run(tenant_id, run), context=contextvars.Context())
         return run
 
     async def _run(self, tenant_id: UUID, run: _TenantSender) -> None:
         try:
             await run.run()
-        except Exception as error:  # noqa: BLE001 - what it has claimed is tried again when the lease ends.
+        except Exception as error:  # noqa: BLE001 - another worker tries its deliveries when the lease ends.
             log.warning("webhooks_interrupted", tenant_id=str(tenant_id), error=type(error).__name__)
         finally:
             del self._runs[tenant_id]
 
-    async def _tried(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
-        body = body_of(attempt.watch.watch_id, attempt.event, attempt.create_time)
-        error, healthy = await self._send(tenant_id, attempt.watch, attempt.delivery_id, body)
+    async def _attempt(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
+        body = body_of(attempt.webhook.watch_id, attempt.event, attempt.create_time)
+        error, healthy = await self._send(tenant_id, attempt.webhook, attempt.delivery_id, body)
         if error is None:
             NOTIFICATION_DELAY.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
         return Outcome(attempt=attempt, error=error, is_healthy=healthy)
 
-    async def test(self, tenant_id: UUID, watch: Webhook) -> str | None:
-        """Send an event that never happened; return what went wrong, None for nothing."""
-        if not self._slots.free_by_destination(tenant_id).get(watch.destination, 1) or not self._slots.reserve(
+    async def test(self, tenant_id: UUID, webhook: Webhook) -> str | None:
+        """Send a test event; return the error, None for none."""
+        if not self._slots.free_by_destination(tenant_id).get(webhook.destination, 1) or not self._slots.reserve(
             tenant_id, 1
         ):
             return "busy"
-        self._slots.begin(tenant_id, watch)
+        self._slots.begin(tenant_id, webhook)
         try:
             at = now()
             event = {
                 "event_type": "test",
                 "entity_type": "watch",
-                "entity_id": str(watch.watch_id),
+                "entity_id": str(webhook.watch_id),
                 "summary": "a test of the watch",
                 "payload": {},
             }
-            error, _ = await self._send(tenant_id, watch, new_id(at), body_of(watch.watch_id, event, at))
+            error, _ = await self._send(tenant_id, webhook, new_id(at), body_of(webhook.watch_id, event, at))
             return error
         finally:
-            self._slots.end(tenant_id, watch)
+            self._slots.end(tenant_id, webhook)
 
     async def _send(
-        self, tenant_id: UUID, watch: Webhook, delivery_id: UUID, body: bytes
+        self, tenant_id: UUID, webhook: Webhook, delivery_id: UUID, body: bytes
     ) -> tuple[str | None, bool | None]:
-        """Return what went wrong, None for nothing, and whether the destination works, None when it was not tried."""
+        """Return the error, None for none; and whether the destination works, None when it was not tried."""
         try:
-            headers = headers_of(self._key_of(tenant_id, watch), delivery_id, body, now())
+            headers = headers_of(self._key_of(tenant_id, webhook), delivery_id, body, now())
             await self._outbound.send(
-                watch.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
+                webhook.draft.webhook_url, body, headers=headers, timeout=TIMEOUT_SECONDS, owner=str(tenant_id)
             )
         except OutboundError as refused:
             DELIVERIES.labels("failed").inc()
             return str(refused), is_healthy(refused.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
-            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
             return "key", None
         except Exception as error:
             DELIVERIES.labels("failed").inc()
-            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(watch.watch_id))
+            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
             return f"fault {type(error).__name__}", None
         DELIVERIES.labels("delivered").inc()
         return None, True
 
 
 class _TenantSender:
-    """Claims what is due of one tenant and tries it, until nothing is left or `limit` attempts have begun."""
+    """Claims and attempts due deliveries of one tenant, until none is left or `limit` attempts have begun."""
 
     task: asyncio.Task[None]
 
@@ -193,19 +193,19 @@ class _TenantSender:
         self._try = try_delivery
         self._tenant_id = tenant_id
         self._limit = 0
-        # More may be due, or may begin, than at the last look.
+        # More deliveries may be due, or may begin, than at the last claim.
         self._news = asyncio.Event()
         self._attempts: dict[asyncio.Task[Outcome], Attempt] = {}
         self._is_stopping = False
         self.delivered = self.failed = 0
 
     def extend(self, limit: int) -> None:
-        """Look for deliveries again, and begin up to `limit` from now on."""
+        """Claim again, and begin up to `limit` attempts from now on."""
         self._limit = max(self._limit, limit)
         self._news.set()
 
     def stop(self) -> asyncio.Task[None]:
-        """Begin no more attempts; return the task that ends when those at work have ended."""
+        """Begin no more attempts; return the task that ends with the running ones."""
         self._is_stopping = True
         self._news.set()
         return self.task
@@ -219,13 +219,13 @@ class _TenantSender:
                 outcomes = await self._ended()
                 if outcomes:
                     await self._finish(outcomes)
-                    # There is room again.
+                    # Slots are free again.
                     self._news.set()
         finally:
-            await self._give_back()
+            await self._release_running()
 
     async def _claim(self) -> None:
-        """Begin as many attempts as are due and fit."""
+        """Begin attempts for due deliveries as far as slots are free."""
         if self._is_stopping:
             return
         slots, tenant_id = self._slots, self._tenant_id
@@ -245,16 +245,16 @@ class _TenantSender:
             slots.release(tenant_id, unused)
         self._limit -= len(attempts)
         for attempt in attempts:
-            slots.begin(tenant_id, attempt.watch)
+            slots.begin(tenant_id, attempt.webhook)
             task = asyncio.create_task(self._try(tenant_id, attempt))
             self._attempts[task] = attempt
-            task.add_done_callback(functools.partial(self._end, attempt.watch))
+            task.add_done_callback(functools.partial(self._end, attempt.webhook))
 
-    def _end(self, watch: Webhook, _task: object) -> None:
-        self._slots.end(self._tenant_id, watch)
+    def _end(self, webhook: Webhook, _task: object) -> None:
+        self._slots.end(self._tenant_id, webhook)
 
     async def _ended(self) -> list[Outcome]:
-        """Wait until an attempt ends or there is news; return what came of those that have ended."""
+        """Wait until an attempt ends or more deliveries may be due; return the outcomes of ended attempts."""
         if not self._attempts:
             return []
         news = asyncio.create_task(self._news.wait())
@@ -276,8 +276,8 @@ class _TenantSender:
         self.failed += failed
         self.delivered += len(outcomes) - failed
 
-    async def _give_back(self) -> None:
-        """Break off the attempts that are still at work, and let another worker try them."""
+    async def _release_running(self) -> None:
+        """Cancel running attempts, and release their deliveries for another worker."""
         if not self._attempts:
             return
         for task in self._attempts:

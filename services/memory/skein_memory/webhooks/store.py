@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from google.protobuf.message import Message
-
-from skein_kit.errors import RevisionStale
 from skein_memory.errors import SecretUndecryptable, WatchNotFound
+from skein_memory.events import writer
+from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.vault.encryption import Ciphertext, TenantKey, WrappedKey
-from skein_memory.webhooks.events import record_watch_event
 from skein_memory.webhooks.model import Webhook, WebhookDraft
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     import asyncpg
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.vault.encryption import MasterKeys
-
-Response = TypeVar("Response", bound=Message)
 
 _REMOVED_BATCH_SIZE = 500
 AFTER_ALL = UUID(int=(1 << 128) - 1)
@@ -36,144 +30,105 @@ AFTER_ALL = UUID(int=(1 << 128) - 1)
 class WebhookStore:
     """Reads and writes webhooks."""
 
-    def __init__(
-        self, database: Database, *, idempotency: IdempotencyStore, quotas: QuotaCounter, master_keys: MasterKeys
-    ) -> None:
-        """Use the database, stored responses and quotas of the service; encrypt signing keys with the master keys."""
+    def __init__(self, database: Database, *, quotas: QuotaCounter, master_keys: MasterKeys) -> None:
+        """Signing keys are encrypted with the master keys."""
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._master_keys = master_keys
 
-    async def create_watch(
+    async def create_webhook(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         draft: WebhookDraft,
         key: TenantKey,
-        respond: Callable[[Webhook], Response],
         *,
         grant_ids: Sequence[UUID],
         at: datetime,
-    ) -> Response | bytes:
-        """Store a webhook whose id is its key's, or return the stored response.
-
-        Raises MasterKeyMissing and QuotaExceeded.
-        """
+        by: str,
+    ) -> Webhook:
+        """Store a webhook whose id is its key's. Raises MasterKeyMissing and QuotaExceeded."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            await tx.execute(
-                QUERIES["insert_watch"],
-                tenant_id=tenant_id,
-                watch_id=key.key_id,
-                create_time=at,
-                created_by=idempotency_key.principal,
-                grant_ids=list(grant_ids),
-                **_said(draft),
-                **_columns(wrapped),
-            )
-            await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
-            watch = await read_watch(tx, tenant_id, key.key_id)
-            await record_watch_event(
-                tx, tenant_id, "watch_created", watch.watch_id, at=at, by=idempotency_key.principal
-            )
-            response = respond(watch)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-            await self._quotas.charge(tx, tenant_id, {"watches": 1})
-        return response
+        await tx.execute(
+            QUERIES["insert_webhook"],
+            tenant_id=tenant_id,
+            watch_id=key.key_id,
+            create_time=at,
+            created_by=by,
+            grant_ids=list(grant_ids),
+            **_draft_columns(draft),
+            **_columns(wrapped),
+        )
+        await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
+        webhook = await read_webhook(tx, tenant_id, key.key_id)
+        await record_webhook_event(tx, tenant_id, "watch_created", webhook.watch_id, at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"watches": 1})
+        return webhook
 
-    async def get_watch(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
+    async def get_webhook(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
         """Read a webhook. Raises WatchNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            return await read_watch(tx, tenant_id, watch_id)
+            return await read_webhook(tx, tenant_id, watch_id)
 
-    async def list_watches(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
+    async def list_webhooks(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
         """Read up to `count` webhooks older than `before`, newest first."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["list_watches"], tenant_id=tenant_id, before_id=before or AFTER_ALL, count=count
+                QUERIES["list_webhooks"], tenant_id=tenant_id, before_id=before or AFTER_ALL, count=count
             )
-        return [watch_of(row) for row in rows]
+        return [webhook_of(row) for row in rows]
 
-    async def update_watch(
+    async def lock_webhook(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> Webhook:
+        """Read a webhook and lock it. Raises WatchNotFound."""
+        return await read_webhook(tx, tenant_id, watch_id, query="lock_webhook")
+
+    async def update_webhook(
         self,
+        tx: Transaction,
         tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
         watch_id: UUID,
-        change: Callable[[WebhookDraft], WebhookDraft],
-        respond: Callable[[Webhook], Response],
+        draft: WebhookDraft,
         *,
-        makers: Callable[[Sequence[UUID]], list[UUID]],
-        revision: int,
+        grant_ids: Sequence[UUID],
         at: datetime,
-    ) -> Response | bytes:
-        """Replace what a webhook says, and the grants that it ends with. Raises WatchNotFound, RevisionStale."""
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await read_watch(tx, tenant_id, watch_id, query="lock_watch")
-            if revision and revision != before.revision:
-                raise RevisionStale(given=revision, current=before.revision)
-            after = change(before.draft)
-            await tx.execute(
-                QUERIES["update_watch"],
-                tenant_id=tenant_id,
-                watch_id=watch_id,
-                is_active=after.is_active,
-                at=at,
-                updated_by=idempotency_key.principal,
-                grant_ids=makers(before.grant_ids),
-                **_said(after),
-            )
-            await record_watch_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=idempotency_key.principal)
-            response = respond(await read_watch(tx, tenant_id, watch_id))
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        by: str,
+    ) -> Webhook:
+        """Replace the content of a locked webhook, and the grants that it ends with."""
+        await tx.execute(
+            QUERIES["update_webhook"],
+            tenant_id=tenant_id,
+            watch_id=watch_id,
+            is_active=draft.is_active,
+            at=at,
+            updated_by=by,
+            grant_ids=list(grant_ids),
+            **_draft_columns(draft),
+        )
+        await record_webhook_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=by)
+        return await read_webhook(tx, tenant_id, watch_id)
 
     async def rotate_secret(
-        self,
-        tenant_id: UUID,
-        idempotency_key: IdempotencyKey,
-        key: TenantKey,
-        respond: Callable[[Webhook], Response],
-        *,
-        at: datetime,
-    ) -> Response | bytes:
-        """Replace a webhook's signing key. Raises WatchNotFound and MasterKeyMissing."""
+        self, tx: Transaction, tenant_id: UUID, key: TenantKey, *, at: datetime, by: str
+    ) -> Webhook:
+        """Replace a webhook's signing key; return the webhook. Raises WatchNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
-        async with self._database.transaction(tenant_id) as tx:
-            first = (await self._idempotency.claim(tx, tenant_id, idempotency_key)).saved_response
-            if first is not None:
-                return first
-            before = await read_watch(tx, tenant_id, key.key_id, query="lock_watch")
-            await self._rekey(tx, tenant_id, before, wrapped)
-            await record_watch_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=idempotency_key.principal)
-            response = respond(before)
-            await self._idempotency.save(tx, tenant_id, idempotency_key, response.SerializeToString())
-        return response
+        before = await self.lock_webhook(tx, tenant_id, key.key_id)
+        await self._rekey(tx, tenant_id, before, wrapped)
+        await record_webhook_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=by)
+        return before
 
-    async def delete_watch(
-        self, tenant_id: UUID, idempotency_key: IdempotencyKey, watch_id: UUID, response: Message, *, at: datetime
-    ) -> None:
-        """Remove a webhook with its deliveries, once for each request. Raises WatchNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return
-            master_key = await tx.value(QUERIES["delete_watch"], tenant_id=tenant_id, watch_id=watch_id)
-            if master_key is None:
-                raise WatchNotFound
-            await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-            await record_watch_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=idempotency_key.principal)
-            await self._quotas.charge(tx, tenant_id, {"watches": -1})
+    async def delete_webhook(self, tx: Transaction, tenant_id: UUID, watch_id: UUID, *, at: datetime, by: str) -> None:
+        """Remove a webhook with its deliveries. Raises WatchNotFound."""
+        master_key = await tx.value(QUERIES["delete_webhook"], tenant_id=tenant_id, watch_id=watch_id)
+        if master_key is None:
+            raise WatchNotFound
+        await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
+        await record_webhook_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=by)
+        await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
-    def signing_key(self, tenant_id: UUID, watch: Webhook) -> bytes:
+    def signing_key(self, tenant_id: UUID, webhook: Webhook) -> bytes:
         """Return a webhook's signing key. Raises SecretUndecryptable."""
-        return self._master_keys.unwrap(watch.key, tenant_id=tenant_id).secret
+        return self._master_keys.unwrap(webhook.key, tenant_id=tenant_id).secret
 
     async def rewrap_keys(self, tenant_id: UUID) -> int:
         """Encrypt webhooks' keys with the current master key, also of disabled webhooks; return how many."""
@@ -182,7 +137,7 @@ class WebhookStore:
             return 0
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(
-                QUERIES["list_older_watches"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
+                QUERIES["list_older_webhooks"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )
             for row in rows:
                 await self.rewrap(tx, tenant_id, row["watch_id"])
@@ -190,31 +145,31 @@ class WebhookStore:
 
     async def rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
         """Encrypt a webhook's key with the current master key, unless no configured key decrypts it."""
-        row = await tx.row(QUERIES["lock_watch"], tenant_id=tenant_id, watch_id=watch_id)
-        watch = None if row is None else watch_of(row)
-        if watch is None or not self._master_keys.current or watch.key.master_key == self._master_keys.current:
+        row = await tx.row(QUERIES["lock_webhook"], tenant_id=tenant_id, watch_id=watch_id)
+        webhook = None if row is None else webhook_of(row)
+        if webhook is None or not self._master_keys.current or webhook.key.master_key == self._master_keys.current:
             return
         with suppress(SecretUndecryptable):
-            key = self._master_keys.unwrap(watch.key, tenant_id=tenant_id)
-            await self._rekey(tx, tenant_id, watch, self._master_keys.wrap(key, tenant_id=tenant_id))
+            key = self._master_keys.unwrap(webhook.key, tenant_id=tenant_id)
+            await self._rekey(tx, tenant_id, webhook, self._master_keys.wrap(key, tenant_id=tenant_id))
 
     @staticmethod
-    async def _rekey(tx: Transaction, tenant_id: UUID, watch: Webhook, wrapped: WrappedKey) -> None:
+    async def _rekey(tx: Transaction, tenant_id: UUID, webhook: Webhook, wrapped: WrappedKey) -> None:
         columns = _columns(wrapped)
-        await tx.execute(QUERIES["rekey_watch"], tenant_id=tenant_id, watch_id=watch.watch_id, **columns)
-        if wrapped.master_key != watch.key.master_key:
-            await tx.execute(QUERIES["count_master_key"], fingerprint=watch.key.master_key, amount=-1)
+        await tx.execute(QUERIES["rekey_webhook"], tenant_id=tenant_id, watch_id=webhook.watch_id, **columns)
+        if wrapped.master_key != webhook.key.master_key:
+            await tx.execute(QUERIES["count_master_key"], fingerprint=webhook.key.master_key, amount=-1)
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
 
 
-async def read_watch(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str = "get_watch") -> Webhook:
+async def read_webhook(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str = "get_webhook") -> Webhook:
     row = await tx.row(QUERIES[query], tenant_id=tenant_id, watch_id=watch_id)
     if row is None:
         raise WatchNotFound
-    return watch_of(row)
+    return webhook_of(row)
 
 
-def _said(draft: WebhookDraft) -> dict[str, object]:
+def _draft_columns(draft: WebhookDraft) -> dict[str, object]:
     return {
         "display_name": draft.display_name,
         "event_types": list(draft.event_types),
@@ -241,7 +196,7 @@ def draft_of(row: asyncpg.Record) -> WebhookDraft:
     )
 
 
-def watch_of(row: asyncpg.Record) -> Webhook:
+def webhook_of(row: asyncpg.Record) -> Webhook:
     return Webhook(
         watch_id=row["watch_id"],
         draft=draft_of(row),
@@ -264,3 +219,17 @@ def watch_of(row: asyncpg.Record) -> Webhook:
         updated_by=row["updated_by"],
         grant_ids=tuple(row["grant_ids"]),
     )
+
+
+async def record_webhook_event(
+    tx: Transaction, tenant_id: UUID, kind: str, watch_id: UUID, *, at: datetime, by: str
+) -> None:
+    """Record an event of a webhook."""
+    event = Event(type=kind, entity_type="watch", entity_id=str(watch_id), summary=kind.replace("_", " "))
+    await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
+
+
+async def disable_webhooks_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
+    """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
+    for row in await tx.rows(QUERIES["disable_webhooks_of_ended_grants"], tenant_id=tenant_id, at=at):
+        await record_webhook_event(tx, tenant_id, "watch_disabled", row["watch_id"], at=at, by="system:worker")

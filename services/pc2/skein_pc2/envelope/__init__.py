@@ -1,1 +1,1 @@
-"""Ports 5570 and 5576: what their dialect needs beside its actions."""
+"""Ports 5570 and 5576: the Memory Orchestrator's envelope dialect."""

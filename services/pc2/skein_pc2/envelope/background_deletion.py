@@ -1,4 +1,4 @@
-"""Deletions that outlast the time of their answer, carried on one after another. The client never asks again."""
+"""Bulk deletions that continue after their reply, one after another. Clients do not send them again."""
 
 from __future__ import annotations
 
@@ -6,30 +6,21 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import grpc
 from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import RequestError, reason_of_call
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
+from skein_pc2.protocol.errors import RETRYABLE, RequestError, log_reason
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
 
-# Deletions that wait.
+# Longest queue of deletions.
 MAX_WAITING = 1000
 _CALL_SECONDS = 30.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
 _MAX_FAILURES_IN_A_ROW = 20
-_RETRYABLE = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.ABORTED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-    }
-)
 
 log = logs.get("pc2")
 
@@ -41,13 +32,13 @@ class _Deletion:
 
 
 class BackgroundDeletions:
-    """Deletes what is left of bulk deletions. They end with the process; sending the deletion again resumes one."""
+    """Deletes the rest of bulk deletions. A stopped process loses them; sending the request again resumes one."""
 
     def __init__(self) -> None:
         self._waiting: asyncio.Queue[_Deletion] = asyncio.Queue(MAX_WAITING)
 
     def submit(self, api: GatewayApi, selection: pb.MemorySelection, *, page_size: int) -> None:
-        """Delete what a selection names, as soon as possible. With too many deletions waiting, log and leave it."""
+        """Delete a selection as soon as possible. When the queue is full, log a warning and do nothing."""
         request = pb.ForgetMemoriesRequest(selection=selection, page_size=page_size)
         try:
             self._waiting.put_nowait(_Deletion(api, request))
@@ -55,19 +46,18 @@ class BackgroundDeletions:
             log.warning("bulk_delete_stopped", reason="TOO_MANY_WAITING")
 
     async def run(self) -> None:
-        """Carry deletions on until cancelled."""
+        """Run queued deletions until cancelled."""
         while True:
             deletion = await self._waiting.get()
             try:
                 await self._delete(deletion)
             except (RequestError, aio.AioRpcError) as error:
-                reason = error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
-                log.warning("bulk_delete_stopped", reason=reason)
+                log.warning("bulk_delete_stopped", reason=log_reason(error))
             finally:
                 self._waiting.task_done()
 
-    async def drained(self) -> None:
-        """Wait until nothing is left to delete."""
+    async def wait_drained(self) -> None:
+        """Wait until the queue is empty."""
         await self._waiting.join()
 
     async def _delete(self, deletion: _Deletion) -> None:
@@ -75,12 +65,12 @@ class BackgroundDeletions:
         loop = asyncio.get_running_loop()
         failures, pause = 0, _FIRST_PAUSE_SECONDS
         while True:
-            errand = RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS)
+            context = RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS)
             try:
-                response = await api.call(api.memories.ForgetMemories, request, errand)
+                response = await api.call(api.memories.ForgetMemories, request, context)
             except aio.AioRpcError as error:
                 failures += 1
-                if error.code() not in _RETRYABLE or failures == _MAX_FAILURES_IN_A_ROW:
+                if error.code() not in RETRYABLE or failures == _MAX_FAILURES_IN_A_ROW:
                     raise
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

@@ -1,8 +1,7 @@
-"""Doing together what several messages ask for at the same time: one call for them instead of one for each.
+"""Batches of calls: messages that arrive at the same time share one call.
 
-Nobody waits for company. While few calls are under way each message has its own; what comes while they are goes
-together as soon as one of them is back. So an answer comes as fast as before, and the more there is to do the less
-each message costs.
+A message never waits for others. While few calls are in flight, each message has its own call. Later messages are
+queued, and the queue becomes one call as soon as a call returns. Replies stay fast, and load makes messages cheaper.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from skein_pc2.protocol.errors import RequestError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -28,12 +27,12 @@ Result = TypeVar("Result")
 @dataclass(frozen=True, slots=True)
 class _PendingItem(Generic[Item, Result]):
     item: Item
-    errand: RequestContext
+    context: RequestContext
     done: asyncio.Future[Result | None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 class CallBatcher(Generic[Item, Result]):
-    """Does one kind of thing for one identity."""
+    """Batches one kind of call of one API key."""
 
     def __init__(
         self,
@@ -43,56 +42,56 @@ class CallBatcher(Generic[Item, Result]):
         under_way: int = 2,
         most: int = 32,
     ) -> None:
-        """`together` does up to `most` at once, all or none; None in its answer is for what must be done alone."""
+        """`together` handles up to `most` items, all or none. It returns None for an item that must be called alone."""
         self._alone = alone
         self._together = together
-        self._places = under_way
+        self._free_slots = under_way
         self._most = most
         self._waiting: deque[_PendingItem[Item, Result]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def do(self, item: Item, errand: RequestContext) -> Result:
-        """Do it, alone or with others. Raises what doing it alone raises."""
-        if not self._places:
-            wish: _PendingItem[Item, Result] = _PendingItem(item, errand)
-            self._waiting.append(wish)
-            result = await wish.done
-            return await self._alone(item, errand) if result is None else result
-        self._places -= 1
+    async def submit(self, item: Item, context: RequestContext) -> Result:
+        """Return the item's result, from a call of its own or from a batch. Raises what `alone` raises."""
+        if not self._free_slots:
+            pending: _PendingItem[Item, Result] = _PendingItem(item, context)
+            self._waiting.append(pending)
+            result = await pending.done
+            return await self._alone(item, context) if result is None else result
+        self._free_slots -= 1
         try:
-            return await self._alone(item, errand)
+            return await self._alone(item, context)
         finally:
-            self._leave()
+            self._release()
 
-    def _leave(self) -> None:
-        """Give a place to those that wait, or back."""
-        wishes: list[_PendingItem[Item, Result]] = []
-        while self._waiting and len(wishes) < self._most:
-            wish = self._waiting.popleft()
-            # Whoever gave up wants nothing any more.
-            if not wish.done.done():
-                wishes.append(wish)
-        if not wishes:
-            self._places += 1
+    def _release(self) -> None:
+        """Start a batch of the queued items, or free the slot."""
+        batch: list[_PendingItem[Item, Result]] = []
+        while self._waiting and len(batch) < self._most:
+            pending = self._waiting.popleft()
+            # A cancelled caller needs no result.
+            if not pending.done.done():
+                batch.append(pending)
+        if not batch:
+            self._free_slots += 1
             return
-        task = asyncio.create_task(self._go(wishes))
+        task = asyncio.create_task(self._run_batch(batch))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _go(self, wishes: Sequence[_PendingItem[Item, Result]]) -> None:
-        results: Sequence[Result | None] = [None] * len(wishes)
+    async def _run_batch(self, batch: Sequence[_PendingItem[Item, Result]]) -> None:
+        results: Sequence[Result | None] = [None] * len(batch)
         try:
-            if len(wishes) == 1:
-                results = [await self._alone(wishes[0].item, wishes[0].errand)]
+            if len(batch) == 1:
+                results = [await self._alone(batch[0].item, batch[0].context)]
             else:
-                # As long as the one that has waited longest may wait.
-                results = await self._together([wish.item for wish in wishes], wishes[0].errand)
+                # The deadline of the oldest item holds for the batch.
+                results = await self._together([pending.item for pending in batch], batch[0].context)
         except (aio.AioRpcError, RequestError) as error:
-            if len(wishes) == 1 and not wishes[0].done.done():
-                wishes[0].done.set_exception(error)
-            # Of several one is at fault, or all: each learns it for itself.
+            if len(batch) == 1 and not batch[0].done.done():
+                batch[0].done.set_exception(error)
+            # One item of several may be at fault, so each is called alone.
         finally:
-            for wish, result in zip(wishes, results, strict=True):
-                if not wish.done.done():
-                    wish.done.set_result(result)
-            self._leave()
+            for pending, result in zip(batch, results, strict=True):
+                if not pending.done.done():
+                    pending.done.set_result(result)
+            self._release()

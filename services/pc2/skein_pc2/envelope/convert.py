@@ -18,27 +18,27 @@ if TYPE_CHECKING:
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LOWEST_PRIORITY, _HIGHEST_PRIORITY = 1, 10
-# The type of what is saved without one.
+# The type of a `save` without a type.
 SAVED_TYPE = "context"
-# What of a content has a field of its own; the rest is data.
+# Parts of a content that memories have fields for; the rest becomes data.
 _ABOUT = frozenset({"text", "source_agent", "metadata"})
 _MOST_TYPES, _MOST_TAGS = 50, 50
-# UTC, as Timestamp counts.
+# Timestamps count from here, in UTC.
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a zone would be written out.
 # Year 9999 is the last that calendars agree on.
 _LAST_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def new_memory_id() -> str:
-    """Make an id of the protocol's form."""
+    """Create an id of the protocol's form."""
     return f"mem-{secrets.token_hex(8)}"
 
 
 def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
-    """Read the payload of `create`, but for the id. Raises Rejected."""
+    """Read the payload of `create` without its id. Raises RequestError."""
     if payload.get("memory_type") in (None, ""):
         raise invalid("memory_type", "is needed, such as conversation")
-    content = _given_content(payload)
+    content = _parse_content(payload)
     result = pb.Memory(
         type=memory_type(payload["memory_type"]),
         tags=texts(payload.get("tags"), "tags"),
@@ -46,23 +46,23 @@ def memory(payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.M
         session_id=session_id,
     )
     _set_content(result, content)
-    _must_say_something(result, content)
+    _require_text(result, content)
     _expire(result, payload.get("ttl"), at)
     return result
 
 
 def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
-    """Read the payload of `update`: the memory, and the names of its fields that change.
+    """Read the payload of `update`: the memory, and the paths of the changed fields.
 
-    What a content does not name of its text, source_agent and metadata stays as it is.
+    Text, source_agent and metadata stay as they are unless the content names them.
     """
     result = pb.Memory(memory_id=memory_id(payload))
     changed: list[str] = []
     if payload.get("content") is not None:
-        content = _given_content(payload)
+        content = _parse_content(payload)
         changed += ["data", *_set_content(result, content)]
         if "content" in changed:
-            _must_say_something(result, content)
+            _require_text(result, content)
     if payload.get("tags") is not None:
         result.tags.extend(texts(payload["tags"], "tags"))
         changed.append("tags")
@@ -78,7 +78,7 @@ def update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[st
 
 
 def parse_save(message: Mapping[str, Any], payload: Mapping[str, Any], *, session_id: str, at: datetime) -> pb.Memory:
-    """Read a `save`: its `memory_data`, beside the action or as the payload, is the content, whatever its shape."""
+    """Read a `save`. Its data is the content, beside the action or as the payload, and may have any shape."""
     value = payload if message.get("data") is None else message["data"]
     content = value if isinstance(value, dict) else {"text": value} if isinstance(value, str) else {"value": value}
     kind = payload.get("memory_type") or content.get("memory_type") or SAVED_TYPE
@@ -98,12 +98,12 @@ def memory_type(value: object) -> str:
 
 
 def memory_id(payload: Mapping[str, Any]) -> str:
-    """Read the id of the memory that a payload is about."""
+    """Read a payload's memory_id."""
     return required_text(payload, "memory_id")
 
 
 def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.MemoryFilter:
-    """Read the conditions that all filters of the protocol share, within one session.
+    """Read the conditions of any filter, within one session.
 
     A memory passes with any one of several types or tags.
     """
@@ -122,12 +122,12 @@ def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.
 
 
 def create_reply(stored: pb.Memory) -> dict[str, Any]:
-    """Write the data of the answer to `create`."""
+    """Return the data of the reply to `create`."""
     return {"memory_id": id_of(stored), "created_at": time_of(stored, "create_time")}
 
 
 def update_reply(stored: pb.Memory) -> dict[str, Any]:
-    """Write the data of the answer to `update`."""
+    """Return the data of the reply to `update`."""
     return {
         "memory_id": id_of(stored),
         "updated_at": time_of(stored, "update_time"),
@@ -136,7 +136,7 @@ def update_reply(stored: pb.Memory) -> dict[str, Any]:
 
 
 def memory_data(stored: pb.Memory) -> dict[str, Any]:
-    """Write a memory as `read` and `search` return it."""
+    """Return a memory as `read` and `search` reply with it."""
     return {
         "memory_id": id_of(stored),
         "session_id": stored.session_id or None,
@@ -161,12 +161,12 @@ def time_of(stored: Any, field: str) -> str | None:
     if not stored.HasField(field):
         return None
     value: Timestamp = getattr(stored, field)
-    # An answer has several of them, and ToDatetime takes its time.
-    moment = _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
-    return f"{moment.isoformat(timespec='milliseconds')}Z"
+    # Replies have many times, and ToDatetime is slow.
+    time = _EPOCH + timedelta(seconds=value.seconds, microseconds=value.nanos // 1000)
+    return f"{time.isoformat(timespec='milliseconds')}Z"
 
 
-def _given_content(payload: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_content(payload: Mapping[str, Any]) -> dict[str, Any]:
     content = payload.get("content")
     if isinstance(content, str):
         content = {"text": content}
@@ -175,19 +175,19 @@ def _given_content(payload: Mapping[str, Any]) -> dict[str, Any]:
     return content
 
 
-def _must_say_something(memory: pb.Memory, content: Mapping[str, Any]) -> None:
+def _require_text(memory: pb.Memory, content: Mapping[str, Any]) -> None:
     if not memory.content.strip() and not content.keys() - _ABOUT:
         raise invalid("content.text", "needs at least one character that is not a space")
 
 
 def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
-    """Let a memory say what a content does; return the names of the fields that it speaks of, beside `memory_data`."""
+    """Set a memory's fields from a content; return the names of the fields that the content has, without `data`."""
     metadata = mapping(content.get("metadata"), "content.metadata")
     memory.content = text(content, "text", "content.text")
     memory.source_agent = text(content, "source_agent", "content.source_agent")
     if metadata:
         memory.metadata.CopyFrom(struct(metadata, "content.metadata"))
-    # Fields of the memory do not tell an empty value from none, and the service takes the spaces around a text away.
+    # Memory fields cannot tell an empty value from a missing one, and the service strips texts.
     more = {name: value for name, value in content.items() if name not in _ABOUT or not value}
     if memory.content != memory.content.strip():
         more["text"] = memory.content
@@ -220,7 +220,7 @@ def _expire(memory: pb.Memory, ttl: object, at: datetime) -> None:
 
 
 def _content(stored: pb.Memory) -> dict[str, Any]:
-    """Write a content as it was sent. What a typed client has changed since in the memory's own fields leads."""
+    """Return a content as it was sent. Fields that a typed client changed since take precedence."""
     content = to_json(stored.data) if stored.HasField("data") else {}
     if str(content.get("text") or "").strip() != stored.content:
         content["text"] = stored.content

@@ -1,4 +1,4 @@
-"""The envelope: which action a message asks for, and how it is told what came of it."""
+"""The envelope dialect: finds the action of a message and wraps its result."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from skein_pc2.envelope import memories, memory_lists, search, sessions
 from skein_pc2.envelope.request import Request
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.errors import INVALID_REQUEST, SEARCH_ERROR, STORAGE_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
 
 if TYPE_CHECKING:
     from typing import Any
@@ -27,9 +27,9 @@ class Orchestrator:
     """Answers every action of the Memory Orchestrator."""
 
     def __init__(self, api: GatewayApi, health: Health, deletions: BackgroundDeletions, *, at_once: int) -> None:
-        """Work on so many requests at the same time; others wait for their turn, health never does."""
+        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
         self._health = health
-        self._turns = ConcurrencyLimit(at_once)
+        self._limit = ConcurrencyLimit(at_once)
         self._actions: dict[str, Action] = {
             **memories.Memories(api).actions(),
             **memory_lists.MemoryLists(api, deletions).actions(),
@@ -39,27 +39,27 @@ class Orchestrator:
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
-            message = frames.parsed()
+            message = frames.parse()
         except MalformedMessage as malformed:
-            return self.refused(INVALID_REQUEST, str(malformed))
+            return self.error_reply(INVALID_REQUEST, str(malformed))
         if is_health(message):
             return self._health.document()
         if is_health_by_type(message):
             return answer_by_type(self._health.document())
-        given = message.get("request_id")
+        sent_id = message.get("request_id")
         envelope: Message = {
             "action": message.get("action", ""),
-            "request_id": given if given is not None else f"req-{secrets.token_hex(8)}",
+            "request_id": sent_id if sent_id is not None else f"req-{secrets.token_hex(8)}",
         }
         try:
             request = Request.of(message, request_id=str(envelope["request_id"]), deadline=deadline)
-            data = await self._done(request)
-        except RequestError as no:
-            error = {"code": no.code, "message": no.message, "details": no.details}
-            return {"status": "error", **envelope, "error": error, "timestamp": timestamp()}
+            data = await self._run_action(request)
+        except RequestError as error:
+            reply_error = {"code": error.code, "message": error.message, "details": error.details}
+            return {"status": "error", **envelope, "error": reply_error, "timestamp": timestamp()}
         return {"status": "success", **envelope, "data": data, "timestamp": timestamp()}
 
-    def refused(self, code: str, text: str) -> Message:
+    def error_reply(self, code: str, text: str) -> Message:
         return {
             "status": "error",
             "action": "",
@@ -68,10 +68,9 @@ class Orchestrator:
             "timestamp": timestamp(),
         }
 
-    async def _done(self, request: Request) -> dict[str, Any]:
+    async def _run_action(self, request: Request) -> dict[str, Any]:
         action = self._actions.get(request.action)
         if action is None:
-            text = f"Unknown action: {request.action}"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, f"Unknown action: {request.action}")
         transient = SEARCH_ERROR if request.action == SEARCH else STORAGE_ERROR
-        return await self._turns.do(request, lambda: action(request), name=request.action, transient=transient)
+        return await self._limit.run(request, lambda: action(request), name=request.action, transient=transient)

@@ -1,4 +1,4 @@
-"""What a request for many memories asks for: which, in what order, from where on. Pure."""
+"""Which memories a `batch_read` wants, in what order, from which offset. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from skein_pc2.protocol.fields import integer, invalid, mapping, texts
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Orders without an index are made of the whole, as long as that is no more than this.
+# Most memories that are sorted here, for orders without an index.
 MOST_SORTED = 1000
 _MOST_IDS = 1000
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
-# What comes before a page is read to be passed over.
+# Rows before a page are read and dropped.
 _HIGHEST_OFFSET = 1000
 _ANSWER_BYTES = 3 * 1024 * 1024
 _DESCENDING = {"desc": True, "descending": True, "asc": False, "ascending": False}
@@ -30,7 +30,7 @@ _INDEXED = frozenset({"create_time desc", "create_time", "update_time desc", "im
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Page:
+class BatchReadQuery:
     """The payload of `batch_read`."""
 
     memory_ids: list[str]
@@ -41,10 +41,10 @@ class Page:
     is_descending: bool
 
     @classmethod
-    def of(cls, payload: Mapping[str, Any], *, session_id: str) -> Page:
-        """Read it. Memories that are named all come, as they are named; clients send limit and order all the same.
+    def of(cls, payload: Mapping[str, Any], *, session_id: str) -> BatchReadQuery:
+        """Read the payload. Named memories all come in the order named: clients send limit and order regardless.
 
-        Raises Rejected.
+        Raises RequestError.
         """
         filters = mapping(payload.get("filter"), "filter")
         memory_ids = texts(payload.get("memory_ids"), "memory_ids")
@@ -69,17 +69,17 @@ class Page:
 
     @property
     def order_by(self) -> str:
-        """The order as ListMemories knows it; empty for one that it does not have."""
+        """The order_by of ListMemories; empty for an order that it lacks."""
         name = f"{self.column} desc" if self.is_descending else self.column
         return name if name in _INDEXED else ""
 
     def key(self, memory: pb.Memory) -> Any:
-        """Return by what memories are put in order."""
+        """Return a memory's sort key."""
         return memory.importance if self.column == "importance" else getattr(memory, self.column).ToNanoseconds()
 
 
 def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
-    """Say whether a memory passes the conditions that `wire.condition` reads."""
+    """Say whether a memory matches a filter of `wire.condition`."""
     if condition.session_id and memory.session_id != condition.session_id:
         return False
     if condition.types and memory.type not in condition.types:
@@ -93,22 +93,22 @@ def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
 
 
 def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
-    """Return those for which one answer has room, one at least."""
-    found: list[pb.Memory] = []
+    """Return the first memories that fit into one reply, at least one."""
+    fitting: list[pb.Memory] = []
     size = 0
     for memory in memories:
         size += memory.ByteSize()
-        if found and size > _ANSWER_BYTES:
+        if fitting and size > _ANSWER_BYTES:
             break
-        found.append(memory)
-    return found
+        fitting.append(memory)
+    return fitting
 
 
 def _order(sort: object) -> tuple[str, bool]:
     if isinstance(sort, str):
         sort = {"field": sort}
-    asked = mapping(sort, "filter.sort")
-    field, order = asked.get("field") or "created_at", asked.get("order") or "desc"
+    values = mapping(sort, "filter.sort")
+    field, order = values.get("field") or "created_at", values.get("order") or "desc"
     if not isinstance(field, str) or field not in _FIELDS:
         raise invalid("filter.sort.field", f"is one of {', '.join(_FIELDS)}")
     if not isinstance(order, str) or order.lower() not in _DESCENDING:

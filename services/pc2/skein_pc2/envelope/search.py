@@ -18,7 +18,7 @@ SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
 
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
-# Signals are fused before the best are taken, so a search that picks its own of them takes more.
+# Signals are fused before the cut, so a search with a threshold of its own takes more candidates.
 _CANDIDATES = 50
 _MODES = {
     SEMANTIC: recall_pb2.SEARCH_MODE_SEMANTIC,
@@ -34,7 +34,7 @@ class SearchAction:
         self._api = api
 
     async def search(self, request: Request) -> dict[str, Any]:
-        """Find the memories of a session that answer a query best."""
+        """Find the best memories of a session for a query."""
         search = SearchRequest(request.payload, session_id=request.scope())
         response = await self._api.call(self._api.index.Recall, search.request(), request)
         results = search.results(response)
@@ -64,7 +64,7 @@ class SearchRequest:
         self._filter = wire.condition(filters, "filters", session_id=session_id)
 
     def request(self) -> recall_pb2.RecallRequest:
-        """Write the call that finds candidates."""
+        """Return the Recall request for candidates."""
         picks = self.type == HYBRID and self._min_similarity is not None
         candidates = min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit)) if picks else self.limit
         least = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
@@ -73,29 +73,29 @@ class SearchRequest:
             limit=candidates,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             filter=self._filter,
-            # Words that are found need no likeness: the threshold speaks of meaning alone.
+            # The threshold holds for meaning alone, not for words.
             min_similarity=least if self.type == SEMANTIC else 0.0,
             mode=_MODES[self.type],
         )
 
     def results(self, response: recall_pb2.RecallResponse) -> list[dict[str, Any]]:
-        """Write the hits, best first by the kind of search asked for."""
+        """Return the hits, best first by the search type."""
         scored = [(self._score(hit), hit) for hit in response.hits]
-        found = [(score, hit) for score, hit in scored if score is not None]
-        found.sort(key=lambda pair: pair[0], reverse=True)
+        result = [(score, hit) for score, hit in scored if score is not None]
+        result.sort(key=lambda pair: pair[0], reverse=True)
         return [
-            {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in found[: self.limit]
+            {**wire.memory_data(hit.memory), "similarity_score": round(score, 6)} for score, hit in result[: self.limit]
         ]
 
     def _score(self, hit: recall_pb2.Hit) -> float | None:
-        """Return how well a hit answers this kind of search, 0 to 1; None when it does not."""
+        """Return a hit's score for this search type, 0 to 1; None when it does not match."""
         if self.type != HYBRID or self._min_similarity is None:
             return hit.score
         return hit.score if hit.similarity >= self._min_similarity or hit.has_query_words else None
 
 
 def _similarity(value: object) -> float | None:
-    """Read the least likeness; None when the sender leaves it to the kind of search."""
+    """Read the lowest similarity; None leaves it to the search type."""
     if value is None:
         return None
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:

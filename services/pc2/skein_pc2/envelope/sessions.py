@@ -1,4 +1,4 @@
-"""Sessions: opened under ids that assistants may choose, and ended."""
+"""Sessions, created under ids that assistants may choose, and ended."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ _ARCHIVED = pb.SESSION_STATE_ARCHIVED
 
 
 class SessionActions:
-    """Opens sessions and ends them."""
+    """create_session, end_session."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
     def actions(self) -> dict[str, Action]:
-        """Return what it does, by the names of the protocol."""
+        """Return the handlers by the protocol's action names."""
         return {"create_session": self._create_session, "end_session": self._end_session}
 
     async def _create_session(self, request: Request) -> dict[str, Any]:
-        """Open a session; one that is open already, because it was used before it was opened, is told what it is."""
+        """Create a session. One that its first message created gets the missing fields."""
         session = _session(request)
         session_id = request.session_id or request.new_id("session")
-        made = await open_session(self._api, request, session_id, session)
-        if made is None:
-            made = await self._told(session_id, session, request)
-        return {"session_id": made.session_id, "created_at": wire.time_of(made, "create_time")}
+        session_reply = await open_session(self._api, request, session_id, session)
+        if session_reply is None:
+            session_reply = await self._fill_in(session_id, session, request)
+        return {"session_id": session_reply.session_id, "created_at": wire.time_of(session_reply, "create_time")}
 
-    async def _told(self, session_id: str, said: pb.Session, request: Request) -> pb.Session:
-        """Fill in what a session does not know of itself yet."""
-        found = await self._found(session_id, request)
-        if found.state in {_ENDED, _ARCHIVED}:
-            words = "The session has ended; open one under another id"
-            raise RequestError(VALIDATION_ERROR, words, session_id=session_id)
-        news = [name for name in ("subject_id", "metadata") if _is_set(said, name) and not _is_set(found, name)]
-        if said.session_type and not found.subject_id and not found.HasField("metadata"):
-            news.append("session_type")
-        if not news:
-            return found
-        said.session_id = session_id
-        call = pb.UpdateSessionRequest(session=said, request_id=request.repeat_id)
-        call.update_mask.paths.extend(news)
+    async def _fill_in(self, session_id: str, draft: pb.Session, request: Request) -> pb.Session:
+        """Set the fields that a session lacks."""
+        stored = await self._find(session_id, request)
+        if stored.state in {_ENDED, _ARCHIVED}:
+            raise RequestError(
+                VALIDATION_ERROR, "The session has ended; open one under another id", session_id=session_id
+            )
+        changed = [name for name in ("subject_id", "metadata") if _is_set(draft, name) and not _is_set(stored, name)]
+        if draft.session_type and not stored.subject_id and not stored.HasField("metadata"):
+            changed.append("session_type")
+        if not changed:
+            return stored
+        draft.session_id = session_id
+        call = pb.UpdateSessionRequest(session=draft, request_id=request.repeat_id)
+        call.update_mask.paths.extend(changed)
         return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
 
     async def _end_session(self, request: Request) -> dict[str, Any]:
-        """End a session, and put it away when that is wished; one that has ended already stays as it ended."""
+        """End a session, and archive it if asked; an ended session stays as it is."""
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")
         is_archived = request.payload.get("archive")
         if not isinstance(is_archived, bool | None):
             raise invalid("archive", "is true or false")
-        session = await self._ended(session_id, request)
+        session = await self._end(session_id, request)
         if is_archived and session.state != _ARCHIVED:
             call = pb.ArchiveSessionRequest(session_id=session_id, request_id=request.repeat_id)
             session = (await self._api.call(self._api.sessions.ArchiveSession, call, request)).session
@@ -74,7 +75,7 @@ class SessionActions:
             "is_archived": session.state == _ARCHIVED,
         }
 
-    async def _ended(self, session_id: str, request: Request) -> pb.Session:
+    async def _end(self, session_id: str, request: Request) -> pb.Session:
         call = pb.EndSessionRequest(
             session_id=session_id, summary=text(request.payload, "summary"), request_id=request.repeat_id
         )
@@ -83,17 +84,20 @@ class SessionActions:
         except aio.AioRpcError as error:
             if reason_of_call(error) != "SESSION_ARCHIVED":
                 raise
-        return await self._found(session_id, request)
+        return await self._find(session_id, request)
 
-    async def _found(self, session_id: str, request: Request) -> pb.Session:
+    async def _find(self, session_id: str, request: Request) -> pb.Session:
         call = pb.GetSessionRequest(session_id=session_id)
         try:
             return (await self._api.call(self._api.sessions.GetSession, call, request)).session
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-        words = "The session was deleted, and its id stays taken; open one under another id"
-        raise RequestError(SESSION_NOT_FOUND, words, session_id=session_id)
+        raise RequestError(
+            SESSION_NOT_FOUND,
+            "The session was deleted, and its id stays taken; open one under another id",
+            session_id=session_id,
+        )
 
 
 def _session(request: Request) -> pb.Session:

@@ -1,7 +1,7 @@
-"""What happens in a tenant's memory, whoever does it, told to the ports that publish: in the order of the event log.
+"""Changes of a tenant's memory by any caller, published in the order of the event log.
 
-One stream of the log serves all ports of an identity. It begins now and, when it is cut off, goes on where it was, so
-nothing is missed or told twice. Whoever must miss nothing whatever happens reads WatchChanges from a position.
+One stream of the log serves all ports of an API key. It begins now and resumes after an interruption, so subscribers
+miss nothing and get nothing twice. A restart loses the position: clients that must not miss any read WatchChanges.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from grpc import aio
 from skein.memory.v1 import history_pb2 as pb
 from skein.memory.v1 import memory_pb2
 from skein_kit.telemetry import logs
+from skein_pc2.protocol.concurrency import RequestContext
 from skein_pc2.protocol.errors import RequestError, to_request_error
 from skein_pc2.protocol.frames import timestamp
-from skein_pc2.protocol.work_queue import RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.transport.publisher import Publisher
 
-# What the protocol knows of, and what it is in the event log.
+# Topics of the protocol by event types of the log.
 _ADDED, _UPDATED, _DELETED = "memory_added", "memory_updated", "memory_deleted"
 TOPICS = {
     "memory_created": _ADDED,
@@ -45,15 +45,15 @@ TOPICS = {
     "memory_forget_soft": _DELETED,
     "memory_forget_hard": _DELETED,
 }
-# Changes that are told with one look at the names of their memories.
+# Changes whose memories' names are read by one call.
 _AT_ONCE = 50
-# Changes that wait to be told; beyond, the stream waits.
+# Queued changes; the stream waits when the queue is full.
 _WAITING = 1000
-# An answer comes every 15 seconds, be it a heartbeat.
+# The stream sends something every 15 seconds, if only a heartbeat.
 _SILENCE_SECONDS = 60.0
 _LOOK_SECONDS = 5.0
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
-# So many failures in a row, some six seconds, are told: a cluster that starts has one or two.
+# Failures in a row until a warning, about six seconds: a starting cluster causes one or two.
 _LOGGED_FAILURES = 6
 _MOST_NAMES = 10_000
 
@@ -61,29 +61,29 @@ log = logs.get("pc2")
 
 
 class EventPublisher:
-    """Tells what happens in the memory of one identity's tenant."""
+    """Publishes the changes of one API key's tenant."""
 
     def __init__(self, api: GatewayApi, publishers: Sequence[Publisher]) -> None:
         self._api = api
         self._publishers = publishers
-        # The change that was told last.
+        # Position of the change published last.
         self._position = ""
         self._names = _MemoryNames(api)
 
-    async def tell(self) -> None:
-        """Tell what happens from now on, until cancelled."""
+    async def run(self) -> None:
+        """Publish changes from now on, until cancelled."""
         pause, failures = _FIRST_PAUSE_SECONDS, 0
         while True:
             before = self._position
             try:
                 await self._stream()
             except RequestError:
-                # There is no key yet, and health says so.
+                # No key exists yet; health says so.
                 pass
             except (aio.AioRpcError, TimeoutError) as error:
                 reason = _reason(error)
                 if reason == "POSITION_INVALID":
-                    # The log is another one: the database was put back.
+                    # The database was restored, so the log is another one.
                     self._position = before = ""
                 failures += 1
                 if failures == _LOGGED_FAILURES:
@@ -94,7 +94,7 @@ class EventPublisher:
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
     async def _stream(self) -> None:
-        """Tell what one stream brings."""
+        """Publish the changes of one stream."""
         waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_WAITING)
         reading = asyncio.create_task(self._read(waiting))
         try:
@@ -103,7 +103,7 @@ class EventPublisher:
                     answers = [await waiting.get()]
                 while not waiting.empty() and len(answers) < _AT_ONCE:
                     answers.append(waiting.get_nowait())
-                await self._tell([answer for answer in answers if answer is not None])
+                await self._publish([answer for answer in answers if answer is not None])
                 if answers[-1] is None:
                     await reading
                     return
@@ -112,12 +112,12 @@ class EventPublisher:
             await asyncio.gather(reading, return_exceptions=True)
 
     async def _read(self, waiting: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
-        """Take what comes; None is the end."""
-        wanted = pb.ChangeFilter(event_types=TOPICS)
-        request = pb.WatchChangesRequest(position=self._position, filter=wanted)
+        """Queue the stream's responses, then None."""
+        change_filter = pb.ChangeFilter(event_types=TOPICS)
+        request = pb.WatchChangesRequest(position=self._position, filter=change_filter)
         try:
             call = self._api.history.WatchChanges(request, metadata=self._api.metadata(""))
-            # What a host's channel makes of it.
+            # Channels of a host return generators.
             async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
                 async for answer in answers:
                     await waiting.put(answer)
@@ -126,19 +126,19 @@ class EventPublisher:
             raise
         await waiting.put(None)
 
-    async def _tell(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
+    async def _publish(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
         changes = [answer.change for answer in answers if answer.HasField("change")]
         publishers = [publisher for publisher in self._publishers if publisher.has_subscribers]
         if changes and publishers:
             names = await self._names.of([change.entity_id for change in changes])
             for change in changes:
-                said: dict[str, Any] = {
+                event: dict[str, Any] = {
                     "memory_id": names.get(change.entity_id, change.entity_id),
                     "event_type": change.event_type,
                     "timestamp": timestamp(change.create_time.ToDatetime(tzinfo=UTC)),
                     "position": change.position,
                 }
-                message = f"{TOPICS[change.event_type]} {json.dumps(said)}"
+                message = f"{TOPICS[change.event_type]} {json.dumps(event)}"
                 for publisher in publishers:
                     publisher.publish(message)
         if answers:
@@ -146,15 +146,15 @@ class EventPublisher:
 
 
 class _MemoryNames:
-    """What memories are called on the ports: by the ids that assistants were given, where there are any."""
+    """Names of memories on the ports: external ids where memories have them."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
-        self._known: OrderedDict[str, str] = OrderedDict()
+        self._names_by_id: OrderedDict[str, str] = OrderedDict()
 
     async def of(self, memory_ids: Sequence[str]) -> dict[str, str]:
-        """Return the names of memories by their ids; of one that is gone for good there may be none."""
-        unknown = sorted({id_ for id_ in memory_ids if id_ not in self._known})
+        """Return names by memory ids; a purged memory may have none."""
+        unknown = sorted({id_ for id_ in memory_ids if id_ not in self._names_by_id})
         if unknown:
             where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in unknown)})"
             request = memory_pb2.ListMemoriesRequest(
@@ -163,18 +163,20 @@ class _MemoryNames:
                 show_archived=True,
                 show_deleted=True,
             )
-            errand = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
+            context = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
             while True:
-                page = await self._api.call(self._api.memories.ListMemories, request, errand)
-                self._known |= {memory.memory_id: memory.external_id or memory.memory_id for memory in page.memories}
+                page = await self._api.call(self._api.memories.ListMemories, request, context)
+                self._names_by_id |= {
+                    memory.memory_id: memory.external_id or memory.memory_id for memory in page.memories
+                }
                 request.page_token = page.next_page_token
                 if not page.next_page_token:
                     break
-        names = {id_: self._known[id_] for id_ in memory_ids if id_ in self._known}
+        names = {id_: self._names_by_id[id_] for id_ in memory_ids if id_ in self._names_by_id}
         for id_ in names:
-            self._known.move_to_end(id_)
-        while len(self._known) > _MOST_NAMES:
-            self._known.popitem(last=False)
+            self._names_by_id.move_to_end(id_)
+        while len(self._names_by_id) > _MOST_NAMES:
+            self._names_by_id.popitem(last=False)
         return names
 
 

@@ -1,4 +1,4 @@
-"""The cluster as pc2 sees it: public RPCs through the gateway, with one API key."""
+"""Public RPCs through the gateway, with the API key of a port."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from google.protobuf.message import Message
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
-from skein.gateway.v1 import gateway_pb2_grpc
 from skein.memory.v1 import (
-    blocks_pb2_grpc,
     curation_pb2_grpc,
     history_pb2_grpc,
     memory_pb2_grpc,
@@ -24,19 +22,19 @@ from skein.tenancy.v1 import tenancy_pb2_grpc
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY
 from skein_kit.errors import Overloaded
 from skein_kit.json_values.number_marks import mark_message, unmark_message
-from skein_pc2.gateway_api.named_sessions import RecentNames
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, reason_of_call, retry_seconds
+from skein_pc2.recent_names import RecentNames
 from skein_pc2.settings import has_own_identity, identity_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from skein_pc2.protocol.work_queue import RequestContext
+    from skein_pc2.protocol.concurrency import RequestContext
 
 _ASK_SECONDS = 1.5
 _ACCEPTED_SECONDS = 10.0
 _REFUSED_SECONDS = 1.0
-# Between two tries of a call that there was no room for, at least.
+# Shortest and longest pause before an OVERLOADED call is repeated.
 _PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 0.4
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
@@ -55,34 +53,32 @@ class Method(Protocol[Request_contra, Response_co]):
 class GatewayApi:
     """The public services, called on behalf of the assistants.
 
-    `await api.call(api.memories.GetMemory, request, errand)` calls one; the attributes are the stubs.
+    `await api.call(api.memories.GetMemory, request, context)` calls one; the attributes are the stubs.
     """
 
     def __init__(self, channel: aio.Channel, key: Callable[[], str]) -> None:
-        """`key` returns the API key, or nothing while there is none."""
+        """`key` returns the API key, "" while there is none."""
         self._key = key
         self.memories: memory_pb2_grpc.MemoryServiceAsyncStub = memory_pb2_grpc.MemoryServiceStub(channel)
         self.links: memory_pb2_grpc.LinkServiceAsyncStub = memory_pb2_grpc.LinkServiceStub(channel)
-        self.blocks: blocks_pb2_grpc.BlockServiceAsyncStub = blocks_pb2_grpc.BlockServiceStub(channel)
         self.curation: curation_pb2_grpc.CurationServiceAsyncStub = curation_pb2_grpc.CurationServiceStub(channel)
         self.history: history_pb2_grpc.HistoryServiceAsyncStub = history_pb2_grpc.HistoryServiceStub(channel)
         self.sessions: session_pb2_grpc.SessionServiceAsyncStub = session_pb2_grpc.SessionServiceStub(channel)
         self.tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.index: recall_pb2_grpc.RecallServiceAsyncStub = recall_pb2_grpc.RecallServiceStub(channel)
-        self.gateway: gateway_pb2_grpc.GatewayServiceAsyncStub = gateway_pb2_grpc.GatewayServiceStub(channel)
         self._auth: auth_pb2_grpc.AuthServiceAsyncStub = auth_pb2_grpc.AuthServiceStub(channel)
-        # Sessions of the key's tenant that are there.
+        # Sessions that exist in the key's tenant.
         self.known_sessions = RecentNames()
         self._dimensions: dict[str, int] = {}
         self._accepted = False
         self._ask_again = 0.0
 
     def has_key(self) -> bool:
-        """Say whether there is an identity to act with."""
+        """Say whether there is an API key."""
         return bool(self._key())
 
     async def is_accepted(self) -> bool:
-        """Say whether the gateway answers to the key; asked anew every few seconds."""
+        """Say whether the gateway accepts the key; asked again every few seconds."""
         loop = asyncio.get_running_loop()
         if self.has_key() and loop.time() >= self._ask_again:
             try:
@@ -94,52 +90,51 @@ class GatewayApi:
         return self._accepted
 
     async def call(
-        self, method: Method[Request_contra, Response_co], request: Request_contra, errand: RequestContext
+        self, method: Method[Request_contra, Response_co], request: Request_contra, context: RequestContext
     ) -> Response_co:
-        """Call an RPC within the errand's time, under its id. Raises AioRpcError, and Rejected without an identity.
+        """Call an RPC within the context's time, under its id. Raises AioRpcError, and RequestError without a key.
 
-        A call that was refused for lack of room was not begun. Those who ask here do not repeat it, so it is done here:
-        after as long as the gateway asks for, but after half of the time that is left at most.
+        An OVERLOADED call had no effect, and assistants do not repeat it, so this method does: after the pause that the
+        gateway names, or after half of the remaining time if that is shorter.
         """
         pause = _PAUSE_SECONDS
         if isinstance(request, Message):
             unmark_message(request)
         while True:
             try:
-                reply = await method(request, timeout=errand.seconds(), metadata=self.metadata(errand.request_id))
+                reply = await method(request, timeout=context.seconds(), metadata=self.metadata(context.request_id))
             except aio.AioRpcError as error:
-                left = errand.seconds()
+                left = context.seconds()
                 if reason_of_call(error) != Overloaded.reason or left <= 2 * pause:
                     raise
-                asked = retry_seconds(error)
+                retry_pause = retry_seconds(error)
             else:
                 if isinstance(reply, Message):
                     mark_message(reply)
                 return reply
             spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
-            await asyncio.sleep(min(max(asked, pause) * spread, left / 2))
+            await asyncio.sleep(min(max(retry_pause, pause) * spread, left / 2))
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def dimensions(self, model: str, errand: RequestContext) -> int | None:
-        """Return the length of a model's vectors; None for a model that is not known."""
+    async def dimensions(self, model: str, context: RequestContext) -> int | None:
+        """Return the dimensions of a model; None for an unknown model."""
         if model and model not in self._dimensions:
-            listed = await self.call(self.index.ListEmbeddingModels, recall_pb2.ListEmbeddingModelsRequest(), errand)
-            self._dimensions = {known.model: known.dimensions for known in listed.embedding_models}
+            models = await self.call(self.index.ListEmbeddingModels, recall_pb2.ListEmbeddingModelsRequest(), context)
+            self._dimensions = {model_row.model: model_row.dimensions for model_row in models.embedding_models}
         return self._dimensions.get(model)
 
     def metadata(self, request_id: str) -> Metadata:
-        """Return what a call carries: the identity, and the id by which logs find it. Raises Rejected."""
+        """Return a call's metadata: the API key and the request id. Raises RequestError."""
         key = self._key()
         if not key:
-            message = "Skein is starting: there is no identity to act with yet"
-            raise RequestError(STORAGE_ERROR, message)
+            raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
-        # Metadata takes printable ASCII; another id stays with its sender.
+        # Metadata takes printable ASCII alone, so other ids are left out.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
 
 
 class PortApis:
-    """As whom each port acts: all as one, but for those that have a key of their own."""
+    """The API of each port: one for all, except ports with an API key of their own."""
 
     def __init__(self, channel: aio.Channel, environment: Mapping[str, str]) -> None:
         self._channel = channel
@@ -157,5 +152,5 @@ class PortApis:
         return api
 
     async def are_accepted(self) -> bool:
-        """Say whether the gateway answers to every key that a port acts with."""
+        """Say whether the gateway accepts the key of every port."""
         return all(await asyncio.gather(*(api.is_accepted() for api in self._used)))

@@ -1,4 +1,4 @@
-"""Sessions under names that assistants choose: there as soon as they are named, however many name them at once."""
+"""Sessions under names that assistants choose, created on first use, also by several messages at once."""
 
 from __future__ import annotations
 
@@ -13,28 +13,24 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.work_queue import RequestContext
-
-# Names that are remembered to be there; of more, those that were not used for longest are asked for again.
-_MOST_KNOWN = 10_000
+    from skein_pc2.protocol.concurrency import RequestContext
 
 
 async def append_messages(
     api: GatewayApi,
-    errand: RequestContext,
+    context: RequestContext,
     session_id: str,
     messages: Sequence[pb.Message],
     *,
     opens: pb.Session | None = None,
     request_id: str = "",
 ) -> list[pb.Message]:
-    """Add turns to a session, which is opened if it is not there; return them as stored.
+    """Append messages to a session, which is created if needed; return them as stored.
 
-    `opens` is what it is then (its id is `session_id`, whatever it says); None opens a plain one. With a `request_id`,
-    which should be made by `messages.repeatable`, the same turns are not added twice.
+    `opens` is the session to create, with `session_id` as its id; None creates a plain one. A `request_id`, made by
+    `frames.repeat_key`, keeps a repeat from appending again.
 
-    Raises AioRpcError. A session that has ended or was archived is refused with the service's own words (SESSION_ENDED,
-    SESSION_ARCHIVED); one that was deleted is SESSION_NOT_FOUND, and its name stays taken.
+    Raises AioRpcError: SESSION_ENDED, SESSION_ARCHIVED, or SESSION_NOT_FOUND for a deleted session, its name is taken.
     """
     request = pb.AppendMessagesRequest(
         defer_embedding=True, session_id=session_id, messages=messages, request_id=request_id
@@ -42,37 +38,37 @@ async def append_messages(
     if opens is None:
         request.create_session = True
     try:
-        response = await api.call(api.sessions.AppendMessages, request, errand)
+        response = await api.call(api.sessions.AppendMessages, request, context)
     except aio.AioRpcError as error:
         if opens is None or error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
-        await open_session(api, errand, session_id, opens)
-        response = await api.call(api.sessions.AppendMessages, request, errand)
+        await open_session(api, context, session_id, opens)
+        response = await api.call(api.sessions.AppendMessages, request, context)
     api.known_sessions.add(session_id)
     return list(response.messages)
 
 
 async def ensure_session(
-    api: GatewayApi, errand: RequestContext, session_id: str, opens: pb.Session | None = None
+    api: GatewayApi, context: RequestContext, session_id: str, opens: pb.Session | None = None
 ) -> None:
-    """Make sure that a session is there, at the cost of a call when its name is new to this process.
+    """Create a session unless it exists; this costs a call when the name is new to this process.
 
-    One that has ended, was archived or was deleted is there as well: its name is taken. Raises AioRpcError.
+    Ended, archived and deleted sessions keep their names, so nothing is created for them. Raises AioRpcError.
     """
     if session_id and session_id not in api.known_sessions:
-        await open_session(api, errand, session_id, opens)
+        await open_session(api, context, session_id, opens)
 
 
 async def open_session(
-    api: GatewayApi, errand: RequestContext, session_id: str, opens: pb.Session | None = None
+    api: GatewayApi, context: RequestContext, session_id: str, opens: pb.Session | None = None
 ) -> pb.Session | None:
-    """Open a session; None when there is one of that name, whoever was first. Raises AioRpcError."""
+    """Create a session; None when the name is taken. Raises AioRpcError."""
     session = pb.Session()
     if opens is not None:
         session.CopyFrom(opens)
     session.session_id = session_id
     try:
-        response = await api.call(api.sessions.CreateSession, pb.CreateSessionRequest(session=session), errand)
+        response = await api.call(api.sessions.CreateSession, pb.CreateSessionRequest(session=session), context)
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
             raise
@@ -80,24 +76,3 @@ async def open_session(
         return None
     api.known_sessions.add(session_id)
     return response.session
-
-
-class RecentNames:
-    """The names that were used last."""
-
-    def __init__(self, most: int = _MOST_KNOWN) -> None:
-        self._most = most
-        self._names: dict[str, None] = {}
-
-    def __contains__(self, name: str) -> bool:
-        if name not in self._names:
-            return False
-        self.add(name)
-        return True
-
-    def add(self, name: str) -> None:
-        """Remember a name as the one used last."""
-        self._names.pop(name, None)
-        self._names[name] = None
-        if len(self._names) > self._most:
-            del self._names[next(iter(self._names))]

@@ -1,4 +1,4 @@
-"""Batches of port 7140: each item that fails is told by itself, and the others are done."""
+"""Batches of port 7140: failed items are reported one by one, and the others succeed."""
 
 from __future__ import annotations
 
@@ -15,54 +15,53 @@ from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links
 from skein_pc2.memory_service.parents import Parent, parent_of
 from skein_pc2.protocol import fields
-from skein_pc2.protocol.actions import told
-from skein_pc2.protocol.errors import RequestError, to_request_error
+from skein_pc2.protocol.errors import RequestError, error_text, to_request_error
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
 _MOST_ADDED, _MOST_READ = 500, 200
 _LONGEST_ID = 255
 _MISSING = "There is no memory of this id"
 _NO_ROOM = "The answer has no room for this one; ask for it again"
-# What is wrong with one item, which the service names.
+# Errors of one item, whose index the service names.
 _FAULTS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
 
 
 class Batches:
-    """What can be done with many memories at once."""
+    """batch_add_memories, batch_get_memories."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
-    async def add(self, ask: Ask) -> Message:
-        """Store memories; `memory_ids` has an id, or null, for each."""
-        items = _items(ask, "memories", _MOST_ADDED)
+    async def add(self, request: ActionRequest) -> Message:
+        """Create memories; `memory_ids` has an id or null for each."""
+        items = _items(request, "memories", _MOST_ADDED)
         failures: dict[int, str] = {}
         drafts: dict[int, pb.Memory] = {}
         parents: dict[int, str] = {}
         for index, item in enumerate(items):
             try:
-                said = fields.mapping(item, "memory")
-                draft = records.parse_draft(said, f"mem-{uuid.uuid5(ask.made_id(), str(index))}")
-                parents[index] = fields.text(said, "parent_id")
+                values = fields.mapping(item, "memory")
+                draft = records.parse_draft(values, f"mem-{uuid.uuid5(request.new_id(), str(index))}")
+                parents[index] = fields.text(values, "parent_id")
                 drafts[index] = draft
-            except RequestError as no:
-                failures[index] = told(no)
+            except RequestError as error:
+                failures[index] = error_text(error)
         for parent_id in {parents[index] for index in drafts if parents[index]}:
-            parent = await self._parent(parent_id, ask)
+            parent = await self._parent(parent_id, request)
             for index in [index for index in drafts if parents[index] == parent_id]:
                 if parent is None:
                     del drafts[index]
                     failures[index] = "The parent memory was not found, nor a session of this id"
                 elif parent.session is not None:
                     drafts[index].session_id, parents[index] = parent_id, ""
-        stored = await self._stored(drafts, failures, ask)
+        stored = await self._create_all(drafts, failures, request)
         for index, memory in stored.items():
             if parents[index]:
-                await links.set_parent(self._api, ask, memory.memory_id, parents[index])
+                await links.set_parent(self._api, request, memory.memory_id, parents[index])
         answer: Message = {
             "memory_ids": [records.name(stored[index]) if index in stored else None for index in range(len(items))],
             "count": len(stored),
@@ -72,47 +71,49 @@ class Batches:
             return {**answer, "status": "error", "message": "None of the memories was added; failures say why"}
         return answer
 
-    async def get(self, ask: Ask) -> Message:
+    async def get(self, request: ActionRequest) -> Message:
         """Read memories, in the order asked."""
-        given = _items(ask, "memory_ids", _MOST_READ)
-        asked = list(dict.fromkeys(item for item in given if isinstance(item, str)))
+        sent_ids = _items(request, "memory_ids", _MOST_READ)
+        memory_ids = list(dict.fromkeys(item for item in sent_ids if isinstance(item, str)))
         failures: list[dict[str, Any]] = [
-            {"memory_id": None, "message": "A memory_id is a text"} for item in given if not isinstance(item, str)
+            {"memory_id": None, "message": "A memory_id is a text"} for item in sent_ids if not isinstance(item, str)
         ]
-        good = [name for name in asked if _is_id(name)]
-        failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in asked if not _is_id(name)]
+        good = [name for name in memory_ids if _is_id(name)]
+        failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in memory_ids if not _is_id(name)]
         memories: list[pb.Memory] = []
         if good:
-            request = pb.BatchGetMemoriesRequest(memory_ids=good)
-            found = await self._api.call(self._api.memories.BatchGetMemories, request, ask)
-            memories += found.memories
-            failures += [{"memory_id": name, "message": _MISSING} for name in found.not_found]
-            failures += [{"memory_id": name, "message": _NO_ROOM} for name in found.deferred]
-        return {**links.list_reply(await links.to_records(self._api, ask, memories)), "failures": failures}
+            call = pb.BatchGetMemoriesRequest(memory_ids=good)
+            result = await self._api.call(self._api.memories.BatchGetMemories, call, request)
+            memories += result.memories
+            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found]
+            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.deferred]
+        return {**links.list_reply(await links.to_records(self._api, request, memories)), "failures": failures}
 
-    async def _stored(self, drafts: dict[int, pb.Memory], failures: dict[int, str], ask: Ask) -> dict[int, pb.Memory]:
-        """Store all of them but those at fault, which are taken out one by one as the service names them."""
+    async def _create_all(
+        self, drafts: dict[int, pb.Memory], failures: dict[int, str], request: ActionRequest
+    ) -> dict[int, pb.Memory]:
+        """Create all drafts except faulty ones, which are removed as the service names them."""
         left = dict(drafts)
         while left:
             places = list(left)
-            # Without the items at fault it is another request.
-            repeat = f"{ask.repeat}-{len(failures)}" if ask.repeat else ""
-            request = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=left.values(), request_id=repeat)
+            # Another set of items needs another request_id.
+            repeat = f"{request.repeat_id}-{len(failures)}" if request.repeat_id else ""
+            call = pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=left.values(), request_id=repeat)
             try:
-                answer = await self._api.call(self._api.memories.BatchCreateMemories, request, ask)
+                answer = await self._api.call(self._api.memories.BatchCreateMemories, call, request)
             except aio.AioRpcError as error:
                 index = _index(error)
                 if error.code() not in _FAULTS or index is None or not 0 <= index < len(places):
                     raise
-                failures[places[index]] = told(to_request_error(error, transient=""))
+                failures[places[index]] = error_text(to_request_error(error, transient=""))
                 del left[places[index]]
                 continue
             return dict(zip(places, answer.memories, strict=True))
         return {}
 
-    async def _parent(self, parent_id: str, ask: Ask) -> Parent | None:
+    async def _parent(self, parent_id: str, request: ActionRequest) -> Parent | None:
         try:
-            return await parent_of(self._api, ask, parent_id)
+            return await parent_of(self._api, request, parent_id)
         except RequestError:
             return None
         except aio.AioRpcError as error:
@@ -121,8 +122,8 @@ class Batches:
             return None
 
 
-def _items(ask: Ask, name: str, most: int) -> list[Any]:
-    items = ask.said.get(name)
+def _items(request: ActionRequest, name: str, most: int) -> list[Any]:
+    items = request.fields.get(name)
     if not isinstance(items, list):
         raise fields.invalid(name, "is a list")
     if len(items) > most:
@@ -131,7 +132,7 @@ def _items(ask: Ask, name: str, most: int) -> list[Any]:
 
 
 def _is_id(name: str) -> bool:
-    """Say whether something can be an id at all."""
+    """Say whether a text can be an id."""
     try:
         fields.require_text(name, "memory_id")
     except RequestError:
@@ -140,7 +141,7 @@ def _is_id(name: str) -> bool:
 
 
 def _index(error: aio.AioRpcError) -> int | None:
-    """Return which item of a batch a refusal is about."""
+    """Return the index of the item that an error is about."""
     try:
         status = rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:

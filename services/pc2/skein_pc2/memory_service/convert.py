@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from google.protobuf.timestamp_pb2 import Timestamp
 
-# Relations by which a memory belongs to its parent, and to a context group: both lead from the memory.
+# Relations from a memory to its parent, and to its context group.
 PARENT, MEMBER = "child_of", "member_of"
-# Relations that the record tells in fields of their own.
+# Relations that records show as fields.
 STRUCTURAL = frozenset({PARENT, MEMBER})
-# What a relation is that has no name of ours; its label says it as it was given.
+# Relation of names that cannot be relations; the label keeps the name.
 _OTHER = "related"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LEVELS = {"short": pb.LEVEL_CONTEXTUAL, "medium": pb.LEVEL_OPERATIONAL, "long": pb.LEVEL_STRATEGIC}
@@ -30,44 +30,44 @@ _TIERS = {
     pb.LEVEL_TACTICAL: "medium",
     pb.LEVEL_STRATEGIC: "long",
 }
-# The id of a context group is this and its number, which every JSON reader tells apart from its neighbours.
+# A context group's id is this prefix and a number that every JSON reader keeps exactly.
 GROUP_PREFIX, LARGEST_GROUP = "group-", 2**53 - 1
 _LONGEST_TTL = timedelta(days=36_500)
 _DEFAULT_TYPE, _DEFAULT_LEVEL = "general", pb.LEVEL_CONTEXTUAL
-# Types whose data has a form of its own: an object that an assistant stores as content is kept beside it.
+# Types whose data has a schema; an object sent as content is kept in the metadata instead.
 _FORMED_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
 _OBJECT_KEY = "pc2_content"
-# Of an object without a text, so many characters of its texts are searched.
+# Searched characters of an object without a text.
 _SEARCHED_CHARACTERS = 10_000
 _LONGEST_TITLE, _LONGEST_ID = 1000, 255
 _MICROSECONDS = 1_000_000
 
 
-def parse_draft(said: Mapping[str, Any], memory_id: str) -> pb.Memory:
-    """Read a memory that is to be added; the id is its own, unless its assistant chose one."""
+def parse_draft(values: Mapping[str, Any], memory_id: str) -> pb.Memory:
+    """Read a memory to create; `memory_id` is used unless the assistant chose an id."""
     result = pb.Memory(
-        external_id=fields.text(said, "memory_id") or memory_id,
-        session_id=fields.text(said, "session_id"),
-        subject_id=fields.text(said, "user_id"),
-        source_agent=fields.text(said, "source_agent"),
+        external_id=fields.text(values, "memory_id") or memory_id,
+        session_id=fields.text(values, "session_id"),
+        subject_id=fields.text(values, "user_id"),
+        source_agent=fields.text(values, "source_agent"),
         type=_DEFAULT_TYPE,
         level=_DEFAULT_LEVEL,
     )
-    _read_content(said.get("content"), result)
-    _read_rest(said, result)
+    _read_content(values.get("content"), result)
+    _read_rest(values, result)
     _form(result)
-    # Search knows titles and subjects, and so the topics of facts and whom a memory is about.
+    # Search reads titles and subjects, which hold a fact's topic and the memory's subject.
     result.title = _title_of(result)
     result.subject_id = result.subject_id or _subject_of(result)
-    if said.get("expires_at") is not None:
-        result.expire_time.FromDatetime(fields.read_time(said["expires_at"], "expires_at"))
-    elif said.get("ttl") is not None:
-        result.ttl.FromTimedelta(_ttl(said))
+    if values.get("expires_at") is not None:
+        result.expire_time.FromDatetime(fields.read_time(values["expires_at"], "expires_at"))
+    elif values.get("ttl") is not None:
+        result.ttl.FromTimedelta(_ttl(values))
     return result
 
 
 def parse_update(memory_id: str, update: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, list[str]]:
-    """Read what is to change in a memory: the new values, and the names of the fields that have them."""
+    """Read an update: the new values, and the paths of the changed fields."""
     result, mask = pb.Memory(memory_id=memory_id), []
     if "content" in update:
         mask += _read_content(update["content"], result)
@@ -76,17 +76,17 @@ def parse_update(memory_id: str, update: Mapping[str, Any], at: datetime) -> tup
         result.expire_time.FromDatetime(fields.read_time(update["expires_at"], "expires_at"))
     elif update.get("ttl") is not None:
         result.expire_time.FromDatetime(at + _ttl(update))
-    # Without either it never ends, if that is said: null.
+    # An explicit null removes the expiry.
     return result, [*mask, *(["expire_time"] if {"expires_at", "ttl"} & update.keys() else [])]
 
 
 def depends_on_stored(mask: Sequence[str]) -> bool:
-    """Say whether a change depends on what the memory is already."""
+    """Say whether an update depends on the stored memory."""
     return "metadata" in mask or "content" in mask
 
 
 def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[pb.Memory, list[str]]:
-    """Return a change that takes what is stored into account: metadata is merged, a content replaces a content."""
+    """Merge an update into a stored memory: metadata is merged, a content replaces the content."""
     result, names = pb.Memory(), list(mask)
     result.CopyFrom(new)
     result.revision = stored.revision
@@ -99,14 +99,14 @@ def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[
     result.metadata.CopyFrom(metadata)
     if "content" in names:
         _form(result)
-        # A text takes the place of an object, but not of data that has a form of its own.
+        # A text replaces an object, but not data with a schema.
         if result.type not in _FORMED_TYPES and "data" not in names:
             names.append("data")
         elif result.type in _FORMED_TYPES and "data" in names:
             names.remove("data")
     if result.metadata != stored.metadata and "metadata" not in names:
         names.append("metadata")
-    # A title or a subject that a typed client gave it stays.
+    # A title or subject from a typed client stays.
     if _title_of(result) != _title_of(stored) == stored.title:
         result.title = _title_of(result)
         names.append("title")
@@ -117,7 +117,7 @@ def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[
 
 
 def record(memory: pb.Memory) -> dict[str, Any]:
-    """Write a memory, but for what it is related to."""
+    """Return a memory as a record, without its relations."""
     metadata = fields.to_json(memory.metadata)
     metadata.pop(_OBJECT_KEY, None)
     created_at = epoch(memory, "create_time")
@@ -145,13 +145,13 @@ def tier(memory: pb.Memory) -> str:
 
 
 def level_names(value: object, field: str = "memory_tier") -> list[str]:
-    """Read a tier as the levels that it stands for, by the names that conditions have for them."""
+    """Return the levels of a tier, by their names in filters."""
     tier = _TIERS[_level(value, field)]
     return [pb.Level.Name(level).removeprefix("LEVEL_").lower() for level, name in _TIERS.items() if name == tier]
 
 
 def epoch(message: Any, field: str) -> float | None:
-    """Write a time of a memory, a link or a session in seconds since 1970; None when it is not set."""
+    """Return a time field in seconds since 1970; None when it is not set."""
     if not message.HasField(field):
         return None
     time: Timestamp = getattr(message, field)
@@ -159,19 +159,19 @@ def epoch(message: Any, field: str) -> float | None:
 
 
 def name(memory: pb.Memory) -> str:
-    """Return what a memory is called on the ports."""
+    """Return a memory's name on the ports."""
     return memory.external_id or memory.memory_id
 
 
 def group_number(group_id: str) -> int | str:
-    """Return what a context group is called on the port: the number of its id, or the id that its assistant chose."""
+    """Return a context group's name on the port: the number in its id, or the id that its assistant chose."""
     digits = group_id.removeprefix(GROUP_PREFIX)
     is_number = digits.isascii() and digits.isdecimal() and digits != group_id and not digits.startswith("0")
     return int(digits) if is_number and int(digits) <= LARGEST_GROUP else group_id
 
 
 def group_id(value: object, field: str = "group_id") -> str:
-    """Read which context group is meant: a number, its digits as a text, or an id."""
+    """Read a context group's id: a number, its digits as a text, or an id."""
     if isinstance(value, bool) or not isinstance(value, int | str):
         if value is None:
             raise fields.invalid(field, "is needed")
@@ -187,33 +187,33 @@ def group_id(value: object, field: str = "group_id") -> str:
 
 def memory_type(value: object, field: str = "memory_type") -> str:
     """Read a type: "User-Preference" is user_preference."""
-    found = _snake(value) if isinstance(value, str) else ""
-    if not found:
+    result = _snake(value) if isinstance(value, str) else ""
+    if not result:
         raise fields.invalid(field, "is a name of letters, digits and underscores, such as user_preference")
-    return found
+    return result
 
 
 def relation(value: str) -> tuple[str, str]:
-    """Read a type of relationship: the relation, and a label when that does not say it as it was given.
+    """Read a relationship type: the relation, and a label that keeps another spelling.
 
-    Whatever an assistant calls a relationship is kept: what cannot be the name of a relation is a label.
+    A name that cannot be a relation becomes the label.
     """
-    found = _snake(value)
-    return found or _OTHER, "" if found == value else value[:1000]
+    result = _snake(value)
+    return result or _OTHER, "" if result == value else value[:1000]
 
 
 def is_relation(value: str) -> bool:
-    """Say whether a type of relationship can be the name of a relation."""
+    """Say whether a relationship type can be a relation."""
     return bool(_snake(value))
 
 
 def relationship_type(link: pb.Link) -> str:
-    """Return what an assistant called a relationship."""
+    """Return a link's relationship type as its assistant sent it."""
     return link.label or link.relation
 
 
 def number(value: object, field: str, *, default: float, least: float, most: float = math.inf) -> float:
-    """Read a number, which is `default` when it is not there."""
+    """Read a number; a missing one is `default`."""
     if value is None:
         return default
     if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
@@ -223,7 +223,7 @@ def number(value: object, field: str, *, default: float, least: float, most: flo
 
 
 def _read_content(content: object, into: pb.Memory) -> list[str]:
-    """Read a content: a text, or an object whose `text` is searched. Return the fields that it set."""
+    """Read a content: a text, or an object whose `text` is searched. Return the paths set."""
     if isinstance(content, str) and content.strip():
         fields.require_text(content, "content")
         into.content = content
@@ -235,30 +235,30 @@ def _read_content(content: object, into: pb.Memory) -> list[str]:
     raise fields.invalid("content", "is a text or an object, and not empty")
 
 
-def _read_rest(said: Mapping[str, Any], into: pb.Memory) -> list[str]:
+def _read_rest(values: Mapping[str, Any], into: pb.Memory) -> list[str]:
     mask = []
-    if said.get("memory_type") is not None:
-        into.type = memory_type(said["memory_type"])
+    if values.get("memory_type") is not None:
+        into.type = memory_type(values["memory_type"])
         mask.append("type")
-    if said.get("memory_tier") is not None:
-        into.level = _level(said["memory_tier"], "memory_tier")
+    if values.get("memory_tier") is not None:
+        into.level = _level(values["memory_tier"], "memory_tier")
         mask.append("level")
     for name in ("importance", "importance_score"):
-        if said.get(name) is not None:
-            into.importance = number(said[name], name, default=0, least=0, most=1)
+        if values.get(name) is not None:
+            into.importance = number(values[name], name, default=0, least=0, most=1)
             mask.append("importance")
             break
-    if said.get("metadata") is not None:
-        into.metadata.CopyFrom(fields.struct(fields.mapping(said["metadata"], "metadata"), "metadata"))
+    if values.get("metadata") is not None:
+        into.metadata.CopyFrom(fields.struct(fields.mapping(values["metadata"], "metadata"), "metadata"))
         mask.append("metadata")
-    if said.get("tags") is not None:
-        into.tags.extend(fields.texts(said["tags"], "tags"))
+    if values.get("tags") is not None:
+        into.tags.extend(fields.texts(values["tags"], "tags"))
         mask.append("tags")
     return mask
 
 
-def _ttl(said: Mapping[str, Any]) -> timedelta:
-    seconds = number(said["ttl"], "ttl", default=0, least=1, most=_LONGEST_TTL.total_seconds())
+def _ttl(values: Mapping[str, Any]) -> timedelta:
+    seconds = number(values["ttl"], "ttl", default=0, least=1, most=_LONGEST_TTL.total_seconds())
     return timedelta(seconds=seconds)
 
 
@@ -270,7 +270,7 @@ def _level(value: object, field: str) -> pb.Level:
 
 
 def _form(memory: pb.Memory) -> None:
-    """Keep an object as content in the metadata, where the type of the memory has data of a form of its own."""
+    """Move an object content into the metadata when the memory's type has a data schema."""
     if memory.HasField("data") and memory.type in _FORMED_TYPES:
         memory.metadata.fields[_OBJECT_KEY].struct_value.CopyFrom(memory.data)
         memory.ClearField("data")
@@ -281,7 +281,7 @@ def _title_of(memory: pb.Memory) -> str:
 
 
 def _subject_of(memory: pb.Memory) -> str:
-    """Return whom the metadata says that a memory is about; "" for nothing that can be the id of a subject."""
+    """Return the metadata's user_id; "" when it cannot be a subject's id."""
     user_id = memory.metadata.fields["user_id"].string_value if "user_id" in memory.metadata.fields else ""
     return user_id if len(user_id) <= _LONGEST_ID else ""
 
@@ -294,13 +294,13 @@ def _content(memory: pb.Memory) -> str | dict[str, Any]:
     else:
         return memory.content
     if memory.content and memory.content not in {str(content.get("text", "")).strip(), _texts_of(content).strip()}:
-        # The text is the truth: a typed client may have changed it since.
+        # The memory's text is authoritative: a typed client may have changed it.
         content["text"] = memory.content
     return content
 
 
 def _texts_of(value: object) -> str:
-    """Return the texts in an object, a line for each, which search reads where the object has no text of its own."""
+    """Return an object's texts, one per line, as searchable content of an object without a text."""
     lines: list[str] = []
     rest: list[object] = [value]
     while rest:
@@ -308,7 +308,7 @@ def _texts_of(value: object) -> str:
         if isinstance(item, str):
             lines.append(item.strip())
         elif isinstance(item, dict):
-            # What is stored has lost the order of its keys.
+            # Stored objects have lost the order of their keys.
             rest.extend(item[key] for key in sorted(item, reverse=True))
         elif isinstance(item, list):
             rest.extend(reversed(item))
@@ -316,5 +316,5 @@ def _texts_of(value: object) -> str:
 
 
 def _snake(value: str) -> str:
-    found = value.strip().lower().replace("-", "_").replace(" ", "_")
-    return found if _NAME.fullmatch(found) else ""
+    result = value.strip().lower().replace("-", "_").replace(" ", "_")
+    return result if _NAME.fullmatch(result) else ""

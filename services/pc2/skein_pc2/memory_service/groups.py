@@ -15,7 +15,7 @@ from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RequestError, to_request
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
 TYPE = "context_group"
@@ -24,44 +24,44 @@ _MOST_MEMBERS_AT_ONCE = 100
 
 
 class Groups:
-    """What can be done with context groups."""
+    """create_context_group, add_to_group, get_memories_by_group."""
 
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
-    async def create(self, ask: Ask) -> Message:
-        name = fields.required_text(ask.said, "name")
-        metadata = fields.mapping(ask.said.get("metadata"), "metadata")
-        number = ask.made_id().int % records.LARGEST_GROUP + 1
+    async def create(self, request: ActionRequest) -> Message:
+        name = fields.required_text(request.fields, "name")
+        metadata = fields.mapping(request.fields.get("metadata"), "metadata")
+        number = request.new_id().int % records.LARGEST_GROUP + 1
         group_id = (
             f"{records.GROUP_PREFIX}{number}"
-            if ask.said.get("group_id") is None
-            else records.group_id(ask.said["group_id"])
+            if request.fields.get("group_id") is None
+            else records.group_id(request.fields["group_id"])
         )
         group = pb.Memory(
             external_id=group_id,
             type=TYPE,
             title=name,
-            content=fields.text(ask.said, "description").strip() or name,
+            content=fields.text(request.fields, "description").strip() or name,
             metadata=fields.struct(metadata, "metadata") if metadata else None,
         )
-        request = pb.CreateMemoryRequest(defer_embedding=True, memory=group, request_id=ask.repeat)
-        stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
+        call = pb.CreateMemoryRequest(defer_embedding=True, memory=group, request_id=request.repeat_id)
+        stored = await self._api.call(self._api.memories.CreateMemory, call, request)
         return {"group_id": records.group_number(records.name(stored.memory)), "name": name}
 
-    async def add(self, ask: Ask) -> Message:
-        """Add a memory to a group, or several of which each tells its own failure."""
-        group_id = await self._group(ask)
-        several = fields.texts(ask.said.get("memory_ids"), "memory_ids")
+    async def add(self, request: ActionRequest) -> Message:
+        """Add one memory to a group, or several with a failure reported for each."""
+        group_id = await self._group(request)
+        several = fields.texts(request.fields.get("memory_ids"), "memory_ids")
         if not several:
-            await self._join(fields.required_text(ask.said, "memory_id"), group_id, ask)
+            await self._join(fields.required_text(request.fields, "memory_id"), group_id, request)
             return {"group_id": records.group_number(group_id), "added_count": 1}
         if len(several) > _MOST_MEMBERS_AT_ONCE:
             raise fields.invalid("memory_ids", f"holds at most {_MOST_MEMBERS_AT_ONCE} ids")
         failures = []
         for memory_id in several:
             try:
-                await self._join(memory_id, group_id, ask)
+                await self._join(memory_id, group_id, request)
             except aio.AioRpcError as error:
                 if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
                     raise
@@ -72,29 +72,30 @@ class Groups:
             "failures": failures,
         }
 
-    async def memories(self, ask: Ask) -> Message:
-        group_id = await self._group(ask)
-        limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    async def memories(self, request: ActionRequest) -> Message:
+        group_id = await self._group(request)
+        limit = min(
+            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
+        )
         links, more = await relations.links_of(
             self._api,
-            ask,
+            request,
             group_id,
             direction=pb.LINK_DIRECTION_INCOMING,
             relation=records.MEMBER,
             most=limit,
         )
-        memories = await relations.read(self._api, ask, [link.from_memory_id for link in links])
-        written = await relations.to_records(self._api, ask, memories)
+        memories = await relations.read(self._api, request, [link.from_memory_id for link in links])
+        written = await relations.to_records(self._api, request, memories)
         return relations.list_reply(written, more=more or len(memories) < len(links))
 
-    async def _group(self, ask: Ask) -> str:
-        """Return the id of the group that is meant."""
-        memory = await relations.read_memory(self._api, ask, records.group_id(ask.said.get("group_id")))
+    async def _group(self, request: ActionRequest) -> str:
+        """Return the id of the request's group."""
+        memory = await relations.read_memory(self._api, request, records.group_id(request.fields.get("group_id")))
         if memory is None or memory.type != TYPE:
-            text = "There is no context group of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, "There is no context group of this id")
         return records.name(memory)
 
-    async def _join(self, memory_id: str, group_id: str, ask: Ask) -> None:
+    async def _join(self, memory_id: str, group_id: str, request: ActionRequest) -> None:
         link = pb.Link(from_memory_id=memory_id, to_memory_id=group_id, relation=records.MEMBER)
-        await self._api.call(self._api.links.UpsertLink, pb.UpsertLinkRequest(link=link), ask)
+        await self._api.call(self._api.links.UpsertLink, pb.UpsertLinkRequest(link=link), request)

@@ -1,4 +1,4 @@
-"""What the memory scheduler does on port 7140: memories fade and move on by tiers, are put away, and are counted."""
+"""The memory scheduler's actions on port 7140: decay, promotion through tiers, archiving, counts."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
-# What a day without use takes of a memory's importance.
+# Share of its importance that a memory loses per day without use.
 _DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}
-# A memory of a tier moves on to the next one when its importance is below.
+# The next tier, and the importance below which a memory moves there.
 _NEXT_TIER = {"short": (pb.LEVEL_OPERATIONAL, 0.4), "medium": (pb.LEVEL_STRATEGIC, 0.2)}
 _DAY = timedelta(days=1)
-# What is lost within an hour is not written.
+# Shorter idle times are not written.
 _LEAST_IDLE = timedelta(hours=1)
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 1000, 1000
 _MIN_AGE_HOURS, _MAX_IMPORTANCE = 24, 0.5
@@ -45,31 +45,31 @@ class Lifecycle:
     def __init__(self, api: GatewayApi) -> None:
         self._api = api
 
-    async def fading(self, ask: Ask) -> Message:
-        """List memories that may fade: all but those of the long tier, oldest first."""
+    async def list_decaying(self, request: ActionRequest) -> Message:
+        """List memories that may decay: all except those of the long tier, oldest first."""
         levels = [name for tier in _NEXT_TIER for name in records.level_names(tier)]
-        return await self._listed(ask, pb.MemoryFilter(where=search_filters.equals("level", levels)))
+        return await self._list(request, pb.MemoryFilter(where=search_filters.equals("level", levels)))
 
-    async def for_consolidation(self, ask: Ask) -> Message:
-        """List memories of a tier that are old enough, and of little importance, to move on to the next one."""
-        tier = ask.said.get("memory_tier")
+    async def for_consolidation(self, request: ActionRequest) -> Message:
+        """List memories of a tier that are old and unimportant enough for the next tier."""
+        tier = request.fields.get("memory_tier")
         condition = pb.MemoryFilter(
             where=search_filters.equals("level", records.level_names("short" if tier is None else tier)),
-            max_importance=_importance(ask, _MAX_IMPORTANCE),
+            max_importance=_importance(request, _MAX_IMPORTANCE),
         )
-        condition.end_time.FromDatetime(_before(ask, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
-        return await self._listed(ask, condition)
+        condition.end_time.FromDatetime(_before(request, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
+        return await self._list(request, condition)
 
-    async def for_cleanup(self, ask: Ask) -> Message:
-        """List memories that are old, and of so little importance that they can be put away."""
-        condition = pb.MemoryFilter(max_importance=_importance(ask, _CLEANUP_IMPORTANCE))
-        condition.end_time.FromDatetime(_before(ask, "min_age_days", _DAY, _CLEANUP_AGE_DAYS))
-        return await self._listed(ask, condition)
+    async def for_cleanup(self, request: ActionRequest) -> Message:
+        """List memories that are old and unimportant enough to be archived."""
+        condition = pb.MemoryFilter(max_importance=_importance(request, _CLEANUP_IMPORTANCE))
+        condition.end_time.FromDatetime(_before(request, "min_age_days", _DAY, _CLEANUP_AGE_DAYS))
+        return await self._list(request, condition)
 
-    async def decay(self, ask: Ask) -> Message:
-        """Take from a memory's importance what the days since its last use cost, and move it on below a bound."""
+    async def decay(self, request: ActionRequest) -> Message:
+        """Lower a memory's importance by the days since its last use; below a bound it moves to the next tier."""
         at = datetime.now(UTC)
-        before, after = await self._changed(ask, lambda memory: _decay(memory, at))
+        before, after = await self._update_with_retry(request, lambda memory: _decay(memory, at))
         return {
             **_summary(after),
             "decayed": after.importance != before.importance,
@@ -77,13 +77,13 @@ class Lifecycle:
             "new_importance": after.importance,
         }
 
-    async def consolidate(self, ask: Ask) -> Message:
-        """Move a memory on to the next tier; one of the last tier stays."""
-        before, after = await self._changed(ask, _promote_tier)
+    async def consolidate(self, request: ActionRequest) -> Message:
+        """Move a memory to the next tier, if there is one."""
+        before, after = await self._update_with_retry(request, _promote_tier)
         return {**_summary(after), "consolidated": after.level != before.level}
 
-    async def archive(self, ask: Ask) -> Message:
-        """Put a memory away: it is in no list and no search, and read by its id."""
+    async def archive(self, request: ActionRequest) -> Message:
+        """Archive a memory: lists and searches leave it out, its id still reads it."""
         at = datetime.now(UTC)
 
         def change(memory: pb.Memory) -> Change:
@@ -92,20 +92,20 @@ class Lifecycle:
             memory.archive_time.FromDatetime(at)
             return memory, ["archive_time"]
 
-        _, after = await self._changed(ask, change)
+        _, after = await self._update_with_retry(request, change)
         return {**_summary(after), "archived": True}
 
-    async def status(self, ask: Ask) -> Message:
-        """Say how many memories there are, exactly, and by tier among the newest that the service counts."""
-        request = curation_pb2.GetStatisticsRequest()
-        statistics = await self._api.call(self._api.curation.GetStatistics, request, ask)
+    async def status(self, request: ActionRequest) -> Message:
+        """Count memories: exactly, and by tier among the newest that the service samples."""
+        call = curation_pb2.GetStatisticsRequest()
+        statistics = await self._api.call(self._api.curation.GetStatistics, call, request)
         tiers = dict.fromkeys(_DAILY_LOSS, 0)
         for level, count in statistics.level_counts.items():
             tiers[records.tier(pb.Memory(level=f"LEVEL_{level.upper()}"))] += count
         status = {
             "total_memories": statistics.memory_count,
             "memory_by_tier": tiers,
-            # The database and its cache are the cluster's own: pc2 sees neither.
+            # pc2 sees neither the database nor its cache.
             "db_size_mb": 0.0,
             "cache_hit_rate": 0.0,
             "issues": [],
@@ -113,45 +113,47 @@ class Lifecycle:
         }
         return {"system_status": status, **({"truncated": True} if statistics.memories_truncated else {})}
 
-    async def _listed(self, ask: Ask, condition: pb.MemoryFilter) -> Message:
-        """List memories oldest first, so that those that wait for longest come even when there are more."""
-        limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
-        memories, is_more = await links.listing(self._api, ask, condition, order_by="create_time", most=limit + 1)
+    async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
+        """List memories oldest first, so that a truncated list holds those that wait longest."""
+        limit = min(
+            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
+        )
+        memories, is_more = await links.listing(self._api, request, condition, order_by="create_time", most=limit + 1)
         if is_more and len(memories) < limit:
-            # The oldest are mostly long, and were not all looked at: what is short is among the newest.
+            # The oldest are mostly of the long tier, and a scan is bounded; the short tier is among the newest.
             newest, _ = await links.listing(
-                self._api, ask, condition, order_by="create_time desc", most=limit - len(memories)
+                self._api, request, condition, order_by="create_time desc", most=limit - len(memories)
             )
-            known = {memory.memory_id for memory in memories}
-            memories += [memory for memory in reversed(newest) if memory.memory_id not in known]
-        shown = links.fit_reply(memories, limit)
-        written = [records.record(memory) for memory in shown]
-        return links.list_reply(written, "results", more=is_more or len(shown) < len(memories))
+            listed_ids = {memory.memory_id for memory in memories}
+            memories += [memory for memory in reversed(newest) if memory.memory_id not in listed_ids]
+        fitting = links.fit_reply(memories, limit)
+        written_records = [records.record(memory) for memory in fitting]
+        return links.list_reply(written_records, "results", more=is_more or len(fitting) < len(memories))
 
-    async def _changed(self, ask: Ask, change: Callable[[pb.Memory], Change]) -> tuple[pb.Memory, pb.Memory]:
-        """Change a memory by what it is; return it as it was and as it is. Others may change it meanwhile."""
-        memory_id = fields.required_text(ask.said, "memory_id")
+    async def _update_with_retry(
+        self, request: ActionRequest, change: Callable[[pb.Memory], Change]
+    ) -> tuple[pb.Memory, pb.Memory]:
+        """Change a memory depending on its state; return it before and after. Concurrent changes are retried."""
+        memory_id = fields.required_text(request.fields, "memory_id")
         for attempt in range(1, _ATTEMPTS + 1):
-            before = await links.read_memory(self._api, ask, memory_id)
+            before = await links.read_memory(self._api, request, memory_id)
             if before is None:
-                text = "There is no memory of this id"
-                raise RequestError(MEMORY_NOT_FOUND, text)
+                raise RequestError(MEMORY_NOT_FOUND, "There is no memory of this id")
             copy = pb.Memory()
             copy.CopyFrom(before)
             after, mask = change(copy)
             if not mask:
                 return before, before
             try:
-                return before, await self._update(ask, after, mask)
+                return before, await self._update(request, after, mask)
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                     raise
-        text = "The memory changes all the time; try again soon"
-        raise RequestError(STORAGE_ERROR, text)
+        raise RequestError(STORAGE_ERROR, "The memory changes all the time; try again soon")
 
-    async def _update(self, ask: Ask, memory: pb.Memory, mask: Sequence[str]) -> pb.Memory:
-        request = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), defer_embedding=True)
-        return (await self._api.call(self._api.memories.UpdateMemory, request, ask)).memory
+    async def _update(self, request: ActionRequest, memory: pb.Memory, mask: Sequence[str]) -> pb.Memory:
+        call = pb.UpdateMemoryRequest(memory=memory, update_mask=FieldMask(paths=mask), defer_embedding=True)
+        return (await self._api.call(self._api.memories.UpdateMemory, call, request)).memory
 
 
 def _decay(memory: pb.Memory, at: datetime) -> Change:
@@ -179,7 +181,7 @@ def _promote_tier(memory: pb.Memory) -> Change:
 
 def _last_use(memory: pb.Memory) -> datetime:
     """Return when a memory was used, changed or created last; an import keeps the time of its creation."""
-    # A decay is a change: what it took is not taken again.
+    # A decay is an update itself, so its loss is not counted twice.
     times = [memory.create_time if memory.revision == 1 else memory.update_time]
     if memory.HasField("last_access_time"):
         times.append(memory.last_access_time)
@@ -194,11 +196,11 @@ def _summary(memory: pb.Memory) -> Message:
     }
 
 
-def _importance(ask: Ask, default: float) -> float:
-    return records.number(ask.said.get("max_importance"), "max_importance", default=default, least=0, most=1)
+def _importance(request: ActionRequest, default: float) -> float:
+    return records.number(request.fields.get("max_importance"), "max_importance", default=default, least=0, most=1)
 
 
-def _before(ask: Ask, name: str, unit: timedelta, default: float) -> datetime:
-    """Return the time before which a memory is old enough."""
-    age = records.number(ask.said.get(name), name, default=default, least=0, most=_LONGEST_AGE / unit)
+def _before(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
+    """Return the latest creation time of a memory that is old enough."""
+    age = records.number(request.fields.get(name), name, default=default, least=0, most=_LONGEST_AGE / unit)
     return datetime.now(UTC) - age * unit

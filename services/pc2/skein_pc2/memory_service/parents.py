@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
+    from skein_pc2.protocol.concurrency import RequestContext
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.protocol.work_queue import RequestContext
 
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
 _ORDERS = {
@@ -32,15 +32,15 @@ _ORDERS = {
     ("created_at", False): "create_time",
 }
 _FIELDS = {"timestamp": "created_at", "importance_score": "importance"}
-# Children that are written together, of those that are sorted here because no list has their order.
+# Children converted together when they are sorted here.
 _WRITTEN_AT_ONCE = 50
-# Children that are deleted together, and attempts to change a session that others change as well.
+# Children of one deletion call, and attempts of a session update with concurrent changes.
 _DELETED_AT_ONCE, _ATTEMPTS = 50, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Parent:
-    """Whose children are meant."""
+    """A memory or session with children."""
 
     parent_id: str
     # None: the parent is a memory.
@@ -49,112 +49,114 @@ class Parent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Order:
-    """How children are listed."""
+    """The order of children."""
 
     field: str
     is_descending: bool
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> Order:
+    def of(cls, values: Mapping[str, Any]) -> Order:
         """Read sort_field and sort_order: the newest first unless they say otherwise."""
-        name = fields.text(said, "sort_field") or "created_at"
+        name = fields.text(values, "sort_field") or "created_at"
         field = _FIELDS.get(name, name)
         if field not in _KEYS:
             raise fields.invalid("sort_field", f"is one of {', '.join(_KEYS)}")
-        direction = (fields.text(said, "sort_order") or "desc").strip().lower()
+        direction = (fields.text(values, "sort_order") or "desc").strip().lower()
         if direction not in {"asc", "desc", "ascending", "descending"}:
             raise fields.invalid("sort_order", "is asc or desc")
         return cls(field=field, is_descending=direction.startswith("desc"))
 
     def sort(self, memories: list[pb.Memory]) -> None:
-        """Sort memories; those that are alike come newest first."""
+        """Sort memories; ties come newest first."""
         memories.sort(key=_KEYS["created_at"], reverse=True)
         memories.sort(key=_KEYS[self.field], reverse=self.is_descending)
 
 
-async def parent_of(api: GatewayApi, errand: RequestContext, parent_id: str) -> Parent:
-    """Return the memory or the session of an id. Raises Rejected when there is neither."""
+async def parent_of(api: GatewayApi, context: RequestContext, parent_id: str) -> Parent:
+    """Return the memory or session with an id. Raises RequestError when neither exists."""
     try:
-        await links.require_memory(api, errand, parent_id)
+        await links.require_memory(api, context, parent_id)
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
-        session = await session_of(api, errand, parent_id)
+        session = await session_of(api, context, parent_id)
         if session is None:
-            text = "There is no memory and no session of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text) from None
+            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id") from None
         return Parent(parent_id=parent_id, session=session)
     return Parent(parent_id=parent_id, session=None)
 
 
-async def session_of(api: GatewayApi, errand: RequestContext, session_id: str) -> session_pb2.Session | None:
-    """Read a session; None when there is none of this id."""
-    request = session_pb2.GetSessionRequest(session_id=session_id)
+async def session_of(api: GatewayApi, context: RequestContext, session_id: str) -> session_pb2.Session | None:
+    """Read a session; None when it does not exist."""
+    call = session_pb2.GetSessionRequest(session_id=session_id)
     try:
-        return (await api.call(api.sessions.GetSession, request, errand)).session
+        return (await api.call(api.sessions.GetSession, call, context)).session
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
         return None
 
 
-async def children(api: GatewayApi, ask: Ask) -> Message:
+async def children(api: GatewayApi, request: ActionRequest) -> Message:
     """List the children of a memory or a session."""
-    parent_id, order = fields.required_text(ask.said, "parent_id"), Order.of(ask.said)
-    limit = min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
-    parent = await parent_of(api, ask, parent_id)
+    parent_id, order = fields.required_text(request.fields, "parent_id"), Order.of(request.fields)
+    limit = min(_HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    parent = await parent_of(api, request, parent_id)
     is_more = False
     if parent.session is None:
-        memories, is_more = await links.children(api, ask, parent_id)
+        memories, is_more = await links.children(api, request, parent_id)
         order.sort(memories)
         shown = links.fit_reply(memories, limit)
-        found = await links.to_records(api, ask, shown)
+        result = await links.to_records(api, request, shown)
         is_more |= len(shown) < len(memories)
     else:
-        found, is_more = await _children_of_session(api, ask, parent_id, order, limit)
-    return links.list_reply(found, "children", "results", more=is_more)
+        result, is_more = await _children_of_session(api, request, parent_id, order, limit)
+    return links.list_reply(result, "children", "results", more=is_more)
 
 
 async def _children_of_session(
-    api: GatewayApi, ask: Ask, session_id: str, order: Order, limit: int
+    api: GatewayApi, request: ActionRequest, session_id: str, order: Order, limit: int
 ) -> tuple[list[dict[str, Any]], bool]:
-    found: list[dict[str, Any]] = []
+    result: list[dict[str, Any]] = []
     size = 0
-    async with aclosing(_of_session(api, ask, session_id, order, limit)) as portions:
+    async with aclosing(_of_session(api, request, session_id, order, limit)) as portions:
         async for portion in portions:
-            written = await links.to_records(api, ask, portion)
+            written = await links.to_records(api, request, portion)
             for memory, record in zip(portion, written, strict=True):
-                # One that has a parent among memories is that one's child.
+                # A memory with a parent memory is not the session's child.
                 if record["parent_id"] != session_id:
                     continue
                 size += memory.ByteSize()
-                if len(found) == limit or (found and size > links.MOST_BYTES):
-                    return found, True
-                found.append(record)
-    return found, False
+                if len(result) == limit or (result and size > links.MOST_BYTES):
+                    return result, True
+                result.append(record)
+    return result, False
 
 
 async def _of_session(
-    api: GatewayApi, ask: Ask, session_id: str, order: Order, limit: int
+    api: GatewayApi, request: ActionRequest, session_id: str, order: Order, limit: int
 ) -> AsyncGenerator[list[pb.Memory], None]:
-    """Yield the memories of a session in order, by portions."""
+    """Yield a session's memories in order, in batches."""
     condition = pb.MemoryFilter(session_id=session_id)
     order_by = _ORDERS.get((order.field, order.is_descending))
     if order_by is not None:
-        async for page in links.pages(api, ask, condition, order_by=order_by, page_size=limit + 1):
+        async for page in links.pages(api, request, condition, order_by=order_by, page_size=limit + 1):
             yield page
         return
-    memories, is_more = await links.listing(api, ask, condition, order_by="create_time desc", most=links.MOST_LISTED)
+    memories, is_more = await links.listing(
+        api, request, condition, order_by="create_time desc", most=links.MOST_LISTED
+    )
     if is_more:
-        text = f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
-        raise RequestError(VALIDATION_ERROR, text)
+        raise RequestError(
+            VALIDATION_ERROR, f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
+        )
     order.sort(memories)
     for start in range(0, len(memories), _WRITTEN_AT_ONCE):
         yield memories[start : start + _WRITTEN_AT_ONCE]
 
 
 def session_record(session: session_pb2.Session) -> dict[str, Any]:
-    """Write a session as the memory that its assistant takes it for."""
+    """Return a session in the form of a memory."""
     created_at, updated_at = records.epoch(session, "create_time"), records.epoch(session, "update_time")
     return {
         "memory_id": session.session_id,
@@ -179,28 +181,26 @@ def session_record(session: session_pb2.Session) -> dict[str, Any]:
     }
 
 
-async def update_session(api: GatewayApi, errand: RequestContext, session_id: str, update: Mapping[str, Any]) -> None:
-    """Merge metadata into that of a session. Raises Rejected when there is no session, or nothing to merge."""
-    session = await session_of(api, errand, session_id)
+async def update_session(api: GatewayApi, context: RequestContext, session_id: str, update: Mapping[str, Any]) -> None:
+    """Merge metadata into a session's. Raises RequestError without a session or metadata."""
+    session = await session_of(api, context, session_id)
     if session is None:
-        text = "There is no memory and no session of this id"
-        raise RequestError(MEMORY_NOT_FOUND, text)
+        raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
     metadata = fields.mapping(update.get("metadata"), "metadata")
     if update.get("metadata") is None:
-        text = "This is the id of a session, of which metadata alone can be updated"
-        raise RequestError(VALIDATION_ERROR, text)
+        raise RequestError(VALIDATION_ERROR, "This is the id of a session, of which metadata alone can be updated")
     new = fields.struct(metadata, "metadata")
     for attempt in range(1, _ATTEMPTS + 1):
         for key, value in new.fields.items():
             session.metadata.fields[key].CopyFrom(value)
         changed = session_pb2.Session(session_id=session_id, metadata=session.metadata, revision=session.revision)
-        request = session_pb2.UpdateSessionRequest(session=changed, update_mask=FieldMask(paths=["metadata"]))
+        call = session_pb2.UpdateSessionRequest(session=changed, update_mask=FieldMask(paths=["metadata"]))
         try:
-            await api.call(api.sessions.UpdateSession, request, errand)
+            await api.call(api.sessions.UpdateSession, call, context)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                 raise
-            latest = await session_of(api, errand, session_id)
+            latest = await session_of(api, context, session_id)
             if latest is None:
                 raise
             session = latest
@@ -208,54 +208,53 @@ async def update_session(api: GatewayApi, errand: RequestContext, session_id: st
             return
 
 
-async def delete_session(api: GatewayApi, ask: Ask, session_id: str, *, cascade: bool) -> int:
-    """Delete a session, and with `cascade` its memories and what is under them first; return how many things went.
+async def delete_session(api: GatewayApi, request: ActionRequest, session_id: str, *, cascade: bool) -> int:
+    """Delete a session; `cascade` deletes its memories and their descendants first. Return the number of deleted rows.
 
-    The memories go by portions, so a cascade that runs out of time goes on when it is sent again.
+    Memories are deleted in batches, so repeating the request continues a cascade that ran out of time.
     """
     count = 1
     if cascade:
-        if await session_of(api, ask, session_id) is None:
-            text = "There is no memory and no session of this id"
-            raise RequestError(MEMORY_NOT_FOUND, text)
-        count += await _delete_memories(api, ask, session_id)
-    request = session_pb2.DeleteSessionRequest(session_id=session_id, request_id=ask.repeat)
-    await api.call(api.sessions.DeleteSession, request, ask)
+        if await session_of(api, request, session_id) is None:
+            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
+        count += await _delete_memories(api, request, session_id)
+    call = session_pb2.DeleteSessionRequest(session_id=session_id, request_id=request.repeat_id)
+    await api.call(api.sessions.DeleteSession, call, request)
     return count
 
 
-async def _delete_memories(api: GatewayApi, errand: RequestContext, session_id: str) -> int:
+async def _delete_memories(api: GatewayApi, context: RequestContext, session_id: str) -> int:
     count = 0
     condition = pb.MemoryFilter(session_id=session_id)
     listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETED_AT_ONCE)
     while True:
-        page = await api.call(api.memories.ListMemories, listing, errand)
+        page = await api.call(api.memories.ListMemories, listing, context)
         memory_ids = [memory.memory_id for memory in page.memories]
-        below = await links.generations(api, errand, memory_ids) if memory_ids else []
+        below = await links.generations(api, context, memory_ids) if memory_ids else []
         for generation in [*reversed(below), memory_ids]:
-            count += await delete_memories(api, errand, generation)
+            count += await delete_memories(api, context, generation)
         if not memory_ids:
             # A page may be empty and have a next one.
             listing.page_token = page.next_page_token
             if not page.next_page_token:
                 break
-    # Those that have expired or are archived are in no list.
+    # Lists leave out expired and archived memories.
     sweep = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
     while True:
-        answer = await api.call(api.memories.ForgetMemories, sweep, errand)
+        answer = await api.call(api.memories.ForgetMemories, sweep, context)
         count += len(answer.memory_ids)
         sweep.page_token = answer.next_page_token
         if not answer.next_page_token:
             return count
 
 
-async def delete_memories(api: GatewayApi, errand: RequestContext, memory_ids: list[str]) -> int:
-    """Delete memories by portions, each of them all or none, so that a later call finds the earlier ones gone."""
+async def delete_memories(api: GatewayApi, context: RequestContext, memory_ids: list[str]) -> int:
+    """Delete memories in batches, each all or none, so that a repeat continues after the last batch."""
     count = 0
     for start in range(0, len(memory_ids), _DELETED_AT_ONCE):
         portion = memory_ids[start : start + _DELETED_AT_ONCE]
-        request = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=portion), page_size=_DELETED_AT_ONCE)
-        count += len((await api.call(api.memories.ForgetMemories, request, errand)).memory_ids)
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=portion), page_size=_DELETED_AT_ONCE)
+        count += len((await api.call(api.memories.ForgetMemories, call, context)).memory_ids)
     return count
 
 

@@ -1,4 +1,4 @@
-"""When the words of a query are about a memory, and what a query in place of words asks for. Rules only."""
+"""Rules of queries: when their words match a memory, and which statuses they name."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _STOP_WORDS = frozenset(
         "when", "where", "which", "who", "will", "with", "you", "your",
     }
 )  # fmt: skip
-# A shorter word ends with its "s" because it is spelt so.
+# In shorter words a final "s" is no plural.
 _LEAST_PLURAL = 4
 
 
@@ -29,9 +29,9 @@ _LEAST_PLURAL = 4
 class Query:
     """The words of a search."""
 
-    # Without case and outer spaces.
+    # Casefolded and stripped.
     text: str
-    # Those that carry meaning; all of them when none does.
+    # Without stop words, unless all are stop words.
     words: tuple[str, ...]
 
     @classmethod
@@ -46,7 +46,7 @@ class Query:
         return topic_of(memory).strip().casefold() == self.text != ""
 
     def is_answered_by(self, memory: pb.Memory) -> bool:
-        """Say whether a memory's topic, tags or text hold the query as it stands, or every word of it."""
+        """Say whether a memory's topic, tags or text contain the query itself, or each of its words."""
         text = "\n".join((topic_of(memory), memory.title, *memory.tags, memory.content)).casefold()
         if self.text and self.text in text:
             return True
@@ -55,12 +55,12 @@ class Query:
 
 
 def topic_of(memory: pb.Memory) -> str:
-    """Return the topic that a fact is about; "" for a memory that names none."""
+    """Return a fact's topic; "" for a memory without one."""
     return memory.metadata.fields["topic"].string_value if "topic" in memory.metadata.fields else ""
 
 
 def statuses(query: str) -> list[str]:
-    """Return the statuses that a query asks for in place of words; none when it is made of words."""
+    """Return the statuses of a query such as "status:active"; empty for a query of words."""
     if not _STATUSES.fullmatch(query):
         return []
     values = [match.split(":", 1)[1].strip().strip("\"'") for match in _ONE_STATUS.findall(query)]
@@ -68,6 +68,6 @@ def statuses(query: str) -> list[str]:
 
 
 def _is_among(word: str, words: set[str]) -> bool:
-    """Say whether a word is there, one that begins with it, or its singular."""
+    """Say whether `words` has the word, its singular, or a word that begins with it."""
     is_plural = len(word) >= _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
     return (is_plural and word[:-1] in words) or any(other.startswith(word) for other in words)

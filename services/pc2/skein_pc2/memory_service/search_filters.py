@@ -1,4 +1,4 @@
-"""What a search of port 7140 keeps to: its own fields and its `filters`, as conditions of the RPCs."""
+"""The scope of a search on port 7140: its fields and `filters` as filters of the RPCs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
 
-# Fields of a search that keep it to a part of the tenant, each with its other names.
+# Fields that restrict a search, by all their names.
 _NAMES = {
     "parent_id": "parent_id",
     "session_id": "session_id",
@@ -32,9 +32,9 @@ _NAMES = {
     "min_importance": "min_importance",
     "max_importance": "max_importance",
 }
-# Beside the query these alone count: other fields of a message are its sender's own.
+# Restrictions beside `filters`; other fields of a message are ignored.
 _BESIDE = frozenset({"parent_id", "session_id", "user_id", "memory_type", "memory_tier", "tags"})
-# A condition in words names so many ids at most.
+# Most ids of one `where` condition.
 _IDS_AT_ONCE = 80
 _MOST_VALUES = 50
 
@@ -43,17 +43,17 @@ _MOST_VALUES = 50
 class SearchScope:
     """The part of a tenant that a search is kept to."""
 
-    # A memory passes when it passes one of them; none: there is nothing to search.
+    # A memory must match one of them; without any, the search is empty.
     filters: tuple[pb.MemoryFilter, ...]
-    # The session whose children are searched; "" for none. A child of a memory passes the filters, and is none of it.
+    # The session whose children are searched; "" for none. Children of memories match the filters but are excluded.
     session_id: str
-    # A parent or a session was named.
+    # The search names a parent or a session.
     is_narrow: bool
-    # There are children that are not looked at.
+    # Some children are not searched.
     is_cut: bool
 
     def with_condition(self, condition: str) -> list[pb.MemoryFilter]:
-        """Return the filters with one more condition, in the words of MemoryFilter.where."""
+        """Return the filters with one more `where` condition."""
         changed = []
         for one in self.filters:
             copy = pb.MemoryFilter()
@@ -63,17 +63,17 @@ class SearchScope:
         return changed
 
     def holds(self, record: Mapping[str, Any]) -> bool:
-        """Say whether a written memory belongs to the parent that was named."""
+        """Say whether a record belongs to the named parent."""
         return not self.session_id or record["parent_id"] == self.session_id
 
     def has_type(self) -> bool:
-        """Say whether the search is kept to types of memories."""
+        """Say whether the search names memory types."""
         return bool(self.filters and self.filters[0].types)
 
 
-async def parse_scope(api: GatewayApi, ask: Ask) -> SearchScope:
-    """Read what a search keeps to. Raises Rejected when the parent is not there or a filter cannot be read."""
-    values = _values(ask.said)
+async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
+    """Read a search's scope. Raises RequestError for a missing parent or an invalid filter."""
+    values = _values(request.fields)
     condition = pb.MemoryFilter()
     wheres = []
     for name, value in values.items():
@@ -81,9 +81,9 @@ async def parse_scope(api: GatewayApi, ask: Ask) -> SearchScope:
     session_id, child_ids, is_cut = "", None, False
     if "parent_id" in values:
         parent_id = fields.required_text(values, "parent_id")
-        parent = await parents.parent_of(api, ask, parent_id)
+        parent = await parents.parent_of(api, request, parent_id)
         if parent.session is None:
-            memories, is_cut = await links.children(api, ask, parent_id)
+            memories, is_cut = await links.children(api, request, parent_id)
             child_ids = [memory.memory_id for memory in memories]
         elif condition.session_id and condition.session_id != parent_id:
             child_ids = []
@@ -105,34 +105,34 @@ async def parse_scope(api: GatewayApi, ask: Ask) -> SearchScope:
 
 
 def equals(path: str, values: list[Any]) -> str:
-    """Write that a field, or an element of it, is one of some values."""
+    """Return a condition: the field, or an element of it, is one of the values."""
     return f"{path} IN ({', '.join(json.dumps(value) for value in values)})"
 
 
-def _values(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all that restricts a search, by name; what `filters` does not know is about the metadata."""
-    values = {name: said[name] for name in sorted(_BESIDE) if said.get(name) is not None}
+def _values(message_fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a search's restrictions by name; unknown names in `filters` restrict the metadata."""
+    values = {name: message_fields[name] for name in sorted(_BESIDE) if message_fields.get(name) is not None}
     metadata: dict[str, Any] = {}
-    for name, value in fields.mapping(said.get("filters"), "filters").items():
+    for name, value in fields.mapping(message_fields.get("filters"), "filters").items():
         if value is None:
             continue
-        known = _NAMES.get(name)
-        if known is None:
+        field_name = _NAMES.get(name)
+        if field_name is None:
             metadata[name] = value
-        elif known == "metadata":
+        elif field_name == "metadata":
             metadata |= fields.mapping(value, "filters.metadata")
-        elif values.setdefault(known, value) != value:
-            raise fields.invalid(f"filters.{name}", f"is another {known} than the message names elsewhere")
+        elif values.setdefault(field_name, value) != value:
+            raise fields.invalid(f"filters.{name}", f"is another {field_name} than the message names elsewhere")
     return {**values, **({"metadata": metadata} if metadata else {})}
 
 
 def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
-    """Read one restriction; return the conditions in words that it makes."""
+    """Read one restriction; return its `where` conditions."""
     match name:
         case "session_id":
             into.session_id = fields.required_text({name: value}, name)
         case "user_id":
-            # The metadata's user_id is the subject as well.
+            # The metadata's user_id also sets the subject.
             into.subject_id = fields.required_text({name: value}, name)
         case "memory_type":
             items = value if isinstance(value, list) else [value]
@@ -151,7 +151,7 @@ def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
 
 
 def _about(key: str, value: Any) -> str:
-    """Write a condition on a name of the metadata."""
+    """Return a condition on one key of the metadata."""
     if not key:
         raise fields.invalid("filters", "names a field of the metadata by an empty text")
     fields.require_text(key, "filters")

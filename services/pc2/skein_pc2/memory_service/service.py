@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from skein.memory.v1 import scores_pb2
 from skein_pc2.memory_service import convert as records
 from skein_pc2.memory_service import links as relations
 from skein_pc2.memory_service import parents, search
-from skein_pc2.memory_service.access_counts import AccessCounts
 from skein_pc2.memory_service.batches import Batches
 from skein_pc2.memory_service.groups import Groups
 from skein_pc2.memory_service.lifecycle import Lifecycle
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import Ask
+    from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
     from skein_pc2.protocol.health import Health
 
 _DEFAULT_FACTOR = 1.2
 _DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
-# Attempts to change a memory that others change as well.
+# Memories whose reads are counted ahead of the service.
+_MAX_COUNTED_MEMORIES = 10_000
+# Attempts of an update with concurrent changes.
 _ATTEMPTS = 5
 _NOT_FOUND, _UPDATED = "There is no memory of this id", "Memory updated"
 _RELATED_FIELDS = ("memory_id", "content", "memory_type", "memory_tier", "importance")
@@ -62,7 +64,7 @@ class MemoryService(ActionPort):
             "batch_add_memories": batches.add,
             "batch_get_memories": batches.get,
             "create_session": self._session,
-            "get_all_memories_for_lifecycle": lifecycle.fading,
+            "get_all_memories_for_lifecycle": lifecycle.list_decaying,
             "get_memories_for_consolidation": lifecycle.for_consolidation,
             "get_memories_for_cleanup": lifecycle.for_cleanup,
             "get_memory_system_status": lifecycle.status,
@@ -72,89 +74,89 @@ class MemoryService(ActionPort):
         }
         super().__init__(health, actions, at_once=at_once)
         self._api = api
-        self._uses = AccessCounts()
+        self._access_counts = _AccessCounts()
 
-    async def _add(self, ask: Ask) -> Message:
+    async def _add(self, request: ActionRequest) -> Message:
         """Store a memory; a message that is sent again with its request id finds the one that it stored before."""
-        memory = records.parse_draft(ask.said, f"mem-{ask.made_id()}")
-        parent_id = fields.text(ask.said, "parent_id")
-        parent = await parents.parent_of(self._api, ask, parent_id) if parent_id else None
+        memory = records.parse_draft(request.fields, f"mem-{request.new_id()}")
+        parent_id = fields.text(request.fields, "parent_id")
+        parent = await parents.parent_of(self._api, request, parent_id) if parent_id else None
         if parent is not None and parent.session is not None:
             memory.session_id = parent_id
-        request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=ask.repeat)
-        stored = (await self._api.call(self._api.memories.CreateMemory, request, ask)).memory
+        call = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=request.repeat_id)
+        stored = (await self._api.call(self._api.memories.CreateMemory, call, request)).memory
         if parent is not None and parent.session is None:
-            await relations.set_parent(self._api, ask, stored.memory_id, parent_id)
+            await relations.set_parent(self._api, request, stored.memory_id, parent_id)
         return {"memory_id": records.name(stored)}
 
-    async def _get(self, ask: Ask) -> Message:
-        """Read a memory, or a session in the form of one; the answer counts this use already."""
-        memory_id = fields.required_text(ask.said, "memory_id")
+    async def _get(self, request: ActionRequest) -> Message:
+        """Read a memory, or a session in the form of a memory; the reply counts this access already."""
+        memory_id = fields.required_text(request.fields, "memory_id")
         try:
-            memory = await self._found(memory_id, ask)
+            memory = await self._get_memory(memory_id, request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            session = await parents.session_of(self._api, ask, memory_id)
+            session = await parents.session_of(self._api, request, memory_id)
             if session is None:
                 raise
             return {"memory": parents.session_record(session)}
-        record = (await relations.to_records(self._api, ask, [memory]))[0]
-        record["access_count"] = self._uses.count(memory.memory_id, memory.access_count)
+        record = (await relations.to_records(self._api, request, [memory]))[0]
+        record["access_count"] = self._access_counts.count(memory.memory_id, memory.access_count)
         record["last_accessed_at"] = datetime.now(UTC).timestamp()
         return {"memory": record}
 
-    async def _children(self, ask: Ask) -> Message:
-        return await parents.children(self._api, ask)
+    async def _children(self, request: ActionRequest) -> Message:
+        return await parents.children(self._api, request)
 
-    async def _relate(self, ask: Ask) -> Message:
-        """Relate two memories; related already, they are so as strongly as is said now."""
-        relation, label = records.relation(fields.required_text(ask.said, "relationship_type"))
+    async def _relate(self, request: ActionRequest) -> Message:
+        """Relate two memories, or change the strength of their relationship."""
+        relation, label = records.relation(fields.required_text(request.fields, "relationship_type"))
         link = pb.Link(
-            from_memory_id=fields.required_text(ask.said, "source_id"),
-            to_memory_id=fields.required_text(ask.said, "target_id"),
+            from_memory_id=fields.required_text(request.fields, "source_id"),
+            to_memory_id=fields.required_text(request.fields, "target_id"),
             relation=relation,
             label=label,
-            weight=records.number(ask.said.get("strength"), "strength", default=1.0, least=0, most=1),
+            weight=records.number(request.fields.get("strength"), "strength", default=1.0, least=0, most=1),
         )
-        request = pb.UpsertLinkRequest(link=link, request_id=ask.repeat)
-        stored = (await self._api.call(self._api.links.UpsertLink, request, ask)).link
+        call = pb.UpsertLinkRequest(link=link, request_id=request.repeat_id)
+        stored = (await self._api.call(self._api.links.UpsertLink, call, request)).link
         return {"relationship_id": stored.link_id}
 
-    async def _related(self, ask: Ask) -> Message:
-        memory_id, limit = fields.required_text(ask.said, "memory_id"), _limit(ask)
-        wanted = fields.text(ask.said, "relationship_type")
-        relation, label = records.relation(wanted) if wanted else ("", "")
-        found: list[tuple[str, pb.Link, str]] = []
+    async def _related(self, request: ActionRequest) -> Message:
+        memory_id, limit = fields.required_text(request.fields, "memory_id"), _limit(request)
+        relationship_type = fields.text(request.fields, "relationship_type")
+        relation, label = records.relation(relationship_type) if relationship_type else ("", "")
+        result: list[tuple[str, pb.Link, str]] = []
         is_more = False
-        for direction, told in _DIRECTIONS.items():
+        for direction, direction_name in _DIRECTIONS.items():
             links, more = await relations.links_of(
-                self._api, ask, memory_id, direction=direction, relation=relation, most=limit
+                self._api, request, memory_id, direction=direction, relation=relation, most=limit
             )
             is_more |= more
             for link in links:
-                other = link.to_memory_id if told == "outgoing" else link.from_memory_id
-                found.append((other, link, told))
+                other = link.to_memory_id if direction_name == "outgoing" else link.from_memory_id
+                result.append((other, link, direction_name))
         if not relation:
-            found = [one for one in found if one[1].relation not in records.STRUCTURAL]
-        elif not records.is_relation(wanted):
-            # It is known by its label alone.
-            found = [one for one in found if one[1].label == label]
-        found, is_more = found[:limit], is_more or len(found) > limit
-        memories = await relations.read(self._api, ask, list(dict.fromkeys(other for other, _, _ in found)))
-        written = await relations.to_records(self._api, ask, memories)
+            result = [one for one in result if one[1].relation not in records.STRUCTURAL]
+        elif not records.is_relation(relationship_type):
+            # Only the label has this name.
+            result = [one for one in result if one[1].label == label]
+        result, is_more = result[:limit], is_more or len(result) > limit
+        memories = await relations.read(self._api, request, list(dict.fromkeys(other for other, _, _ in result)))
+        written = await relations.to_records(self._api, request, memories)
         by_id = {memory.memory_id: record for memory, record in zip(memories, written, strict=True)}
         related = [
             {
                 **by_id[other],
                 "relationship_type": records.relationship_type(link),
                 "strength": link.weight,
-                "direction": told,
+                "direction": direction_name,
             }
-            for other, link, told in found
+            for other, link, direction_name in result
             if other in by_id
         ]
-        # The original service told of outgoing relationships alone, each beside its memory.
+        # The original service returned outgoing relationships alone, each beside its memory.
         outgoing = [
             {
                 "relationship": {
@@ -164,125 +166,148 @@ class MemoryService(ActionPort):
                 },
                 "memory": {name: by_id[other][name] for name in _RELATED_FIELDS},
             }
-            for link, other in ((link, other) for other, link, told in found if told == "outgoing")
+            for link, other in ((link, other) for other, link, direction_name in result if direction_name == "outgoing")
             if other in by_id
         ]
-        is_more |= len(related) < len(found)
+        is_more |= len(related) < len(result)
         return {**relations.list_reply(related, more=is_more), "related_memories": outgoing}
 
-    async def _search(self, ask: Ask) -> Message:
-        return await search.by_words(self._api, ask)
+    async def _search(self, request: ActionRequest) -> Message:
+        return await search.by_words(self._api, request)
 
-    async def _semantic(self, ask: Ask) -> Message:
-        return await search.by_meaning(self._api, ask)
+    async def _semantic(self, request: ActionRequest) -> Message:
+        return await search.by_meaning(self._api, request)
 
-    async def _update(self, ask: Ask) -> Message:
-        """Change what the message names of a memory, or the metadata of a session."""
-        memory_id, update = fields.required_text(ask.said, "memory_id"), _update_data(ask)
+    async def _update(self, request: ActionRequest) -> Message:
+        """Change the named fields of a memory, or the metadata of a session."""
+        memory_id, update = fields.required_text(request.fields, "memory_id"), _update_data(request)
         new, mask = records.parse_update(memory_id, update, datetime.now(UTC))
         is_moved = "parent_id" in update
         if not mask and not is_moved:
             raise fields.invalid("update_data", "names nothing that can be changed")
         parent_id = fields.text(update, "parent_id", "update_data.parent_id")
-        stored = await relations.read_memory(self._api, ask, memory_id)
+        stored = await relations.read_memory(self._api, request, memory_id)
         if stored is None:
-            await parents.update_session(self._api, ask, memory_id, update)
+            await parents.update_session(self._api, request, memory_id, update)
             return {"memory_id": memory_id, "message": _UPDATED}
-        parent = await parents.parent_of(self._api, ask, parent_id) if parent_id else None
+        parent = await parents.parent_of(self._api, request, parent_id) if parent_id else None
         is_under_session = parent is not None and parent.session is not None
         if is_under_session or (is_moved and not parent_id):
             new.session_id = parent_id
             mask.append("session_id")
         if mask:
-            # With a ttl it is another request each time, and may be done again.
-            await self._change(ask, stored, new, mask, repeat=ask.repeat if update.get("ttl") is None else "")
+            # With a ttl each repeat is another request, which is harmless.
+            await self._change(
+                request, stored, new, mask, repeat=request.repeat_id if update.get("ttl") is None else ""
+            )
         if is_moved:
-            await relations.set_parent(self._api, ask, memory_id, "" if is_under_session else parent_id)
+            await relations.set_parent(self._api, request, memory_id, "" if is_under_session else parent_id)
         return {"memory_id": memory_id, "message": _UPDATED}
 
-    async def _change(self, ask: Ask, stored: pb.Memory, new: pb.Memory, mask: Sequence[str], *, repeat: str) -> None:
-        """Change a memory; where that depends on what it is, others may change it meanwhile."""
+    async def _change(
+        self, request: ActionRequest, stored: pb.Memory, new: pb.Memory, mask: Sequence[str], *, repeat: str
+    ) -> None:
+        """Update a memory; an update that depends on its state is retried after concurrent changes."""
         if not records.depends_on_stored(mask):
-            await self._write(ask, new, mask, repeat)
+            await self._write(request, new, mask, repeat)
             return
         for attempt in range(1, _ATTEMPTS + 1):
             memory, names = records.merge_into(stored, new, mask)
             try:
-                # Merged again, the same comes of it: no request id is needed.
-                await self._write(ask, memory, names, "")
+                # A repeated merge gives the same result, so no request_id is needed.
+                await self._write(request, memory, names, "")
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
                     raise
-                latest = await relations.read_memory(self._api, ask, stored.memory_id)
+                latest = await relations.read_memory(self._api, request, stored.memory_id)
                 if latest is None:
                     raise
                 stored = latest
             else:
                 return
 
-    async def _write(self, ask: Ask, memory: pb.Memory, mask: Sequence[str], repeat: str) -> None:
-        request = pb.UpdateMemoryRequest(
+    async def _write(self, request: ActionRequest, memory: pb.Memory, mask: Sequence[str], repeat: str) -> None:
+        call = pb.UpdateMemoryRequest(
             defer_embedding=True, memory=memory, update_mask=FieldMask(paths=mask), request_id=repeat
         )
-        await self._api.call(self._api.memories.UpdateMemory, request, ask)
+        await self._api.call(self._api.memories.UpdateMemory, call, request)
 
-    async def _delete(self, ask: Ask) -> Message:
-        """Delete a memory or a session, with `cascade` all that is under it first, so that it can be repeated."""
-        memory_id = fields.required_text(ask.said, "memory_id")
-        cascade = ask.said.get("cascade") or False
+    async def _delete(self, request: ActionRequest) -> Message:
+        """Delete a memory or session; `cascade` deletes descendants first, so that a repeat continues."""
+        memory_id = fields.required_text(request.fields, "memory_id")
+        cascade = request.fields.get("cascade") or False
         if not isinstance(cascade, bool):
             raise fields.invalid("cascade", "is true or false")
         count = 1
         if cascade:
-            memory = await relations.read_memory(self._api, ask, memory_id)
-            generations = await relations.descendants(self._api, ask, memory.memory_id) if memory else []
+            memory = await relations.read_memory(self._api, request, memory_id)
+            generations = await relations.descendants(self._api, request, memory.memory_id) if memory else []
             for generation in reversed(generations):
-                count += await parents.delete_memories(self._api, ask, generation)
-        request = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=ask.repeat)
+                count += await parents.delete_memories(self._api, request, generation)
+        call = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=request.repeat_id)
         try:
-            await self._api.call(self._api.memories.DeleteMemory, request, ask)
+            await self._api.call(self._api.memories.DeleteMemory, call, request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            count = await parents.delete_session(self._api, ask, memory_id, cascade=cascade)
+            count = await parents.delete_session(self._api, request, memory_id, cascade=cascade)
         return {"memory_id": memory_id, "deleted_count": count, "message": "Memory deleted"}
 
-    async def _reinforce(self, ask: Ask) -> Message:
+    async def _reinforce(self, request: ActionRequest) -> Message:
         """Multiply a memory's importance, up to 1."""
-        memory_id = fields.required_text(ask.said, "memory_id")
+        memory_id = fields.required_text(request.fields, "memory_id")
         factor = records.number(
-            ask.said.get("reinforcement_factor"), "reinforcement_factor", default=_DEFAULT_FACTOR, least=1, most=1000
+            request.fields.get("reinforcement_factor"),
+            "reinforcement_factor",
+            default=_DEFAULT_FACTOR,
+            least=1,
+            most=1000,
         )
-        memory = await relations.read_memory(self._api, ask, memory_id)
+        memory = await relations.read_memory(self._api, request, memory_id)
         if memory is None:
             raise RequestError(MEMORY_NOT_FOUND, _NOT_FOUND)
         delta = min(1.0, memory.importance * factor) - memory.importance
-        request = scores_pb2.ReinforceRequest(
+        call = scores_pb2.ReinforceRequest(
             memory_id=memory_id,
             importance_delta=max(0.0, delta),
             confidence_delta=0.0,
             spread=0.0,
-            request_id=ask.repeat,
+            request_id=request.repeat_id,
         )
-        reinforced = await self._api.call(self._api.memories.Reinforce, request, ask)
+        reinforced = await self._api.call(self._api.memories.Reinforce, call, request)
         importance = reinforced.memories[0].importance
         return {"memory_id": records.name(memory), "importance": importance, "new_importance": importance}
 
-    async def _session(self, ask: Ask) -> Message:
-        return {"session_id": await create_session(self._api, ask)}
+    async def _session(self, request: ActionRequest) -> Message:
+        return {"session_id": await create_session(self._api, request)}
 
-    async def _found(self, memory_id: str, ask: Ask) -> pb.Memory:
-        answer = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), ask)
+    async def _get_memory(self, memory_id: str, request: ActionRequest) -> pb.Memory:
+        answer = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request)
         return answer.memory
 
 
-def _limit(ask: Ask) -> int:
-    return min(_HIGHEST_LIMIT, fields.integer(ask.said.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+class _AccessCounts:
+    """Access counts of the latest replies: the stored counts are seconds late, and clients count every read."""
+
+    def __init__(self) -> None:
+        self._counts: OrderedDict[str, int] = OrderedDict()
+
+    def count(self, memory_id: str, stored_count: int) -> int:
+        """Count one read; return one more than the stored count and the last reply."""
+        count = max(stored_count, self._counts.pop(memory_id, 0)) + 1
+        self._counts[memory_id] = count
+        if len(self._counts) > _MAX_COUNTED_MEMORIES:
+            self._counts.popitem(last=False)
+        return count
 
 
-def _update_data(ask: Ask) -> dict[str, Any]:
-    """Return what an update is to change: `update_data`, an inner `payload`, or what the message itself names."""
+def _limit(request: ActionRequest) -> int:
+    return min(_HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+
+
+def _update_data(request: ActionRequest) -> dict[str, Any]:
+    """Return an update's values: `update_data`, an inner `payload`, or the message's own fields."""
     for name in ("update_data", "payload"):
-        if ask.said.get(name) is not None:
-            return fields.mapping(ask.said[name], name)
-    return dict(ask.said)
+        if request.fields.get(name) is not None:
+            return fields.mapping(request.fields[name], name)
+    return dict(request.fields)

@@ -1,1 +1,1 @@
-"""What all dialects share: frames, fields, actions, health, errors, and requests in order."""
+"""What all dialects share: frames, fields, actions, health, errors, concurrency."""

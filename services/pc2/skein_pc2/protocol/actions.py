@@ -1,4 +1,4 @@
-"""What the ports share that take an action with fields and answer with a status and a message."""
+"""Ports whose messages have an action and fields, and whose replies have a status and a message."""
 
 from __future__ import annotations
 
@@ -9,53 +9,53 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.concurrency import ConcurrencyLimit, RequestContext
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
-from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
+from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError, error_text
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
-from skein_pc2.protocol.work_queue import ConcurrencyLimit, RequestContext
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.protocol.health import Health
 
-# A request id that is longer does not come back.
+# Longest request_id that a reply repeats.
 _LONGEST_ECHO = 1000
-# Of the name of an unknown action so many characters come back.
+# Longest name of an unknown action that a reply repeats.
 _LONGEST_NAME = 100
-# What may hold the fields; those beside it count as well.
+# Objects that may hold the fields, besides the message itself.
 _HOLDERS = ("data", "payload")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Ask(RequestContext):
-    """One message that can be understood."""
+class ActionRequest(RequestContext):
+    """One valid message."""
 
-    # What is asked for, and all that is said about it.
-    said: Mapping[str, Any]
-    # The same for a message that is sent again with its request id; empty without one.
-    repeat: str
+    # The message's fields, with those of `data` and `payload`.
+    fields: Mapping[str, Any]
+    # The same for each repeat of the message; empty without a request_id.
+    repeat_id: str
 
-    def made_id(self) -> uuid.UUID:
-        """Make an id: another each time, but the same for a message that is sent again."""
-        return uuid.UUID(self.repeat.removeprefix("pc2-")) if self.repeat else uuid.uuid4()
+    def new_id(self) -> uuid.UUID:
+        """Create an id; a repeated message gets the same id."""
+        return uuid.UUID(self.repeat_id.removeprefix("pc2-")) if self.repeat_id else uuid.uuid4()
 
 
-Action = Callable[[Ask], Awaitable[Message]]
+Action = Callable[[ActionRequest], Awaitable[Message]]
 
 
 class ActionPort:
-    """A port whose messages are an action and its fields."""
+    """A dialect with one handler for each action."""
 
     def __init__(self, health: Health, actions: Mapping[str, Action], *, at_once: int) -> None:
-        """Work on so many messages at the same time; others wait for their turn, health never does."""
+        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
         self._health = health
         self._actions = actions
-        self._turns = ConcurrencyLimit(at_once)
+        self._limit = ConcurrencyLimit(at_once)
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
-            message = frames.parsed()
+            message = frames.parse()
         except MalformedMessage as malformed:
             return {"status": "error", "message": str(malformed)}
         if is_health(message):
@@ -64,58 +64,49 @@ class ActionPort:
             return answer_by_type(self._health.document())
         echo = _echo(message)
         action = message.get("action")
-        known = self._actions.get(action) if isinstance(action, str) else None
-        if known is None:
+        handler = self._actions.get(action) if isinstance(action, str) else None
+        if handler is None:
             return {"status": "error", "message": _unknown(action), **echo}
         try:
-            ask = _ask(message, deadline)
-            answer = await self._turns.do(ask, lambda: known(ask), name=str(action), transient=STORAGE_ERROR)
-        except RequestError as no:
-            return {"status": "error", "message": told(no), **echo}
+            request = _parse_request(message, deadline)
+            answer = await self._limit.run(request, lambda: handler(request), name=str(action), transient=STORAGE_ERROR)
+        except RequestError as error:
+            return {"status": "error", "message": error_text(error), **echo}
         return {"status": "success", **answer, **echo}
 
     def health_document(self, action: str) -> Message:
         """Return the health document as the clients of this port read it."""
         return self._health.document()
 
-    def refused(self, code: str, text: str) -> Message:
+    def error_reply(self, code: str, text: str) -> Message:
         return {"status": "error", "message": text}
 
 
-def told(no: RequestError) -> str:
-    """Say a refusal in one text: with the fields that are at fault."""
-    violations = no.details.get("violations") or []
-    unstated = [found for found in violations if found["description"] not in no.message]
-    faults = "; ".join(f"{found['field']}: {found['description']}" for found in unstated)
-    return f"{no.message} ({faults})" if faults else no.message
-
-
 def _unknown(action: object) -> str:
-    """Name the action that the port does not have, as the original agents did."""
+    """Return the original agents' message for an unknown action."""
     name = action[:_LONGEST_NAME] if isinstance(action, str) else "none"
     return f"Unknown action: {name}"
 
 
-def _ask(message: Message, deadline: float) -> Ask:
-    said = {name: value for name, value in message.items() if name not in _HOLDERS}
+def _parse_request(message: Message, deadline: float) -> ActionRequest:
+    values = {name: value for name, value in message.items() if name not in _HOLDERS}
     for holder in _HOLDERS:
-        said |= fields.mapping(message.get(holder), holder)
-    given = message.get("request_id")
-    request_id = given if isinstance(given, str) and given else f"req-{secrets.token_hex(8)}"
-    return Ask(request_id=request_id, deadline=deadline, said=said, repeat=_repeat(message))
+        values |= fields.mapping(message.get(holder), holder)
+    sent_id = message.get("request_id")
+    request_id = sent_id if isinstance(sent_id, str) and sent_id else f"req-{secrets.token_hex(8)}"
+    return ActionRequest(request_id=request_id, deadline=deadline, fields=values, repeat_id=_repeat_id(message))
 
 
-def _repeat(message: Message) -> str:
+def _repeat_id(message: Message) -> str:
     try:
         return repeat_key(message)
     except RecursionError:
-        text = "The message is nested too deeply"
-        raise RequestError(STORAGE_ERROR, text) from None
+        raise RequestError(STORAGE_ERROR, "The message is nested too deeply") from None
 
 
 def _echo(message: Message) -> Message:
-    """Return the request id as it came; one that is no text or number, or very long, is the sender's own business."""
-    given = message.get("request_id")
-    if isinstance(given, str) and len(given) > _LONGEST_ECHO:
+    """Return the request_id as it was sent, unless it is very long or neither text nor number."""
+    sent_id = message.get("request_id")
+    if isinstance(sent_id, str) and len(sent_id) > _LONGEST_ECHO:
         return {}
-    return {"request_id": given} if isinstance(given, str | int | float) else {}
+    return {"request_id": sent_id} if isinstance(sent_id, str | int | float) else {}

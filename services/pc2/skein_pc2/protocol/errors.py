@@ -1,4 +1,4 @@
-"""What pc2 refuses, in the words of the orchestrator's protocol."""
+"""Errors that pc2 replies with, by the codes of the envelope dialect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import grpc
 from google.rpc import error_details_pb2
 from grpc_status import rpc_status
 
-from skein_kit.errors import reason_of
+from skein_kit.errors import status_reason
 
 if TYPE_CHECKING:
     from google.rpc.status_pb2 import Status
@@ -38,7 +38,7 @@ _REASONS = {
     "SESSION_NOT_FOUND": SESSION_NOT_FOUND,
     "MESSAGE_TOO_LARGE": VALIDATION_ERROR,
 }
-# The services behind are away, late or at odds: trying again later may help.
+# Services are unavailable, late or in conflict: a later attempt may succeed.
 _TRANSIENT = frozenset(
     {
         grpc.StatusCode.UNAVAILABLE,
@@ -47,10 +47,19 @@ _TRANSIENT = frozenset(
         grpc.StatusCode.CANCELLED,
     }
 )
+# Failures that background work retries.
+RETRYABLE = frozenset(
+    {
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+    }
+)
 
 
 class RequestError(Exception):
-    """The request cannot be done; `code` is one of the protocol's."""
+    """A request that fails; `code` is one of the protocol's."""
 
     def __init__(self, code: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -59,14 +68,27 @@ class RequestError(Exception):
         self.details = details
 
 
+def error_text(error: RequestError, separator: str = ": ") -> str:
+    """Return an error as one text, with the invalid fields and their rules."""
+    violations = error.details.get("violations") or []
+    unstated = [violation for violation in violations if violation["description"] not in error.message]
+    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unstated)
+    return f"{error.message} ({fields})" if fields else error.message
+
+
 def reason_of_call(error: aio.AioRpcError) -> str:
-    """Find why a service refused, as a value of `skein.errors.v1.ErrorReason`; empty when it does not say."""
+    """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
     status = _status(error)
-    return reason_of(status) if status is not None else ""
+    return status_reason(status) if status is not None else ""
+
+
+def log_reason(error: aio.AioRpcError | RequestError) -> str:
+    """Return the reason that a log line gives for an error."""
+    return error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
 
 
 def retry_seconds(error: aio.AioRpcError) -> float:
-    """Find how long a service asks to be left alone before the call is repeated; 0 when it does not say."""
+    """Return the pause in seconds that a service demands before a repeat; 0 for none."""
     status, retry = _status(error), error_details_pb2.RetryInfo()
     if status is None or not any(detail.Unpack(retry) for detail in status.details):
         return 0.0
@@ -74,16 +96,16 @@ def retry_seconds(error: aio.AioRpcError) -> float:
 
 
 def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
-    """Say another service's refusal in the protocol's codes; `transient` is the code for services that are away."""
+    """Convert a service's error to the protocol's codes; `transient` is the code for unavailable services."""
     status = _status(error)
-    reason = reason_of(status) if status is not None else ""
-    known = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
-    code = transient if error.code() in _TRANSIENT else known
+    reason = status_reason(status) if status is not None else ""
+    code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
+    code = transient if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}
     violations = _violations(status) if status is not None else []
     if violations:
         details["violations"] = violations
-    # Without a reason the text is the transport's own and names addresses.
+    # Without a reason the text comes from the transport and names addresses.
     message = error.details() if reason else "A service of the cluster does not answer; try again soon."
     return RequestError(code, message or code, **details)
 
@@ -100,5 +122,5 @@ def _violations(status: Status) -> list[dict[str, str]]:
         if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
             bad = error_details_pb2.BadRequest()
             detail.Unpack(bad)
-            return [{"field": found.field, "description": found.description} for found in bad.field_violations]
+            return [{"field": result.field, "description": result.description} for result in bad.field_violations]
     return []

@@ -1,4 +1,4 @@
-"""Reading what a message says: each value of the kind that it should be, or a refusal that names its field."""
+"""Readers of message fields: each returns a value of the expected type, or raises an error that names the field."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Each level is three messages within one another, of which protobuf takes a hundred.
+# Each JSON level is three protobuf levels, of which protobuf parses a hundred.
 _DEEPEST = 30
 
 
 def invalid(field: str, rule: str) -> RequestError:
-    """Refuse a value: `rule` ends the sentence that `field` begins."""
+    """Return the error for an invalid value; the message is `field` followed by `rule`."""
     return RequestError(VALIDATION_ERROR, f"{field} {rule}", field=field)
 
 
 def text(values: Mapping[str, Any], name: str, field: str = "") -> str:
-    """Read a text, which is "" when it is not there."""
+    """Read a text; a missing one is ""."""
     value = values.get(name)
     if value is None:
         return ""
@@ -37,15 +37,15 @@ def text(values: Mapping[str, Any], name: str, field: str = "") -> str:
 
 
 def required_text(values: Mapping[str, Any], name: str, field: str = "") -> str:
-    """Read a text that must be there."""
-    found = text(values, name, field)
-    if not found.strip():
+    """Read a text that is not blank."""
+    result = text(values, name, field)
+    if not result.strip():
         raise invalid(field or name, "is needed")
-    return found
+    return result
 
 
 def texts(value: object, field: str) -> list[str]:
-    """Read texts, each once; a text alone is a list of one."""
+    """Read texts without duplicates; a single text is a list of one."""
     if value is None:
         return []
     items = [value] if isinstance(value, str) else value
@@ -57,7 +57,7 @@ def texts(value: object, field: str) -> list[str]:
 
 
 def require_text(value: str, field: str) -> None:
-    """Refuse half of a surrogate pair, which JSON can say and protobuf cannot."""
+    """Raise RequestError for half a surrogate pair, which JSON can express and protobuf cannot."""
     try:
         value.encode()
     except UnicodeEncodeError:
@@ -65,7 +65,7 @@ def require_text(value: str, field: str) -> None:
 
 
 def mapping(value: object, field: str) -> dict[str, Any]:
-    """Read an object, which is empty when it is not there."""
+    """Read an object; a missing one is empty."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -74,7 +74,7 @@ def mapping(value: object, field: str) -> dict[str, Any]:
 
 
 def integer(value: object, field: str, *, default: int, least: int, most: int | None = None) -> int:
-    """Read a whole number, which is `default` when it is not there."""
+    """Read a whole number; a missing one is `default`."""
     if value is None:
         return default
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -85,18 +85,18 @@ def integer(value: object, field: str, *, default: int, least: int, most: int | 
 
 
 def read_time(value: object, field: str) -> datetime:
-    """Read a time: as ISO 8601, where no zone means UTC, or in seconds since 1970."""
+    """Read a time: ISO 8601, in UTC without a zone, or seconds since 1970."""
     try:
         if isinstance(value, str):
-            found = datetime.fromisoformat(value.strip())
+            result = datetime.fromisoformat(value.strip())
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found = datetime.fromtimestamp(value, UTC)
+            result = datetime.fromtimestamp(value, UTC)
         else:
             raise invalid(field, "is a time such as 2023-06-15T08:30:45Z")
     except (ValueError, OverflowError, OSError):
         raise invalid(field, "is a time such as 2023-06-15T08:30:45Z") from None
     try:
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+        return result.replace(tzinfo=UTC) if result.tzinfo is None else result.astimezone(UTC)
     except OverflowError:
         raise invalid(field, "is a time between the years 1 and 9999") from None
 
@@ -109,15 +109,15 @@ def struct(value: dict[str, Any], field: str) -> Struct:
     try:
         exact_json.check_numbers(exact_json.to_decimals(value))
         result.update(mark_numbers(value))
-    except InvalidJson as no:
-        raise invalid(field, str(no)) from None
+    except InvalidJson as error:
+        raise invalid(field, str(error)) from None
     except (ValueError, OverflowError, TypeError):
         raise invalid(field, "holds something too large or not text for a JSON object") from None
     return result
 
 
 def _is_deeper(value: object, than: int) -> bool:
-    """Say whether objects and lists are nested deeper than so many levels."""
+    """Say whether objects and lists are nested deeper than `than` levels."""
     if isinstance(value, dict):
         return than < 1 or any(_is_deeper(item, than - 1) for item in value.values())
     if isinstance(value, list):
@@ -126,7 +126,7 @@ def _is_deeper(value: object, than: int) -> bool:
 
 
 def to_json(values: Struct) -> dict[str, Any]:
-    """Write an object of any shape; a number without a fraction is a whole one, as it was when it came."""
+    """Return an object of any shape; numbers without a fraction become whole numbers, as they were sent."""
     return {name: _plain(value) for name, value in values.fields.items()}
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Health:
-    """What one agent says of itself."""
+    """The health of one agent."""
 
     def __init__(self, agent: str, is_ready: Callable[[], bool]) -> None:
         """`agent` is the name of the agent that the port stands for."""
@@ -22,11 +22,11 @@ class Health:
         self._started = time.monotonic()
 
     async def current_document(self) -> Message:
-        """Write the document, with numbers that take a call to learn."""
+        """Return the document, with numbers that need a call."""
         return self.document()
 
     def document(self) -> Message:
-        """Write the document as of now."""
+        """Return the document as of now."""
         ready = self.is_ready()
         uptime = self.uptime()
         return {

@@ -1,12 +1,12 @@
-"""Port 5596: tells its three dialects apart and answers each message in its own."""
+"""Port 5596: chooses one of three dialects for each message."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
 from skein_pc2.reasoning.actions import coordination
 from skein_pc2.reasoning.actions.digital_twins import Twins
 from skein_pc2.reasoning.actions.error_patterns import Patterns
@@ -15,57 +15,56 @@ from skein_pc2.reasoning.actions.memories import MemoryActions
 from skein_pc2.reasoning.actions.personal_data import PersonalDataActions
 from skein_pc2.reasoning.commands import commands
 from skein_pc2.reasoning.jarvis import jarvis
-from skein_pc2.reasoning.records import answer as talk
-from skein_pc2.reasoning.records import values
-from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+from skein_pc2.reasoning.records import agent_request, record_values
+from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.reasoning.actions.background_updates import BackgroundUpdates
     from skein_pc2.reasoning.actions.health import ReasoningHealth
-    from skein_pc2.reasoning.records.answer import Action
+    from skein_pc2.reasoning.records.agent_request import Action
 
 _ADD_MEMORY = "add_memory"
 _HEALTH_CHECK = "HEALTH_CHECK"
 
 
 class ReasoningPort:
-    """Answers §1, §2 and §3 of the protocol, and what the interpreter asks of its users."""
+    """Answers §1, §2 and §3 of the protocol, and the interpreter's actions."""
 
     def __init__(
         self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int
     ) -> None:
-        """Work on so many messages at the same time; others wait for their turn, health never does."""
+        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
         self._health = health
-        self._talk = talk.RequestRunner(api, ConcurrencyLimit(at_once))
-        keeper = MemoryStore(api)
+        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(at_once))
+        store = MemoryStore(api)
         twins = Twins(api)
         personal = PersonalDataActions(api, twins)
         self._jarvis = jarvis.Memories(api).actions
-        self._commands = commands.Commands(api, keeper).actions
-        self._coordinate: Action = coordination.Coordination(keeper).coordinate
+        self._commands = commands.Commands(api, store).actions
+        self._coordinate: Action = coordination.Coordination(store).coordinate
         self._actions: dict[str, Action] = {
             **self._jarvis,
             **Interactions(api, health, personal).actions,
             **Patterns(api).actions,
             **twins.actions,
             **personal.actions,
-            # Its add_memory has `content`, that of Jarvis has `memory`.
-            **MemoryActions(api, keeper, background).actions,
+            # This add_memory has `content`; Jarvis' has `memory`.
+            **MemoryActions(api, store, background).actions,
         }
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
-            message = frames.parsed()
+            message = frames.parse()
         except MalformedMessage as malformed:
             reply = _malformed_error(frames, str(malformed))
         else:
             reply = await self._answer(message, deadline)
-        self._health.record_request(is_refused=str(reply["status"]).lower() == "error")
+        self._health.count_request(is_refused=str(reply["status"]).lower() == "error")
         return reply
 
-    def refused(self, code: str, text: str) -> Message:
-        return talk.lower_case(text)
+    def error_reply(self, code: str, text: str) -> Message:
+        return agent_request.lower_case_error(text)
 
     async def _answer(self, message: Message, deadline: float) -> Message:
         if is_health(message):
@@ -77,18 +76,18 @@ class ReasoningPort:
         if is_health_by_type(message):
             return answer_by_type(await self._health.current_document())
         if coordination.KEY in message:
-            return await self._talk.answer(
+            return await self._runner.answer(
                 message, self._coordinate, _coordination_error, name=coordination.KEY, deadline=deadline
             )
-        return talk.lower_case(talk.UNKNOWN_ACTION)
+        return agent_request.lower_case_error(agent_request.UNKNOWN_ACTION)
 
     async def _act(self, message: Message, deadline: float) -> Message:
-        name = talk.verb(message)
+        name = agent_request.verb(message)
         of_jarvis = name == _ADD_MEMORY and "memory" in message
         action = self._jarvis[name] if of_jarvis else self._actions.get(name)
         if action is None:
-            return talk.lower_case(talk.UNKNOWN_ACTION)
-        return await self._talk.answer(message, action, talk.lower_case, name=name, deadline=deadline)
+            return agent_request.lower_case_error(agent_request.UNKNOWN_ACTION)
+        return await self._runner.answer(message, action, agent_request.lower_case_error, name=name, deadline=deadline)
 
     async def _command(self, message: Message, deadline: float) -> Message:
         name = message["command"]
@@ -96,8 +95,8 @@ class ReasoningPort:
             return await self._checked()
         action = self._commands.get(name) if isinstance(name, str) else None
         if action is None:
-            return commands.upper_case(f"Unknown command: {values.truncate_name(name)}")
-        return await self._talk.answer(message, action, commands.upper_case, name=str(name), deadline=deadline)
+            return commands.upper_case_error(f"Unknown command: {record_values.truncate_name(name)}")
+        return await self._runner.answer(message, action, commands.upper_case_error, name=str(name), deadline=deadline)
 
     async def _checked(self) -> Message:
         health = await self._health.current_document()
@@ -113,12 +112,12 @@ class ReasoningPort:
 
 
 def _coordination_error(text: str) -> Message:
-    return {**talk.lower_case(text), "result": talk.lower_case(text)}
+    return {**agent_request.lower_case_error(text), "result": agent_request.lower_case_error(text)}
 
 
 def _malformed_error(frames: Frames, text: str) -> Message:
-    """Refuse what cannot be read: as §2 does where its key can be seen in what came."""
+    """Return the error for an unreadable message: in §2's form when its key occurs in the bytes."""
     body = b"".join(frames.body)
     if b'"command"' in body and b'"action"' not in body:
-        return commands.upper_case(text)
-    return talk.lower_case(text)
+        return commands.upper_case_error(text)
+    return agent_request.lower_case_error(text)

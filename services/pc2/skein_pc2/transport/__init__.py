@@ -1,1 +1,1 @@
-"""Sockets and what travels over them."""
+"""ZeroMQ sockets: TCP listeners, routers, publishers, CURVE, and the ports of the protocol."""

@@ -1,7 +1,7 @@
-"""CURVE: the sockets of the ports speak in secret, and to clients that the operator admitted.
+"""CURVE: encrypted sockets for clients whose keys the operator allowed.
 
-Certificates are files of pyzmq's own form (`zmq.auth`) in one folder: `server.key_secret` is who the ports are, and
-each other `*.key` is the public key of a client that is admitted.
+Certificates are pyzmq files (`zmq.auth`) in one folder: `server.key_secret` is the ports' key pair, and each other
+`*.key` is the public key of an allowed client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from zmq.utils import z85
 from skein_kit.background import background_tasks
 from skein_kit.settings import SettingInvalid
 from skein_kit.telemetry import logs
-from skein_pc2.gateway_api.named_sessions import RecentNames
+from skein_pc2.recent_names import RecentNames
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ SERVER = "server"
 _SECRET, _PUBLIC = ".key_secret", ".key"
 _OTHERS, _OTHERS_WRITE = 0o077, 0o022
 _MOST_REFUSED = 1000
-# Where libzmq asks.
+# Address of libzmq's authentication requests.
 _QUESTIONS = "inproc://zeromq.zap.01"
 
 log = logs.get("pc2")
@@ -35,7 +35,7 @@ log = logs.get("pc2")
 
 @dataclass(frozen=True, slots=True)
 class CurveCertificates:
-    """Who the ports are, and where it is written whom they admit."""
+    """The ports' key pair, and the folder of allowed clients' keys."""
 
     folder: Path
     public_key: bytes
@@ -45,11 +45,10 @@ class CurveCertificates:
     def read(cls, folder: Path | None) -> CurveCertificates:
         """Read the certificate of the ports. Raises SettingInvalid, which says what is missing."""
         if folder is None:
-            message = (
+            raise SettingInvalid(
                 "SECURE_ZMQ is on and SKEIN_PC2_CERTIFICATES is not set: it names the folder of the certificates, "
                 "which `skein pc2 certificates FOLDER --client NAME` makes."
             )
-            raise SettingInvalid(message)
         path = folder / f"{SERVER}{_SECRET}"
         try:
             is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS
@@ -57,41 +56,38 @@ class CurveCertificates:
         except (OSError, ValueError):
             secret_key = None
         if not secret_key:
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_CERTIFICATES has no {path.name} that can be read: "
                 "`skein pc2 certificates FOLDER --client NAME` makes one."
             )
-            raise SettingInvalid(message)
         if is_open:
-            message = (
+            raise SettingInvalid(
                 f"SKEIN_PC2_CERTIFICATES lies open: only its owner may read {path.name} (chmod 600) and write to the "
                 "folder (chmod 700)."
             )
-            raise SettingInvalid(message)
         return cls(folder, public_key, secret_key)
 
     def secure(self, socket: zmq.Socket[Any]) -> None:
-        """Let a socket that is not bound yet be the server of its connections."""
+        """Make a socket a CURVE server, before it is bound."""
         socket.curve_server = True
         socket.curve_publickey = self.public_key
         socket.curve_secretkey = self.secret_key
 
     def admits(self, public_key: bytes) -> bool:
-        """Say whether a client's key lies in the folder now, so that admitting and barring one needs no restart."""
+        """Say whether a client's key is in the folder now; changes need no restart."""
         return any(_public_key(path) == public_key for path in self.folder.glob(f"*{_PUBLIC}") if path.stem != SERVER)
 
 
 class _ZapHandler:
-    """Answers libzmq, which asks at each handshake: the ZeroMQ Authentication Protocol, https://rfc.zeromq.org/spec/27.
+    """Answers libzmq's request at each handshake: ZeroMQ Authentication Protocol, https://rfc.zeromq.org/spec/27.
 
-    pyzmq's own authenticator for asyncio can miss a question where clients that are refused keep trying, and answers
-    none from then on.
+    pyzmq's own asyncio authenticator can miss a request while rejected clients keep trying, and then stops answering.
     """
 
     def __init__(self, socket: zmq.asyncio.Socket, certificates: CurveCertificates) -> None:
         self._socket = socket
         self._certificates = certificates
-        # A client that is refused tries again for ever, and is worth one line.
+        # A rejected client retries for ever, so it is logged once.
         self._refused = RecentNames(_MOST_REFUSED)
 
     async def answer(self) -> None:
@@ -109,11 +105,11 @@ class _ZapHandler:
             try:
                 is_admitted = mechanism == b"CURVE" and self._admits(b"".join(credentials))
             except Exception:
-                # A question without an answer would be the last one.
+                # libzmq sends no further request before a reply.
                 log.exception("fault")
                 is_admitted = False
             verdict = (b"200", b"OK") if is_admitted else (b"400", b"This client is not admitted")
-            # After the verdict, who the client is and more about it: nobody asks.
+            # User id and metadata follow the verdict; both are unused.
             await self._socket.send_multipart([version, request_id, *verdict, b"", b""])
 
     def _admits(self, key: bytes) -> bool:
@@ -123,14 +119,14 @@ class _ZapHandler:
         name = public_key.decode("ascii")
         if name not in self._refused:
             self._refused.add(name)
-            # A public key is no secret; it is what the operator needs to admit its owner.
+            # The operator needs the public key, which is no secret, to allow the client.
             log.warning("client_refused", public_key=name)
         return False
 
 
 @asynccontextmanager
 async def run_zap_handler(context: zmq.asyncio.Context, certificates: CurveCertificates | None) -> AsyncIterator[None]:
-    """Admit the clients of the folder to the sockets of a context, until the block ends; all of them without one."""
+    """Authenticate the clients of a context's sockets until the block ends; without certificates, allow all."""
     if certificates is None:
         yield
         return
@@ -145,15 +141,15 @@ async def run_zap_handler(context: zmq.asyncio.Context, certificates: CurveCerti
 
 
 def certificate_files(folder: Path, name: str) -> list[Path]:
-    """Return the files that there are of a certificate."""
+    """Return the existing files of a certificate."""
     return [path for end in (_SECRET, _PUBLIC) if (path := folder / f"{name}{end}").exists()]
 
 
 def create_certificate(folder: Path, name: str) -> Path:
-    """Make a certificate that only its owner can read; return the file of the secret. Raises FileExistsError."""
+    """Create a certificate that only its owner can read; return the file of its secret key. Raises FileExistsError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     secret = folder / f"{name}{_SECRET}"
-    # The file is closed to others before there is anything in it.
+    # The file is private before it has content.
     secret.touch(mode=0o600, exist_ok=False)
     zmq.auth.create_certificates(folder, name)
     return secret

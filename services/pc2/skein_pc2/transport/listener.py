@@ -1,15 +1,17 @@
 """The TCP side of a port: which connections it accepts, and which ZeroMQ socket each of them gets.
 
-Every connection gets a ZeroMQ socket that serves it alone, and its bytes are handed on, so what is agreed between the
-two ends (the version, CURVE) is agreed end to end. A port may answer and publish: then the first bytes of a connection,
-in which its peer names its type of socket, are read here.
+Every connection gets a ZeroMQ socket of its own, and its bytes are forwarded, so both ends negotiate directly
+(version, CURVE). On a port that answers and publishes, the first bytes are read here: they name the peer's socket
+type.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 import socket
+import tempfile
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -17,10 +19,9 @@ from typing import TYPE_CHECKING
 
 from skein_kit.host import open_files
 from skein_kit.telemetry import logs
-from skein_pc2.gateway_api.named_sessions import RecentNames
+from skein_pc2.recent_names import RecentNames
 from skein_pc2.transport import zmtp
 from skein_pc2.transport.router import HANDSHAKE_MILLISECONDS, PortInUse
-from skein_pc2.transport.unix_sockets import socket_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -28,27 +29,29 @@ if TYPE_CHECKING:
     from skein_pc2.transport.publisher import Publisher, PublisherConnection
     from skein_pc2.transport.router import PortConfig, Router, RouterConnection
 
-# Connections of a port, subscribers and others, and those from one address.
+# Most connections of a port, and of one address.
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
-# Files that a connection opens: both ends of the way to its socket, what listens there, and what wakes the socket up.
+# File descriptors of a connection: TCP, both ends of the Unix socket, its listener, and the socket's wake-up.
 _FILES_PER_CONNECTION = 6
 _LEAST_CONNECTIONS_OF_ALL_PORTS = 64
-# Types of sockets that listen, and that ask.
+# Socket types of subscribers, and of clients with requests.
 _SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
-# What a peer that is gone has sent is read until then, and answers are sent to one that takes them.
+# Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
 _PORTION = 64 * 1024
-# A refused peer tries again for ever, and is worth one line.
+# A rejected peer retries for ever, so it is logged once.
 _MOST_REFUSED = 1000
+# The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS; the folder and the socket need some.
+_MAX_BASE_BYTES = 64
 
 log = logs.get("pc2")
 
 
 class ConnectionCount:
-    """How many connections all ports of a process have."""
+    """Number of connections of all ports of a process."""
 
     def __init__(self) -> None:
-        # Half of the files: the rest is for the gateway and for logs.
+        # Half of the file descriptors; the rest serves the gateway and logs.
         most = open_files.limit() // (2 * _FILES_PER_CONNECTION)
         self.most = max(_LEAST_CONNECTIONS_OF_ALL_PORTS, most)
         self.count = 0
@@ -59,20 +62,20 @@ class Listener:
 
     def __init__(
         self,
-        door: PortConfig,
+        config: PortConfig,
         *,
         router: Router | None = None,
         publisher: Publisher | None = None,
         of_all_ports: ConnectionCount | None = None,
     ) -> None:
-        """Let `router` answer, `publisher` publish, or both: then a peer's type of socket decides."""
-        self._door = door
+        """Serve peers with `router`, `publisher`, or both by the peer's socket type."""
+        self._config = config
         self._router = router
         self._publisher = publisher
         self._of_all_ports = of_all_ports or ConnectionCount()
         self._addresses: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
-        # Those whose peer has not said yet what it is.
+        # Connections whose greeting is being read.
         self._greeting: set[asyncio.Task[None]] = set()
         self._refused = RecentNames(_MOST_REFUSED)
         self._names = itertools.count()
@@ -80,14 +83,14 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._is_stopping = asyncio.Event()
         self.address = ""
-        # False while nobody can come.
+        # False while no peer can connect.
         self.is_listening = False
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Accept connections until the block ends, then send the answers that are being made. Raises PortInUse."""
-        # Where this process alone may go.
-        with socket_folder() as self._folder:
+        """Accept connections until the block ends, then send pending replies. Raises PortInUse."""
+        # Only this process may enter.
+        with _socket_folder() as self._folder:
             self._server = server = await self._bound()
             host, port = server.sockets[0].getsockname()[:2]
             self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -99,7 +102,7 @@ class Listener:
                 await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def begin_stop(self) -> None:
-        """Accept no more connections, and let those that there are end. The block of `open` waits for them."""
+        """Stop accepting connections and end the present ones. The block of `open` waits for them."""
         self.is_listening = False
         if self._server is not None:
             self._server.close()
@@ -108,14 +111,14 @@ class Listener:
             task.cancel()
 
     async def _bound(self) -> asyncio.Server:
-        # What ZeroMQ calls all addresses.
-        host = "0.0.0.0" if self._door.host == "*" else self._door.host  # noqa: S104 - settings demand an allow-list.
+        # ZeroMQ's name for all addresses.
+        host = "0.0.0.0" if self._config.host == "*" else self._config.host  # noqa: S104 - settings demand an allow-list.
         try:
             if host == "::" and socket.has_dualstack_ipv6():
-                both = socket.create_server((host, self._door.port), family=socket.AF_INET6, dualstack_ipv6=True)
+                both = socket.create_server((host, self._config.port), family=socket.AF_INET6, dualstack_ipv6=True)
                 return await asyncio.start_server(self._accept, sock=both)
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return await asyncio.start_server(self._accept, host, self._door.port, family=family)
+            return await asyncio.start_server(self._accept, host, self._config.port, family=family)
         except OSError as error:
             raise PortInUse(str(error)) from None
 
@@ -132,10 +135,10 @@ class Listener:
                 _enable_keepalive(writer)
                 await self._serve(reader, writer, task)
         except (OSError, TimeoutError, asyncio.IncompleteReadError, zmtp.NotZmtp):
-            # The peer is gone, or it is none of the protocol's.
+            # The peer is gone, or does not speak ZMTP.
             pass
         except Exception:
-            log.exception("fault", port=self._door.number)
+            log.exception("fault", port=self._config.number)
         finally:
             self._tasks.discard(task)
             self._of_all_ports.count -= 1
@@ -145,11 +148,11 @@ class Listener:
             writer.transport.abort()
 
     def _admits(self, address: str) -> bool:
-        if self._door.admits(address):
+        if self._config.admits(address):
             return True
         if address not in self._refused:
             self._refused.add(address)
-            log.warning("peer_refused", port=self._door.number, address=address, setting="SKEIN_PC2_ALLOW")
+            log.warning("peer_refused", port=self._config.number, address=address, setting="SKEIN_PC2_ALLOW")
         return False
 
     def _has_room(self, address: str) -> bool:
@@ -162,7 +165,7 @@ class Listener:
     async def _serve(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
     ) -> None:
-        """Connect a peer with a socket that is for its type, until either end is gone."""
+        """Connect a peer with the router or publisher for its socket type until either end closes."""
         opening, kind = b"", ""
         if self._router is not None and self._publisher is not None:
             self._greeting.add(task)
@@ -189,9 +192,9 @@ class Listener:
         *,
         opening: bytes,
     ) -> None:
-        """Connect a peer with the Unix socket at `path` until either end is gone, or the port closes.
+        """Connect a peer with the Unix socket at `path` until either end or the port closes.
 
-        `opening` is what the peer has said already. It was greeted then, so the greeting of the socket is left out.
+        `opening` holds the bytes already read. The peer has had a greeting then, so the socket's greeting is dropped.
         """
         inner_reader, inner_writer = await asyncio.open_unix_connection(path)
         tasks: list[asyncio.Task[None]] = []
@@ -206,10 +209,10 @@ class Listener:
             serving = [connection.serving] if connection.serving is not None else []
             await asyncio.wait([*tasks, *serving], return_when=asyncio.FIRST_COMPLETED)
             if inward.done() and not outward.done():
-                # The socket reads to the end, and closes: then every message of the peer has arrived.
+                # The socket reads to the end and closes, so every message of the peer has arrived.
                 inner_writer.write_eof()
                 await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
-            await connection.finish(is_peer_gone=inward.done() or outward.done())
+            await connection.drain(is_peer_gone=inward.done() or outward.done())
             await asyncio.wait([outward], timeout=_FLUSH_SECONDS)
             if not inward.done():
                 async with asyncio.timeout(_FLUSH_SECONDS):
@@ -224,20 +227,20 @@ class Listener:
 
 @asynccontextmanager
 async def listen(
-    door: PortConfig,
+    config: PortConfig,
     *,
     router: Router | None = None,
     publisher: Publisher | None = None,
     of_all_ports: ConnectionCount | None = None,
 ) -> AsyncIterator[Listener]:
-    """Listen on a port until the block ends, then send the answers that are being made. Raises PortInUse."""
-    listener = Listener(door, router=router, publisher=publisher, of_all_ports=of_all_ports)
+    """Listen on a port until the block ends, then send pending replies. Raises PortInUse."""
+    listener = Listener(config, router=router, publisher=publisher, of_all_ports=of_all_ports)
     async with listener.open():
         yield listener
 
 
 async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
-    """Return what a peer says first, and its type of socket. Raises TimeoutError, NotZmtp and IncompleteReadError."""
+    """Return a peer's first bytes and its socket type. Raises TimeoutError, NotZmtp and IncompleteReadError."""
     async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
         writer.write(zmtp.GREETING)
         greeting = await zmtp.read_greeting(reader)
@@ -250,7 +253,7 @@ async def _wait(event: asyncio.Event) -> None:
 
 
 async def _forward_input(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWriter) -> None:
-    """Hand on what a peer sends, no faster than it is taken, until the peer is gone."""
+    """Forward a peer's bytes to the socket, with flow control, until the peer closes."""
     with suppress(OSError):
         while data := await reader.read(_PORTION):
             inner_writer.write(data)
@@ -260,17 +263,24 @@ async def _forward_input(reader: asyncio.StreamReader, inner_writer: asyncio.Str
 async def _forward_output(
     inner_reader: asyncio.StreamReader, writer: asyncio.StreamWriter, connection: RouterConnection | PublisherConnection
 ) -> None:
-    """Hand on what the socket sends until it closes; what a peer that is gone cannot get is dropped."""
+    """Forward the socket's bytes to the peer until the socket closes; drop them when the peer is gone."""
     with suppress(OSError):
         while data := await inner_reader.read(_PORTION):
             with suppress(OSError):
                 writer.write(data)
                 await writer.drain()
-            connection.delivered(len(data))
+            connection.record_sent(len(data))
 
 
 def _enable_keepalive(writer: asyncio.StreamWriter) -> None:
-    """Have the system ask whether a silent peer is still there: one that lost its power does not say good-bye."""
-    plain: socket.socket = writer.get_extra_info("socket")
-    plain.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    """Enable TCP keepalive, which detects peers that lost power."""
+    tcp_socket: socket.socket = writer.get_extra_info("socket")
+    tcp_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    tcp_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _socket_folder() -> tempfile.TemporaryDirectory[str]:
+    """Make a folder for this user alone among temporary files, or in /tmp when that path is too long."""
+    bases = (tempfile.gettempdir(), "/tmp", "/var/tmp")  # noqa: S108 - a folder of our own is made in it.
+    usable = (path for path in bases if len(os.fsencode(path)) <= _MAX_BASE_BYTES and os.access(path, os.W_OK))
+    return tempfile.TemporaryDirectory(prefix="skein-pc2-", dir=next(usable, None))

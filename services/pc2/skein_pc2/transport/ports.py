@@ -1,4 +1,4 @@
-"""Opening the ports of the protocol: each as soon as it has an identity to act with, one that is in use left out."""
+"""Opens the ports of the protocol, each as soon as it has an API key; a port in use is skipped."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ log = logs.get("pc2")
 class Port:
     """One port of the protocol, with a dialect, publishers or both.
 
-    With both, the peers' types of socket tell requests from subscriptions; CURVE hides them, so a port has one then.
+    With both, the peer's socket type tells requests from subscriptions. CURVE hides it, so a port has one of them then.
     """
 
-    door: PortConfig
-    # Says whether there is a key to act with; the port opens then.
+    config: PortConfig
+    # Says whether there is an API key; the port opens then.
     has_identity: Callable[[], bool]
     # Answers requests.
     dialect: Dialect | None = None
-    # What is published here is sent to every publisher of this list; None for a port that publishes nothing.
+    # The port's publisher is added to this list; None for a port that does not publish.
     publishers: MutableSequence[Publisher] | None = None
 
 
@@ -61,13 +61,13 @@ class Ports:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        # All at the same time: each waits for the answers that it is making.
+        # Stop all at once: each then waits for its pending replies.
         for listener in self._listeners:
             listener.begin_stop()
         await self._stack.aclose()
 
     def are_open(self) -> bool:
-        """Say whether every port that could be opened listens, and there is one."""
+        """Say whether no port waits for a key and all open ports listen, at least one."""
         return (
             not self._waiting and bool(self._listeners) and all(listener.is_listening for listener in self._listeners)
         )
@@ -78,8 +78,8 @@ class Ports:
             if port.has_identity():
                 await self._open(port)
             else:
-                log.info("port_waits_for_identity", port=port.door.number)
-                self._waiting[port.door.number] = port
+                log.info("port_waits_for_identity", port=port.config.number)
+                self._waiting[port.config.number] = port
 
     async def open_waiting(self) -> None:
         """Open each remaining port when its identity is there. Runs until cancelled."""
@@ -88,16 +88,16 @@ class Ports:
                 if port.has_identity():
                     await self._open(port)
                     del self._waiting[number]
-            # The key appears in the environment or in a file; neither tells.
+            # The key appears in the environment or in a file, without notice.
             await asyncio.sleep(_IDENTITY_POLL_SECONDS)
 
     async def _open(self, port: Port) -> None:
-        number = port.door.number
+        number = port.config.number
         try:
             listener = await self._listener(port)
         except PortInUse as error:
-            # The others open, so this is an event without a traceback.
-            log.error("port_in_use", port=port.door.port, setting=setting_of(number), error=str(error))  # noqa: TRY400
+            # The other ports open, so this is an event without a traceback.
+            log.error("port_in_use", port=port.config.port, setting=setting_of(number), error=str(error))  # noqa: TRY400
             return
         self._listeners.append(listener)
         self._addresses[f"pc2:{number}"] = listener.address
@@ -105,11 +105,11 @@ class Ports:
     async def _listener(self, port: Port) -> Listener:
         router = publisher = None
         if port.dialect is not None:
-            router = Router(self._context, port.door, port.dialect, waiting=self._max_waiting)
+            router = Router(self._context, port.config, port.dialect, waiting=self._max_waiting)
         if port.publishers is not None:
-            publisher = Publisher(self._context, port.door)
+            publisher = Publisher(self._context, port.config)
         listener = await self._stack.enter_async_context(
-            listen(port.door, router=router, publisher=publisher, of_all_ports=self._connections)
+            listen(port.config, router=router, publisher=publisher, of_all_ports=self._connections)
         )
         if publisher is not None and port.publishers is not None:
             port.publishers.append(publisher)

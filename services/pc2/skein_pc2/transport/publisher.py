@@ -1,8 +1,7 @@
-"""A port that publishes: every subscriber has a queue of its own, so a slow one loses its own messages, each counted.
+"""A publishing port. Every subscriber has a queue of its own, so a slow one loses only its messages, each counted.
 
-One ZeroMQ socket for all would not do: where a subscriber is slow, PUB passes it over without a word, and XPUB_NODROP
-says so for the first message alone. So each connection gets a PUB socket for itself, whose only subscriber it is; the
-bytes are handed on, so what is agreed between the two ends (the version, CURVE) is agreed end to end.
+One ZeroMQ socket for all is not enough: PUB silently drops messages of a slow subscriber, and XPUB_NODROP reports
+only the first. So each connection has a PUB socket with itself as the only subscriber.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 
     from skein_pc2.transport.router import PortConfig
 
-# Messages that wait for one subscriber, beside those that the system's own buffers hold.
+# Queued messages of one subscriber, besides the system's buffers.
 QUEUED_MESSAGES = 10_000
-# Each takes some file descriptors; more are sent away.
+# Each takes some file descriptors; more are rejected.
 MOST_SUBSCRIBERS = 100
-# What a subscriber says is what it wants to hear: a few bytes.
+# Subscribers send topics, which are short.
 _LONGEST_TOPIC = 4096
 
 PUBLISHED = prometheus_client.Counter("skein_pc2_published_total", "Events and heartbeats published.", ["port"])
@@ -39,30 +38,30 @@ SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscr
 
 
 class Publisher:
-    """What one port publishes."""
+    """The publisher of one port."""
 
-    def __init__(self, context: zmq.asyncio.Context, door: PortConfig, *, queued: int = QUEUED_MESSAGES) -> None:
-        """Let so many messages wait for each subscriber."""
+    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, *, queued: int = QUEUED_MESSAGES) -> None:
+        """Queue up to `queued` messages for each subscriber."""
         self._context = context
-        self._door = door
+        self._config = config
         self._queued = queued
         self._sockets: set[zmq.Socket[bytes]] = set()
-        port = str(door.number)
+        port = str(config.number)
         self._published, self._dropped = PUBLISHED.labels(port), DROPPED.labels(port)
         self._subscribers = SUBSCRIBERS.labels(port)
 
     @property
     def has_subscribers(self) -> bool:
-        """Say whether anybody would hear."""
+        """Say whether there are subscribers."""
         return bool(self._sockets)
 
     @property
     def has_room(self) -> bool:
-        """Say whether one more subscriber may come."""
+        """Say whether one more subscriber is allowed."""
         return len(self._sockets) < MOST_SUBSCRIBERS
 
     def publish(self, message: str) -> None:
-        """Tell all who want to hear it. It never waits: who has too much waiting does not get this one."""
+        """Send a message to all subscribers without waiting; a subscriber with a full queue loses it."""
         self._published.inc()
         frame = message.encode()
         for subscriber in self._sockets:
@@ -76,44 +75,44 @@ class Publisher:
         try:
             own.setsockopt(zmq.LINGER, 0)
             own.setsockopt(zmq.SNDHWM, self._queued)
-            # A message that finds no room is told to us.
+            # Report messages for which the queue has no room.
             own.setsockopt(zmq.XPUB_NODROP, 1)
             own.setsockopt(zmq.MAXMSGSIZE, _LONGEST_TOPIC)
             own.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
-            if self._door.certificates is not None:
-                self._door.certificates.secure(own)
+            if self._config.certificates is not None:
+                self._config.certificates.secure(own)
             own.bind(f"ipc://{path}")
             self._sockets.add(own)
             self._subscribers.inc()
             try:
                 yield PublisherConnection(self, own)
             finally:
-                self.forget(own)
+                self.remove(own)
                 self._subscribers.dec()
         finally:
             own.close()
 
-    def forget(self, subscriber: zmq.Socket[bytes]) -> None:
-        """Publish to this subscriber no longer."""
+    def remove(self, subscriber: zmq.Socket[bytes]) -> None:
+        """Stop publishing to this subscriber."""
         self._sockets.discard(subscriber)
 
 
 class PublisherConnection:
     """One subscriber of a port."""
 
-    # A subscriber's messages, what it wants to hear, are the socket's own matter.
+    # The socket handles subscription messages itself.
     serving: asyncio.Task[None] | None = None
 
     def __init__(self, publisher: Publisher, socket: zmq.Socket[bytes]) -> None:
         self._publisher = publisher
         self._socket = socket
 
-    def delivered(self, size: int) -> None:
-        """Do nothing: the messages that wait for a subscriber are counted by its socket."""
+    def record_sent(self, size: int) -> None:
+        """Do nothing: the socket limits its queue itself."""
 
-    async def finish(self, *, is_peer_gone: bool) -> None:
-        """Close; what waits for the subscriber is dropped."""
-        self._publisher.forget(self._socket)
+    async def drain(self, *, is_peer_gone: bool) -> None:
+        """Close the socket and drop its queue."""
+        self._publisher.remove(self._socket)
         self._socket.close()
 
 
@@ -121,12 +120,12 @@ def _sent(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
     try:
         subscriber.send(frame, zmq.NOBLOCK)
     except zmq.ZMQError:
-        # There is no room, or no socket any more.
+        # The queue is full, or the socket is closed.
         return False
     return True
 
 
 def _sent_after_all(subscriber: zmq.Socket[bytes], frame: bytes) -> bool:
-    """Look again: a socket in haste does not look whether its queue was read in the last millisecond, unless asked."""
+    """Try again after reading EVENTS, which makes the socket notice reads of the last millisecond."""
     subscriber.getsockopt(zmq.EVENTS)
     return _sent(subscriber, frame)

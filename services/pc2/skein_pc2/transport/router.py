@@ -1,4 +1,4 @@
-"""One port that answers every message, in the framing that it came in, from REQ and DEALER sockets alike."""
+"""A port that answers every message from REQ and DEALER sockets, in the framing of the message."""
 
 from __future__ import annotations
 
@@ -26,28 +26,28 @@ if TYPE_CHECKING:
     from skein_pc2.settings import Network
     from skein_pc2.transport.curve import CurveCertificates
 
-# The most impatient clients wait for three seconds, and a REQ socket that gave up is stuck.
+# Most clients wait for three seconds; a REQ socket that gave up is stuck.
 ANSWER_SECONDS = 2.7
-# Those of the orchestrator wait for five.
+# The envelope dialect's clients wait for five.
 PATIENT_SECONDS = 4.0
-# A dialect keeps its own time; this is for one that does not.
+# Extra time for a dialect that misses its deadline.
 GRACE_SECONDS = 0.2
-# Frames up to here reach our own check, which says why they are refused; libzmq drops the peer beyond.
+# Frames up to this size are rejected with a reply; beyond, libzmq drops the peer.
 _FRAME_LIMIT = 16 * 1024 * 1024
-# A message is one frame, after those that lead back to its sender: one for each proxy on the way, and an empty one.
+# A message has one body frame after routing frames: one per proxy, and an empty one.
 _MOST_FRAMES = 16
-# A connection that does not say by then what it is, is closed.
+# A connection without a handshake by then is closed.
 HANDSHAKE_MILLISECONDS = 10_000
-# Messages that a peer may have under way to us, or answers to a peer that does not read them; more are dropped.
+# Queued messages from a peer, and replies to a peer that does not read; more are dropped.
 _QUEUED_MESSAGES = 1000
-# The same of answers that a peer does not read.
+# Bytes of replies that a peer has not read; more are dropped.
 _UNREAD_BYTES = 64 * 1024 * 1024
 _LINGER_MILLISECONDS = 500
-# Where most peers are.
+# The address of most peers.
 _HOME = "127.0.0.1"
-# What the messages of a port that are not answered yet may weigh together.
+# Bytes of all unanswered messages of a port.
 _WAITING_BYTES = 64 * 1024 * 1024
-# One peer may have this part of the room for waiting messages.
+# One peer may fill one part of so many of the queue.
 _PEERS_SHARE = 4
 
 # The peer's queue is full, or the peer is gone.
@@ -66,23 +66,23 @@ log = logs.get("pc2")
 
 
 class PortInUse(Exception):
-    """Somebody else listens on the port."""
+    """Another process listens on the port."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PortConfig:
-    """Where a port listens, and who may come in."""
+    """Where a port listens, and which peers may connect."""
 
-    # The port's number in the protocol, whatever it is here.
+    # The port's number in the protocol; `port` may differ.
     number: int
     host: str
     # 0 takes a free one.
     port: int
-    # Peers of other machines that may connect; this machine always may.
+    # Networks whose peers may connect; this machine always may.
     networks: Sequence[Network]
-    # Within which every message is answered.
+    # Deadline of replies, in seconds.
     answer_seconds: float = ANSWER_SECONDS
-    # Set: only clients with a certificate may speak, and in secret.
+    # Set: only clients with a certificate may connect, encrypted.
     certificates: CurveCertificates | None = None
 
     def admits(self, address: str) -> bool:
@@ -100,7 +100,7 @@ class PortConfig:
 
 @dataclass(slots=True)
 class _PendingLoad:
-    """Messages that are not answered yet."""
+    """Count and bytes of unanswered messages."""
 
     messages: int = 0
     bytes: int = 0
@@ -110,26 +110,26 @@ class _PendingLoad:
         self.bytes += size
 
     def has_room(self, size: int, messages: int, weight: int) -> bool:
-        """Say whether one more of a size fits into a room for so many, and so heavy; one alone may weigh anything."""
+        """Say whether one more message of `size` bytes fits both limits; a single message may have any size."""
         return self.messages < messages and (not self.messages or self.bytes + size <= weight)
 
 
 class Router:
     """Answers the requests of one port in one dialect.
 
-    Each connection has a ROUTER socket of its own. A socket sends an answer to the identity that the peer chose, so two
-    peers with one identity on one socket could get each other's answers; here each socket has one peer.
+    Each connection has a ROUTER socket of its own: peers choose their identities, so two peers of one socket could
+    choose the same and get each other's replies.
     """
 
-    def __init__(self, context: zmq.asyncio.Context, door: PortConfig, dialect: Dialect, *, waiting: int) -> None:
+    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, dialect: Dialect, *, waiting: int) -> None:
         self._context = context
-        self._door = door
+        self._config = config
         self._dialect = dialect
         self._waiting = waiting
-        # Answers that are being made: the event loop alone would not keep them.
+        # Running replies: the event loop keeps only weak references.
         self._tasks: set[asyncio.Task[None]] = set()
         self._all = _PendingLoad()
-        self._timer = TIME.labels(str(door.number))
+        self._timer = TIME.labels(str(config.number))
 
     @asynccontextmanager
     async def connection(self, path: str) -> AsyncIterator[RouterConnection]:
@@ -141,11 +141,11 @@ class Router:
             socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
             socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
             socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
-            # An answer that finds no room is an error to us, and not dropped without a word.
+            # Raise an error for replies that cannot be queued.
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
-            if self._door.certificates is not None:
-                self._door.certificates.secure(socket)
+            if self._config.certificates is not None:
+                self._config.certificates.secure(socket)
             socket.bind(f"ipc://{path}")
             connection = RouterConnection(self, socket)
             task = asyncio.create_task(connection.serve())
@@ -157,33 +157,33 @@ class Router:
                 await asyncio.gather(task, return_exceptions=True)
             socket.close()
 
-    async def take(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
-        """Begin with the answer to a message, or refuse it unread."""
+    async def accept(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
+        """Start to answer a message, or reject it unread."""
         try:
             await self._begin(connection, parts)
         except Exception:
-            # This message stays without an answer; the next one is another.
-            log.exception("fault", port=self._door.number)
+            # This message gets no reply; the next ones do.
+            log.exception("fault", port=self._config.number)
 
     async def wait_answered(self, connection: RouterConnection) -> None:
-        """Wait for the answers to one peer that are being made."""
+        """Wait for the pending replies to one peer."""
         if connection.tasks:
-            await asyncio.wait(connection.tasks, timeout=self._door.answer_seconds + GRACE_SECONDS)
+            await asyncio.wait(connection.tasks, timeout=self._config.answer_seconds + GRACE_SECONDS)
 
     async def _begin(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
-        deadline = asyncio.get_running_loop().time() + self._door.answer_seconds
+        deadline = asyncio.get_running_loop().time() + self._config.answer_seconds
         frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
         if len(parts) > _MOST_FRAMES:
-            refusal = self._dialect.refused(INVALID_REQUEST, "The message has too many frames")
+            refusal = self._dialect.error_reply(INVALID_REQUEST, "The message has too many frames")
             await self._send(connection, frames, refusal)
         elif self._is_full(connection, frames.size()):
-            refusal = self._dialect.refused(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
+            refusal = self._dialect.error_reply(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
             await self._send(connection, frames, refusal)
         else:
             self._start(connection, frames, deadline)
 
     def _is_full(self, connection: RouterConnection, size: int) -> bool:
-        """Say whether a message must be refused: one peer may fill a part of the room, never all of it."""
+        """Say whether the queue, or the peer's share of it, is full."""
         share = max(1, self._waiting // _PEERS_SHARE)
         return not (
             self._all.has_room(size, self._waiting, _WAITING_BYTES)
@@ -213,57 +213,57 @@ class Router:
                 reply = await self._dialect.answer(frames, deadline=deadline)
             await self._send(connection, frames, reply)
         except TimeoutError:
-            refusal = self._dialect.refused(STORAGE_ERROR, "Skein did not answer in time; try again soon")
+            refusal = self._dialect.error_reply(STORAGE_ERROR, "Skein did not answer in time; try again soon")
             await self._send(connection, frames, refusal)
         except Exception:
-            # It may be the answer itself that cannot be sent.
-            log.exception("fault", port=self._door.number)
-            refusal = self._dialect.refused(INTERNAL_ERROR, "Skein failed; its logs say why")
+            # The reply itself may be invalid.
+            log.exception("fault", port=self._config.number)
+            refusal = self._dialect.error_reply(INTERNAL_ERROR, "Skein failed; its logs say why")
             await self._send(connection, frames, refusal)
         self._timer.observe(time.perf_counter() - started)
 
     async def _send(self, connection: RouterConnection, frames: Frames, reply: Message) -> None:
-        """Send an answer. It never waits: what a peer that is gone or does not read cannot take is dropped."""
-        await connection.send(frames.answered(reply))
-        ANSWERED.labels(str(self._door.number), str(reply.get("status", "")).lower()).inc()
+        """Send a reply without waiting; drop it when the peer is gone or does not read."""
+        await connection.send(frames.reply_frames(reply))
+        ANSWERED.labels(str(self._config.number), str(reply.get("status", "")).lower()).inc()
 
 
 class RouterConnection:
-    """One peer of a port that answers."""
+    """One peer of an answering port."""
 
     def __init__(self, router: Router, socket: zmq.asyncio.Socket) -> None:
         self._router = router
         self._socket = socket
         self.load = _PendingLoad()
         self.tasks: set[asyncio.Task[None]] = set()
-        # Bytes of answers that were sent and not delivered yet.
+        # Bytes of replies that were sent and not yet delivered.
         self._unread = 0
-        # Ends early only when the socket cannot receive.
+        # Ends early only when the socket fails to receive.
         self.serving: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
-        """Answer messages until cancelled, or until none can be received; one that takes long holds up no other."""
+        """Start a reply to each message until cancelled, or until the socket fails."""
         try:
             while True:
-                await self._router.take(self, await self._socket.recv_multipart(copy=False))
+                await self._router.accept(self, await self._socket.recv_multipart(copy=False))
         except zmq.ZMQError:
             log.exception("fault")
 
-    async def finish(self, *, is_peer_gone: bool) -> None:
-        """Take the messages that have arrived, wait for their answers unless the peer is gone, and close."""
+    async def drain(self, *, is_peer_gone: bool) -> None:
+        """Accept the messages that have arrived, wait for their replies unless the peer is gone, and close."""
         if self.serving is not None:
             self.serving.cancel()
             await asyncio.gather(self.serving, return_exceptions=True)
-        # With no message there, or a socket that is of no more use, that was all.
+        # No message is left, or the socket is unusable.
         with suppress(zmq.ZMQError):
             for _ in range(_QUEUED_MESSAGES):
-                await self._router.take(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
+                await self._router.accept(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         if not is_peer_gone:
             await self._router.wait_answered(self)
         self._socket.close()
 
     async def send(self, frames: Sequence[bytes]) -> None:
-        """Send an answer, unless the connection has ended or its peer does not read."""
+        """Send a reply, unless the connection has ended or its peer does not read."""
         if self._socket.closed or self._unread >= _UNREAD_BYTES:
             return
         size = _wire_bytes(frames)
@@ -275,12 +275,12 @@ class RouterConnection:
             if error.errno not in _UNSENT:
                 raise
 
-    def delivered(self, size: int) -> None:
+    def record_sent(self, size: int) -> None:
         """Count bytes that the peer's system has taken."""
-        # More than were counted: the connection's opening, and what CURVE adds to each frame.
+        # The size includes uncounted bytes: the handshake, and CURVE's share of each frame.
         self._unread = max(0, self._unread - size)
 
 
 def _wire_bytes(frames: Sequence[bytes]) -> int:
-    """Return how many bytes an answer has on the wire: all but the identity, which says to which peer it goes."""
+    """Return a reply's bytes on the wire: all frames except the identity."""
     return sum(len(frame) + (_SHORT_HEAD if len(frame) <= _SHORT_FRAME else _LONG_HEAD) for frame in frames[1:])

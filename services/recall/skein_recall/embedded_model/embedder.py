@@ -1,43 +1,69 @@
-"""The embedded embedding model as the rest of the service sees it: await vectors, cut long text."""
+"""The interface of the embedded model: embed texts in batches, and cut long ones into chunks.
+
+The texts of concurrent callers share batches, which one thread embeds. Small requests overtake bulk ones.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Self
+import time
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import numpy as np
 
+from skein_recall.embedded_model import DIMENSIONS, NAME
 from skein_recall.embedded_model import chunks as chunking
-from skein_recall.embedded_model.batcher import Batcher, EmbedderBusy, EmbedderClosed
-from skein_recall.embedded_model.minilm import DIMENSIONS, SPECIAL_TOKENS, WINDOW, MiniLM, ModelUnavailable
-from skein_recall.query_cache import QueryCache
+from skein_recall.embedded_model.minilm import SPECIAL_TOKENS, WINDOW, MiniLM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from types import TracebackType
 
     from numpy.typing import NDArray
 
-__all__ = ["EmbedderBusy", "EmbedderClosed", "LocalEmbedder", "ModelUnavailable"]
-
-# What a chunk may hold: the window without [CLS] and [SEP].
+# Tokens of a chunk: the window without [CLS] and [SEP].
 CHUNK_TOKENS: Final = WINDOW - SPECIAL_TOKENS
 
-# What is read of a text at most. The window is full long before in any writing; the tokenizer would go on to the end.
+# Characters that are tokenized of a text: any writing fills the window long before.
 READ_CHARACTERS: Final = 8192
 
-# 1.5 kB each.
-CACHED_QUERIES: Final = 1024
+# With padding; room for one text of the model's full window. Larger batches save less than a tenth of the time, while
+# memory and the wait of the next request grow with them.
+BATCH_TOKENS = 256
+
+# Texts that are tokenized and sorted by length together: some milliseconds' work, which the next request waits for.
+WINDOW_TEXTS = 64
+WINDOW_CHARACTERS = 16_384
+
+# A larger request is a bulk one. A single text is always small.
+SMALL_REQUEST_TEXTS = 8
+SMALL_REQUEST_CHARACTERS = 8192
+
+# Texts in each queue: some seconds' work. An empty queue takes a request of any size.
+SMALL_QUEUE_TEXTS = 256
+BULK_QUEUE_TEXTS = 2048
+
+
+class EmbedderClosed(RuntimeError):
+    """The embedder was closed before it embedded this text."""
+
+
+class EmbedderBusy(RuntimeError):
+    """Too many texts wait. Try again later, or do without."""
 
 
 class LocalEmbedder:
-    """all-MiniLM-L6-v2 in this process: load one, share it, `aclose` it.
+    """all-MiniLM-L6-v2 in this process.
 
-    Callers of any event loop may use it at the same time; their texts share batches. Cancelling one caller withdraws
-    its texts and touches no other's.
+    Callers of any event loop may use one embedder at the same time; their texts share batches. The cancellation of one
+    caller removes its texts alone.
     """
 
-    model: Final = "all-MiniLM-L6-v2"
+    model: Final = NAME
     dimensions: Final = DIMENSIONS
 
     def __init__(
@@ -47,10 +73,9 @@ class LocalEmbedder:
         on_batch: Callable[[int, float], None] | None = None,
         on_begin: Callable[[float], None] | None = None,
     ) -> None:
-        """Wrap a loaded model; `load` is the usual way in."""
+        """Use a loaded model; see `load`."""
         self._model = loaded
         self._batcher = Batcher(loaded, on_batch, on_begin)
-        self._queries = QueryCache(most=CACHED_QUERIES)
 
     @classmethod
     def load(
@@ -60,15 +85,15 @@ class LocalEmbedder:
         on_batch: Callable[[int, float], None] | None = None,
         on_begin: Callable[[float], None] | None = None,
     ) -> Self:
-        """Map the weights and prepare the graph: some 0.2 s, and it blocks. Raises `ModelUnavailable`.
+        """Load the weights and prepare the graph; blocks for about 0.2 s. Raises ModelUnavailable.
 
-        Called on the embedder's own thread, for metrics: `on_batch(texts, seconds)` after each batch, and
-        `on_begin(seconds)` when a request's first texts run, with the time that it waited.
+        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch, and `on_begin(seconds)`
+        with the time that a request waited until its first text runs.
         """
         return cls(MiniLM.load(threads=threads), on_batch=on_batch, on_begin=on_begin)
 
     async def __aenter__(self) -> Self:
-        """Lend itself to `async with`."""
+        """Return the embedder; the end of the block closes it."""
         return self
 
     async def __aexit__(
@@ -82,54 +107,34 @@ class LocalEmbedder:
 
     @property
     def queue_depth(self) -> int:
-        """Texts that wait for their batch, the running one not counted."""
+        """Texts in the queue, without the running batch."""
         return self._batcher.depth
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One unit vector for each text, as rows of (n, 384).
+        """Return a float32 array (texts, 384) of unit vectors; the caller owns it.
 
-        Of a text beyond 256 tokens, or READ_CHARACTERS, only the beginning counts. Few texts pass a backlog of many.
-        The array belongs to the caller. Raises `EmbedderClosed`, and `EmbedderBusy` when too many texts wait already.
+        The first 256 tokens, within READ_CHARACTERS, of a text count. Small requests overtake large ones. Raises
+        EmbedderClosed, and EmbedderBusy when too many texts wait.
         """
         texts = [text[:READ_CHARACTERS] for text in texts]
         for text in texts:
-            # A lone surrogate cannot be tokenised; it must fail its own caller here, not the batch of several.
+            # A lone surrogate cannot be tokenized; it must fail here, not in a batch with other callers' texts.
             if not text.isascii():
                 text.encode()
         if not texts:
             return np.empty((0, DIMENSIONS), dtype=np.float32)
         return await asyncio.wrap_future(self._batcher.submit(texts))
 
-    async def embed_query(self, text: str, *, scope: str = "") -> NDArray[np.float32]:
-        """The vector (384,) of one query, remembered for the next time; read-only, because it is shared.
-
-        Callers who ask the same at the same time share one run of the model; a cancelled one takes it from nobody.
-
-        Pass the tenant as `scope`: the time of an answer must not tell whether *another* tenant asked the same. Only
-        a digest of the text is kept.
-        """
-
-        async def make() -> NDArray[np.float32]:
-            vector: NDArray[np.float32] = (await self.embed([text]))[0]
-            return vector
-
-        return await self._queries.vector(text, scope, make)
-
-    def drop(self, scope: str | None) -> None:
-        """Forget the vectors of a scope's queries; None: of every scope's."""
-        self._queries.drop(scope)
-
     def chunks(self, text: str) -> list[str]:
-        """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""
+        """Cut a text into overlapping chunks that the model reads whole; a short text is one chunk."""
         return [text[start:end] for start, end in self.spans(text)]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each chunk begins and ends, in characters.
+        """Return start and end of each chunk in characters.
 
-        Takes 0.5 ms for each 1,000 characters and may be called from any thread, so give a long text to
-        `asyncio.to_thread`.
+        It takes 0.5 ms per 1,000 characters and is thread-safe: use `asyncio.to_thread` for a long text.
         """
-        # Every ASCII character is at most one token; others may be several.
+        # An ASCII character is at most one token; another one may be several.
         if text.isascii() and len(text) <= CHUNK_TOKENS:
             return [(0, len(text))]
         word_ids, offsets = self._model.words(text)
@@ -138,5 +143,242 @@ class LocalEmbedder:
         return list(chunking.spans(text, chunking.words(text, word_ids, offsets), window=CHUNK_TOKENS))
 
     async def aclose(self) -> None:
-        """Let the running batch end, refuse what waits with `EmbedderClosed`, end the thread; may be repeated."""
+        """Finish the running batch, fail the queue with EmbedderClosed, end the thread. May be called again."""
         await asyncio.to_thread(self._batcher.close)
+
+
+class Model(Protocol):
+    """Turns text into vectors; called from one thread only."""
+
+    @property
+    def dimensions(self) -> int:
+        """The length of a vector."""
+
+    def tokens(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each text, at most the model's window."""
+
+    def vectors(self, rows: Sequence[Sequence[int]]) -> NDArray[np.float32]:
+        """Return float32 (rows, dimensions) of unit vectors."""
+
+
+@dataclass(slots=True, eq=False)
+class _Request:
+    """One caller's texts; complete when `missing` is zero. The caller cancels `future` to withdraw them."""
+
+    texts: Sequence[str]
+    vectors: NDArray[np.float32]
+    missing: int
+    # Texts that are in batches, or done.
+    planned: int = 0
+    arrival: float = field(default_factory=time.perf_counter)
+    # None of its texts have run.
+    is_waiting: bool = True
+    future: Future[NDArray[np.float32]] = field(default_factory=Future)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.future.done() and self.future.set_running_or_notify_cancel():
+            self.future.set_exception(error)
+
+    def deliver(self, index: int, vector: NDArray[np.float32]) -> None:
+        self.vectors[index] = vector
+        self.missing -= 1
+        if not self.missing and not self.future.done() and self.future.set_running_or_notify_cancel():
+            self.future.set_result(self.vectors)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Text:
+    request: _Request
+    index: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    request: _Request
+    index: int
+    ids: list[int]
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """Requests with waiting texts, in the order of their turns, and batches of planned texts."""
+
+    max_texts: int
+    # Texts in requests and batches.
+    depth: int = 0
+    requests: deque[_Request] = field(default_factory=deque)
+    batches: deque[list[_Tokens]] = field(default_factory=deque)
+
+
+class Batcher:
+    """One thread with two queues: batches of small and of bulk requests alternate.
+
+    Within a queue, requests take turns text by text, so that a long one does not block the others. There is no timer:
+    texts that arrive while a batch runs form the next one.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        on_batch: Callable[[int, float], None] | None = None,
+        on_begin: Callable[[float], None] | None = None,
+    ) -> None:
+        """The thread starts with the first text. See `LocalEmbedder.load` for the callbacks."""
+        self._model = model
+        self._on_batch = on_batch
+        self._on_begin = on_begin
+        self._lock = Lock()
+        self._small, self._bulk = _Queue(SMALL_QUEUE_TEXTS), _Queue(BULK_QUEUE_TEXTS)
+        self._turns = deque([self._small, self._bulk])
+        self._is_running = False
+        self._is_closed = False
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="embedder")
+
+    @property
+    def depth(self) -> int:
+        """Texts in both queues."""
+        return self._small.depth + self._bulk.depth
+
+    def submit(self, texts: Sequence[str]) -> Future[NDArray[np.float32]]:
+        """Queue texts; the result is float32 (texts, dimensions). Cancel the future to drop those that have not run.
+
+        Raises EmbedderClosed, and EmbedderBusy when the queue is full.
+        """
+        vectors = np.empty((len(texts), self._model.dimensions), dtype=np.float32)
+        request = _Request(texts, vectors, missing=len(texts))
+        queue = self._small if _is_small(texts) else self._bulk
+        with self._lock:
+            if self._is_closed:
+                raise EmbedderClosed
+            if queue.depth and queue.depth + len(texts) > queue.max_texts:
+                raise EmbedderBusy
+            queue.requests.append(request)
+            queue.depth += len(texts)
+            if not self._is_running:
+                self._is_running = True
+                self._executor.submit(self._run)
+        return request.future
+
+    def close(self) -> None:
+        """Finish the running batch, fail the queues, end the thread; blocks until then."""
+        with self._lock:
+            self._is_closed = True
+        self._executor.shutdown(wait=True)
+
+    def _run(self) -> None:
+        while (queue := self._next_queue()) is not None:
+            if not queue.batches:
+                self._plan(queue)
+            if queue.batches:
+                self._run_batch(queue, queue.batches.popleft())
+
+    def _next_queue(self) -> _Queue | None:
+        """Return the next queue with texts; None ends the run, and the next text starts another."""
+        with self._lock:
+            if self._is_closed:
+                self._fail_all()
+            for queue in tuple(self._turns):
+                self._turns.rotate(-1)
+                if queue.batches or queue.requests:
+                    return queue
+            self._is_running = False
+            return None
+
+    def _fail_all(self) -> None:
+        for queue in self._turns:
+            requests = set(queue.requests)
+            requests.update(entry.request for batch in queue.batches for entry in batch)
+            queue.requests.clear()
+            queue.batches.clear()
+            queue.depth = 0
+            for request in requests:
+                request.fail(EmbedderClosed())
+
+    def _plan(self, queue: _Queue) -> None:
+        """Tokenize the head of a queue and cut it into batches of similar length."""
+        with self._lock:
+            _drop_cancelled(queue)
+            head = _take_head(queue.requests)
+        try:
+            rows = self._model.tokens([entry.text for entry in head])
+        except Exception as error:  # noqa: BLE001 - the callers get it; the thread serves on
+            self._subtract(queue, len(head))
+            _fail(head, error)
+            return
+        tokens = [_Tokens(entry.request, entry.index, ids) for entry, ids in zip(head, rows, strict=True)]
+        queue.batches.extend(batches(tokens))
+
+    def _run_batch(self, queue: _Queue, batch: list[_Tokens]) -> None:
+        self._subtract(queue, len(batch))
+        entries = [entry for entry in batch if not entry.request.future.done()]
+        if not entries:
+            return
+        try:
+            began = time.perf_counter()
+            self._report_waits(entries, began)
+            vectors = self._model.vectors([entry.ids for entry in entries])
+            if self._on_batch is not None:
+                self._on_batch(len(entries), time.perf_counter() - began)
+        except Exception as error:  # noqa: BLE001 - the callers get it; the thread serves on
+            _fail(entries, error)
+            return
+        for entry, vector in zip(entries, vectors, strict=True):
+            entry.request.deliver(entry.index, vector)
+
+    def _report_waits(self, batch: list[_Tokens], at: float) -> None:
+        """Report the waiting times of requests that have their first texts in a batch."""
+        for request in {entry.request: None for entry in batch if entry.request.is_waiting}:
+            request.is_waiting = False
+            if self._on_begin is not None:
+                self._on_begin(at - request.arrival)
+
+    def _subtract(self, queue: _Queue, texts: int) -> None:
+        with self._lock:
+            queue.depth -= texts
+
+
+def _is_small(texts: Sequence[str]) -> bool:
+    few = len(texts) <= SMALL_REQUEST_TEXTS and sum(map(len, texts)) <= SMALL_REQUEST_CHARACTERS
+    return len(texts) == 1 or few
+
+
+def _drop_cancelled(queue: _Queue) -> None:
+    for request in [request for request in queue.requests if request.future.done()]:
+        queue.requests.remove(request)
+        queue.depth -= len(request.texts) - request.planned
+
+
+def _take_head(requests: deque[_Request]) -> list[_Text]:
+    """Take the texts of the next batches, one of each request in turn; at least one unless the queue is empty."""
+    head: list[_Text] = []
+    characters = 0
+    while requests and len(head) < WINDOW_TEXTS:
+        request = requests[0]
+        text = request.texts[request.planned]
+        characters += len(text)
+        if head and characters > WINDOW_CHARACTERS:
+            break
+        head.append(_Text(request, request.planned, text))
+        request.planned += 1
+        requests.rotate(-1)
+        if request.planned == len(request.texts):
+            requests.pop()
+    return head
+
+
+def batches(tokens: Sequence[_Tokens]) -> Iterator[list[_Tokens]]:
+    """Yield batches, the shortest texts first, of up to BATCH_TOKENS when padded to the longest."""
+    batch: list[_Tokens] = []
+    for entry in sorted(tokens, key=lambda entry: len(entry.ids)):
+        if batch and (len(batch) + 1) * len(entry.ids) > BATCH_TOKENS:
+            yield batch
+            batch = []
+        batch.append(entry)
+    if batch:
+        yield batch
+
+
+def _fail(entries: Sequence[_Text] | Sequence[_Tokens], error: Exception) -> None:
+    for entry in entries:
+        entry.request.fail(error)

@@ -1,10 +1,11 @@
-"""Drops from memory what a process keeps of tenants in which a person or a session was erased.
+"""Drops cached data of tenants in which a person or a session was erased.
 
-Each erasure writes a note in its own transaction. The memory service removes the note when the longest call
-(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began, so half a minute after its commit
-at the earliest. A process reads the notes every five seconds. One that cannot read them for twenty drops everything.
+Each erasure writes a record in its own transaction. The memory service removes the record when the longest call
+(SKEIN_MAX_DEADLINE_SECONDS) and half a minute have passed since the erasure began. So the record stays for at least
+half a minute after the commit. A process polls the records every five seconds; after twenty without success it drops
+everything.
 
-Erasures overlap, and one that began early may commit late. So all notes are compared, not the newest of each tenant.
+Erasures overlap, and one that began early may commit late. So all records are compared, not the newest of each tenant.
 """
 
 from __future__ import annotations
@@ -22,55 +23,54 @@ if TYPE_CHECKING:
 
     from skein_recall.erasure.store import ErasureStore
 
-LOOK_SECONDS = 5.0
-# Less than the half minute for which a note stays after its erasure has committed.
-_BLIND_SECONDS = 20.0
+POLL_SECONDS = 5.0
+# Less than the half minute for which a record stays after its erasure has committed.
+_MAX_BLIND_SECONDS = 20.0
 
 log = logs.get("recall")
 
 
 class TenantCache(Protocol):
-    """Something that is kept in memory by tenant."""
+    """Data that is cached in memory by tenant."""
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Forget all of a tenant; None: of every tenant."""
+        """Remove all data of a tenant; None: of every tenant."""
 
 
 class ErasureWatcher:
-    """Looks for erasures, and has caches drop the tenants."""
+    """Polls erasures, and has caches drop the tenants."""
 
     def __init__(self, store: ErasureStore, caches: Sequence[TenantCache]) -> None:
-        """Watch on behalf of `caches`."""
         self._store = store
         self._caches = caches
-        # The notes of the last look: how many erasures began at each time, by tenant.
-        self._seen: dict[UUID, Counter[datetime]] = {}
+        # The result of the last poll.
+        self._known: dict[UUID, Counter[datetime]] = {}
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Poll until cancelled."""
         loop = asyncio.get_running_loop()
-        looked = loop.time()
+        polled = loop.time()
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(POLL_SECONDS)
             try:
-                await self.look()
-            except Exception as error:  # noqa: BLE001 - whatever keeps it from looking, what it holds may be erased.
+                await self.poll()
+            except Exception as error:  # noqa: BLE001 - whatever fails, cached data may be erased meanwhile.
                 log.warning("erasures_not_seen", error=type(error).__name__)
-                if loop.time() - looked > _BLIND_SECONDS:
+                if loop.time() - polled > _MAX_BLIND_SECONDS:
                     self._drop(None)
             else:
-                looked = loop.time()
+                polled = loop.time()
 
-    async def look(self) -> None:
-        """Drop the tenants with a note that the last look did not show."""
-        noted = await self._store.list_erasures()
-        fresh = [tenant_id for tenant_id, times in noted.items() if times - self._seen.get(tenant_id, Counter())]
-        # First of all, for the statements below may fail.
-        for tenant_id in fresh:
+    async def poll(self) -> None:
+        """Drop the tenants with an erasure that the last poll did not show."""
+        erasures = await self._store.list_erasures()
+        tenant_ids = [id_ for id_, times in erasures.items() if times - self._known.get(id_, Counter())]
+        # Before the statements below, which may fail.
+        for tenant_id in tenant_ids:
             self._drop(tenant_id)
-        for tenant_id in fresh:
-            await self._store.drop_unused_terms(tenant_id)
-        self._seen = noted
+        for tenant_id in tenant_ids:
+            await self._store.delete_unused_terms(tenant_id)
+        self._known = erasures
 
     def _drop(self, tenant_id: UUID | None) -> None:
         for cache in self._caches:

@@ -1,6 +1,6 @@
-"""Items whose vectors follow the answer: kept in memory, made together, and waited for by whoever searches next.
+"""Items that are embedded after the reply: queued in memory, embedded in batches, awaited by the tenant's next search.
 
-What does not fit, or is lost with the process, is in the database's backlog all the same: the worker finds it.
+The database's backlog has all of them too, so the worker finds what does not fit here or is lost with the process.
 """
 
 from __future__ import annotations
@@ -20,174 +20,175 @@ if TYPE_CHECKING:
 
     from skein_recall.providers.text_embedder import IndexItem
 
-# Seconds' work; more than that is the backlog's.
-MOST_ITEMS = 2000
-MOST_CHARACTERS = 2_000_000
-# One text of more can keep the model busy for seconds, and one of the longest for a minute.
+# Some seconds' work; the rest is left to the backlog.
+MAX_ITEMS = 2000
+MAX_CHARACTERS = 2_000_000
+# A longer text can keep the model busy for seconds, the longest for a minute.
 SHORT_CHARACTERS = 4000
-# Of a portion of several items: somebody may wait for the next one.
-PORTION_CHARACTERS = 8000
+# Characters of a batch of several items, because a search may wait for the next batch.
+BATCH_CHARACTERS = 8000
 
 log = logs.get("recall")
 
 
 class EmbeddingQueue:
-    """Two lines, so that nobody's short items wait for somebody's long ones. In each of them tenants take turns."""
+    """Two queues, so that short items do not wait for long ones. In each of them tenants take turns."""
 
     def __init__(self, index: Callable[[UUID, Sequence[IndexItem]], Awaitable[int]]) -> None:
-        """Make vectors with `index`, a portion of one tenant's items at a time in each line."""
+        """Embed with `index`: one batch of one tenant's items at a time in each queue."""
         self._short, self._long = _TenantQueues(index), _TenantQueues(index)
 
     @property
     def depth(self) -> int:
-        """Return how many items wait for their turn."""
+        """The number of items in the queue."""
         return self._short.items + self._long.items
 
     def put(self, tenant_id: UUID, items: Sequence[IndexItem]) -> bool:
-        """Take items, or none of them when there is no room. Of an item that waits already, the newer text counts."""
+        """Queue items, or none of them when there is no room. The newer text of an item replaces the older one."""
         characters = self._short.characters + self._long.characters + sum(len(item.text) for item in items)
-        if self.depth + len(items) > MOST_ITEMS or characters > MOST_CHARACTERS:
+        if self.depth + len(items) > MAX_ITEMS or characters > MAX_CHARACTERS:
             return False
         for item in items:
-            for line in (self._short, self._long):
-                line.drop(tenant_id, item.item_id)
+            for queues in (self._short, self._long):
+                queues.drop(tenant_id, item.item_id)
             (self._short if len(item.text) <= SHORT_CHARACTERS else self._long).put(tenant_id, item)
         return True
 
-    def of(self, tenant_id: UUID) -> set[UUID]:
-        """Return the tenant's items that wait or are being made."""
-        return self._short.of(tenant_id) | self._long.of(tenant_id)
+    def item_ids(self, tenant_id: UUID) -> set[UUID]:
+        """Return the tenant's items that are queued or being embedded."""
+        return self._short.item_ids(tenant_id) | self._long.item_ids(tenant_id)
 
-    async def settled(self, tenant_id: UUID, seconds: float) -> None:
-        """Wait until the tenant's items of now are done with, but no longer than `seconds`; its turn comes sooner."""
-        lines = [(line, waiting) for line in (self._short, self._long) if (waiting := line.of(tenant_id))]
-        if not lines:
+    async def wait_drained(self, tenant_id: UUID, seconds: float) -> None:
+        """Wait until the tenant's present items are done, at most `seconds`; the tenant is prioritized meanwhile."""
+        queues = [(each, ids) for each in (self._short, self._long) if (ids := each.item_ids(tenant_id))]
+        if not queues:
             return
         with ExitStack() as stack, suppress(TimeoutError):
-            for line, _ in lines:
-                stack.enter_context(line.hurried(tenant_id))
+            for each, _ in queues:
+                stack.enter_context(each.prioritized(tenant_id))
             async with asyncio.timeout(seconds):
-                for line, waiting in lines:
-                    await line.ended(tenant_id, waiting)
+                for each, ids in queues:
+                    await each.wait_done(tenant_id, ids)
 
     async def run(self) -> None:
-        """Make vectors for as long as the service runs."""
+        """Embed until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._short.run())
             group.create_task(self._long.run())
 
 
 class _TenantQueues:
-    """A queue for each tenant; they take turns, and one that somebody waits for comes sooner."""
+    """A queue per tenant. Tenants take turns; one that a search waits for comes sooner."""
 
     def __init__(self, index: Callable[[UUID, Sequence[IndexItem]], Awaitable[int]]) -> None:
         self._index = index
         # Tenants in the order of their turns, with their items by id.
         self._queues: OrderedDict[UUID, OrderedDict[UUID, IndexItem]] = OrderedDict()
-        # The portion that is being made, and whose it is.
+        # The batch that is being embedded, with its tenant.
         self._running: tuple[UUID | None, list[IndexItem]] = (None, [])
-        # Of the items that wait.
+        # Sums over the queues.
         self.items = 0
         self.characters = 0
-        self._came = asyncio.Event()
-        self._ended = asyncio.Event()
-        # Tenants that somebody waits for, in the order in which they did, and whether the last turn was one of theirs.
-        self._hurried: dict[UUID, None] = {}
-        self._was_hurried = False
-        # Those who wait for their tenant's items, and that there is one more of them.
+        self._has_items = asyncio.Event()
+        # Replaced after each batch.
+        self._batch_done = asyncio.Event()
+        # Tenants that a search waits for, in order, and whether the last turn was one of theirs.
+        self._prioritized: dict[UUID, None] = {}
+        self._was_prioritized = False
+        # Searches that wait; the event tells that one came.
         self._waiters = 0
-        self._hurry = asyncio.Event()
+        self._has_waiter = asyncio.Event()
 
     def put(self, tenant_id: UUID, item: IndexItem) -> None:
-        """Take an item."""
+        """Queue an item."""
         self._queues.setdefault(tenant_id, OrderedDict())[item.item_id] = item
         self.items += 1
         self.characters += len(item.text)
-        self._came.set()
+        self._has_items.set()
 
     def drop(self, tenant_id: UUID, item_id: UUID) -> None:
-        """Forget an item that waits, if it does."""
+        """Remove an item, if it is queued."""
         queue = self._queues.get(tenant_id)
         if queue is None or (item := queue.pop(item_id, None)) is None:
             return
-        self._left([item])
+        self._subtract([item])
         if not queue:
             del self._queues[tenant_id]
-            self._hurried.pop(tenant_id, None)
+            self._prioritized.pop(tenant_id, None)
 
-    def of(self, tenant_id: UUID) -> set[UUID]:
-        """Return the tenant's items that wait or are being made."""
-        waiting = set(self._queues.get(tenant_id, ()))
-        whose, portion = self._running
-        if whose == tenant_id:
-            waiting.update(item.item_id for item in portion)
-        return waiting
+    def item_ids(self, tenant_id: UUID) -> set[UUID]:
+        """Return the tenant's items that are queued or being embedded."""
+        ids = set(self._queues.get(tenant_id, ()))
+        running_tenant_id, batch = self._running
+        if running_tenant_id == tenant_id:
+            ids.update(item.item_id for item in batch)
+        return ids
 
     @contextmanager
-    def hurried(self, tenant_id: UUID) -> Iterator[None]:
-        """Give a tenant a turn sooner, because somebody waits for it while the block runs."""
+    def prioritized(self, tenant_id: UUID) -> Iterator[None]:
+        """Give a tenant a turn sooner, and leave no pauses between batches, while the block runs."""
         if tenant_id in self._queues:
-            self._hurried[tenant_id] = None
+            self._prioritized[tenant_id] = None
         self._waiters += 1
-        self._hurry.set()
+        self._has_waiter.set()
         try:
             yield
         finally:
             self._waiters -= 1
 
-    async def ended(self, tenant_id: UUID, waiting: set[UUID]) -> None:
-        """Return when these items of a tenant are done with."""
-        while not waiting.isdisjoint(self.of(tenant_id)):
-            await self._ended.wait()
+    async def wait_done(self, tenant_id: UUID, item_ids: set[UUID]) -> None:
+        """Return when these items of a tenant are neither queued nor being embedded."""
+        while not item_ids.isdisjoint(self.item_ids(tenant_id)):
+            await self._batch_done.wait()
 
     async def run(self) -> None:
-        """Make vectors, portion by portion."""
+        """Embed batch by batch, until cancelled."""
         while True:
-            await self._came.wait()
-            self._came.clear()
+            await self._has_items.wait()
+            self._has_items.clear()
             while self._queues:
                 started = time.monotonic()
-                await self._turn()
-                await self._rest(time.monotonic() - started)
+                await self._run_batch()
+                await self._yield_time(time.monotonic() - started)
 
-    async def _rest(self, seconds: float) -> None:
-        """Leave as much time as was taken to those who are answered meanwhile, unless somebody waits."""
+    async def _yield_time(self, seconds: float) -> None:
+        """Leave as much time to other calls as the batch took, unless a search waits."""
         if self._waiters:
             return
-        self._hurry.clear()
+        self._has_waiter.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._hurry.wait()
+                await self._has_waiter.wait()
 
-    async def _turn(self) -> None:
-        tenant_id = self._whose_turn()
+    async def _run_batch(self) -> None:
+        tenant_id = self._next_tenant()
         queue = self._queues[tenant_id]
-        portion = next(batches(queue.values(), characters=PORTION_CHARACTERS))
-        for item in portion:
+        batch = next(batches(queue.values(), max_characters=BATCH_CHARACTERS))
+        for item in batch:
             del queue[item.item_id]
-        self._left(portion)
+        self._subtract(batch)
         if queue:
             self._queues.move_to_end(tenant_id)
         else:
             del self._queues[tenant_id]
-        self._running = (tenant_id, portion)
+        self._running = (tenant_id, batch)
         try:
-            await self._index(tenant_id, portion)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the backlog has these items too.
-            log.warning("embedding_deferred", items=len(portion), error=type(error).__name__)
+            await self._index(tenant_id, batch)
+        except Exception as error:  # noqa: BLE001 - the backlog has these items too.
+            log.warning("embedding_deferred", items=len(batch), error=type(error).__name__)
         finally:
             self._running = (None, [])
-            self._ended.set()
-            self._ended = asyncio.Event()
+            self._batch_done.set()
+            self._batch_done = asyncio.Event()
 
-    def _whose_turn(self) -> UUID:
-        """Return the next tenant; those that somebody waits for have every other turn, so that all others have some."""
+    def _next_tenant(self) -> UUID:
+        """Return the next tenant. Prioritized ones have every other turn, so that the others are not starved."""
         first = next(iter(self._queues))
-        tenant_id = first if self._was_hurried else next(iter(self._hurried), first)
-        self._was_hurried = tenant_id in self._hurried and not self._was_hurried
-        self._hurried.pop(tenant_id, None)
+        tenant_id = first if self._was_prioritized else next(iter(self._prioritized), first)
+        self._was_prioritized = tenant_id in self._prioritized and not self._was_prioritized
+        self._prioritized.pop(tenant_id, None)
         return tenant_id
 
-    def _left(self, items: Sequence[IndexItem]) -> None:
+    def _subtract(self, items: Sequence[IndexItem]) -> None:
         self.items -= len(items)
         self.characters -= sum(len(item.text) for item in items)

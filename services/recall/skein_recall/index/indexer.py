@@ -1,6 +1,6 @@
-"""Makes the vectors of items: embeds them without a transaction, then stores them in a short one.
+"""Computes and stores the vectors of items: embeds without a transaction, then stores in a short one.
 
-An item whose vectors cannot be made holds up no other: it is passed over for a while, then tried again, alone.
+An item that cannot be embedded holds up no other: the backlog skips it for a while, then tries it again alone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import EMBEDDER_FAILURES
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.index.model import Backlog
 from skein_recall.providers.text_embedder import IndexItem
 
 if TYPE_CHECKING:
@@ -21,204 +22,197 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_recall.index.store import IndexStore
+    from skein_recall.index.term_counts import TermCountStore
     from skein_recall.index.vector_store import VectorStore
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
 
-# What is embedded and stored together, so that a call that runs out of time leaves the work done so far behind.
-PORTION_ITEMS = 32
-PORTION_CHARACTERS = 50_000
-# Documents whose terms are counted with one call for the backlog; and how many new ones are so few that the next may be
-# counted with others, later. A search reads what is not counted yet.
-COUNTED_ITEMS, _FEW_COUNTED = 1000, 100
-# Waiting items are counted up to this.
-MOST_COUNTED = 10_000
-# Until an item that failed is tried again by the backlog.
-PASSED_OVER_SECONDS = 600.0
-# Failed items that are remembered; more than these would be a failure of something else.
-REMEMBERED = 1000
+# Items that are embedded and stored together: a call that runs out of time keeps the batches before.
+BATCH_ITEMS = 32
+BATCH_CHARACTERS = 50_000
+# Documents that one call adds to the counts of terms. Up to the second number may wait for a later call: queries read
+# uncounted documents themselves.
+_COUNTED_ITEMS, _FEW_COUNTED = 1000, 100
+# The size of a backlog is counted up to this.
+MAX_COUNTED = 10_000
+# The backlog skips a failed item for this long.
+RETRY_AFTER_SECONDS = 600.0
+# Failed items that a process knows; with more of them something else is broken.
+MAX_FAILED = 1000
 
 log = logs.get("recall")
 
 
 class FailedItems:
-    """The items whose vectors could not be made, as this process remembers them."""
+    """Items that this process could not embed."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        # When each failed last, the oldest first.
+        # Time of the latest failure, the oldest first.
         self._items: OrderedDict[tuple[UUID, UUID], float] = OrderedDict()
 
     def add(self, tenant_id: UUID, item_id: UUID, error: Exception) -> None:
-        """Remember an item. The first time its id is logged."""
+        """Record a failure; the first one of an item is logged."""
         EMBEDDER_FAILURES.inc()
         key = (tenant_id, item_id)
         if key not in self._items:
             log.error("item_not_embedded", tenant_id=str(tenant_id), item_id=str(item_id), exc_info=error)
         self._items[key] = self._clock()
         self._items.move_to_end(key)
-        while len(self._items) > REMEMBERED:
+        while len(self._items) > MAX_FAILED:
             self._items.popitem(last=False)
 
-    def forget(self, tenant_id: UUID, item_id: UUID) -> None:
+    def remove(self, tenant_id: UUID, item_id: UUID) -> None:
         """Treat an item like any other again."""
         self._items.pop((tenant_id, item_id), None)
 
-    def holds(self, tenant_id: UUID, item_id: UUID) -> bool:
-        """Say whether an item failed the last time."""
+    def has(self, tenant_id: UUID, item_id: UUID) -> bool:
+        """Return whether an item failed the last time."""
         return (tenant_id, item_id) in self._items
 
-    def passed_over(self, tenant_id: UUID) -> list[UUID]:
-        """Return the tenant's items that are not to be tried yet."""
-        since = self._clock() - PASSED_OVER_SECONDS
+    def skipped(self, tenant_id: UUID) -> list[UUID]:
+        """Return the tenant's items that failed less than RETRY_AFTER_SECONDS ago."""
+        since = self._clock() - RETRY_AFTER_SECONDS
         return [item for (tenant, item), failed in self._items.items() if tenant == tenant_id and failed > since]
 
 
 class Indexer:
-    """Keeps the vectors of the model in force, and of those that follow it, up with the items."""
+    """Gives items the vectors of the active model and of those that are followed."""
 
     def __init__(
         self,
         store: IndexStore,
-        beside: VectorStore,
+        vector_store: VectorStore,
+        term_counts: TermCountStore,
         registry: ModelRegistry,
-        vectors: TextEmbedder,
-        failures: FailedItems | None = None,
+        embedder: TextEmbedder,
     ) -> None:
-        """Read what is to be done from `store`, put vectors into `beside`."""
         self._store = store
-        self._beside = beside
+        self._vector_store = vector_store
+        self._term_counts = term_counts
         self._registry = registry
-        self._vectors = vectors
-        self._failures = failures or FailedItems()
+        self._embedder = embedder
+        self._failures = FailedItems()
 
     async def index(self, tenant_id: UUID, items: Iterable[IndexItem]) -> int:
-        """Index items whose text is at hand; return how many were still as given.
+        """Embed items with the active model; return how many were still at their revision.
 
-        While another model follows, they stay the backlog's: nobody waits for the vectors of two.
+        They stay in the backlog while other models are followed, so that no caller waits for two models.
         """
         models = await self._registry.models()
-        if not models.active.embeds:
-            # Its vectors are given by callers; there is nothing that could be made here.
+        if not models.active.can_embed:
+            # Callers bring its vectors.
             return 0
         latest = {item.item_id: item for item in items}
-        work = _IndexTask(tenant_id, models.active, pending=bool(models.following(tenant_id)))
-        return await self._index(work, latest.values())
+        task = _IndexTask(tenant_id, models.active, pending=bool(models.followed_in(tenant_id)))
+        return await self._index(task, latest.values())
 
-    async def backlog(self, tenant_id: UUID, limit: int, *, but: Iterable[UUID] = ()) -> Backlog:
-        """Index the oldest items without vectors, `but` some, and count new ones.
+    async def index_backlog(self, tenant_id: UUID, limit: int, *, exclude: Iterable[UUID] = ()) -> Backlog:
+        """Embed the oldest items of the backlog, except some, and add new documents to the counts of terms.
 
-        While the model in force does not answer they wait, and there is nothing to do but to count.
+        While the active model does not answer, only the counts are updated.
         """
         models = await self._registry.models()
-        work = _IndexTask(tenant_id, models.active, following=tuple(models.following(tenant_id)))
-        done, more, found, left = 0, False, False, False
-        if models.active.embeds or work.following:
-            passed_over = [*self._failures.passed_over(tenant_id), *but]
-            pending = await self._store.list_pending(tenant_id, limit + 1, but=passed_over)
-            more, found, left = len(pending) > limit, bool(pending), bool(pending or passed_over)
+        task = _IndexTask(tenant_id, models.active, followed=tuple(models.followed_in(tenant_id)))
+        indexed, has_more, has_pending, has_backlog = 0, False, False, False
+        if models.active.can_embed or task.followed:
+            skipped = [*self._failures.skipped(tenant_id), *exclude]
+            pending = await self._store.list_pending(tenant_id, limit + 1, exclude=skipped)
+            has_more, has_pending, has_backlog = len(pending) > limit, bool(pending), bool(pending or skipped)
             try:
-                for start in range(0, min(limit, len(pending)), PORTION_ITEMS):
-                    portion = pending[start : min(limit, start + PORTION_ITEMS)]
-                    done += await self._index(work, await self._store.read_texts(tenant_id, portion))
+                for start in range(0, min(limit, len(pending)), BATCH_ITEMS):
+                    batch = pending[start : min(limit, start + BATCH_ITEMS)]
+                    indexed += await self._index(task, await self._store.read_texts(tenant_id, batch))
             except (ModelUnavailable, ModelResponseInvalid):
-                more = False
-        counted, uncounted = await self._store.count(tenant_id, COUNTED_ITEMS)
-        # Whoever finds nothing, as most tenants do, asks no second time.
-        waiting, oldest = await self._store.pending(tenant_id, MOST_COUNTED) if left else (0, None)
+                has_more = False
+        counted, has_uncounted = await self._term_counts.count(tenant_id, _COUNTED_ITEMS)
+        # Most tenants have no backlog: for them the second statement is saved.
+        pending_count, oldest_id = (
+            await self._store.pending_backlog(tenant_id, MAX_COUNTED) if has_backlog else (0, None)
+        )
         return Backlog(
-            indexed=done,
-            more=more or uncounted,
-            active=found or uncounted or counted > _FEW_COUNTED,
-            waiting=waiting,
-            oldest=oldest,
+            indexed_count=indexed,
+            has_more=has_more or has_uncounted,
+            is_active=has_pending or has_uncounted or counted > _FEW_COUNTED,
+            pending_count=pending_count,
+            oldest_id=oldest_id,
         )
 
-    async def waiting(self, tenant_id: UUID) -> Backlog:
-        """Say what waits, and do nothing."""
-        waiting, oldest = await self._store.pending(tenant_id, MOST_COUNTED)
-        return Backlog(indexed=0, more=waiting > 0, active=waiting > 0, waiting=waiting, oldest=oldest)
+    async def backlog_size(self, tenant_id: UUID) -> Backlog:
+        """Measure the backlog without working on it."""
+        count, oldest_id = await self._store.pending_backlog(tenant_id, MAX_COUNTED)
+        return Backlog(
+            indexed_count=0, has_more=count > 0, is_active=count > 0, pending_count=count, oldest_id=oldest_id
+        )
 
-    async def _index(self, work: _IndexTask, items: Iterable[IndexItem]) -> int:
+    async def _index(self, task: _IndexTask, items: Iterable[IndexItem]) -> int:
         suspects: list[IndexItem] = []
         others: list[IndexItem] = []
         for item in items:
-            (suspects if self._failures.holds(work.tenant_id, item.item_id) else others).append(item)
-        done = 0
-        for portion in batches(others):
+            (suspects if self._failures.has(task.tenant_id, item.item_id) else others).append(item)
+        indexed = 0
+        for batch in batches(others):
             try:
-                done += await self._store_portion(work, portion)
+                indexed += await self._store_batch(task, batch)
             except RpcError:
-                # The database or the model is at fault, not an item.
+                # The database or the model failed, not an item.
                 raise
-            except Exception:  # noqa: BLE001 - it may be about one item: alone, each shows whether it is.
-                suspects += portion
+            except Exception:  # noqa: BLE001 - one item may be the cause: alone, each shows whether it is.
+                suspects += batch
         for item in suspects:
-            done += await self._alone(work, item)
-        return done
+            indexed += await self._index_single(task, item)
+        return indexed
 
-    async def _alone(self, work: _IndexTask, item: IndexItem) -> int:
+    async def _index_single(self, task: _IndexTask, item: IndexItem) -> int:
         try:
-            done = await self._store_portion(work, [item])
+            indexed = await self._store_batch(task, [item])
         except RpcError:
             raise
-        except Exception as error:  # noqa: BLE001 - it is about this item, and the others wait.
-            self._failures.add(work.tenant_id, item.item_id, error)
+        except Exception as error:  # noqa: BLE001 - this item is the cause, and the others wait.
+            self._failures.add(task.tenant_id, item.item_id, error)
             return 0
-        self._failures.forget(work.tenant_id, item.item_id)
-        return done
+        self._failures.remove(task.tenant_id, item.item_id)
+        return indexed
 
-    async def _store_portion(self, work: _IndexTask, portion: list[IndexItem]) -> int:
-        made = []
-        if work.active.embeds:
-            items = portion
-            if work.following:
-                # Some may be here for the sake of another model alone: they have been here before, or brought vectors.
-                items = await self._beside.lacking(work.tenant_id, work.active, portion)
-            made.append((work.active, await self._vectors.of_items(work.active, items)))
-        behind = []
-        for model in work.following:
+    async def _store_batch(self, task: _IndexTask, batch: list[IndexItem]) -> int:
+        vectors = []
+        if task.active.can_embed:
+            items = batch
+            if task.followed:
+                # Some are in the backlog for a followed model alone, and have vectors of the active one.
+                items = await self._vector_store.items_without_vectors(task.tenant_id, task.active, batch)
+            vectors.append((task.active, await self._embedder.embed_items(task.active, items)))
+        failed = []
+        for model in task.followed:
             try:
-                items = await self._beside.lacking(work.tenant_id, model, portion)
-                made.append((model, await self._vectors.of_items(model, items)))
-            except Exception as error:  # noqa: BLE001 - nothing waits for a model that is not in force; it looks again.
+                items = await self._vector_store.items_without_vectors(task.tenant_id, model, batch)
+                vectors.append((model, await self._embedder.embed_items(model, items)))
+            except Exception as error:  # noqa: BLE001 - no search needs this model yet; its reindex scans again.
                 log.warning("model_fell_behind", model=model.model, error=type(error).__name__)
-                behind.append(model)
-        return await self._beside.put(work.tenant_id, portion, made, pending=work.pending, behind=behind)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Backlog:
-    """What a look at a tenant's backlog came to: items indexed, whether more waits, and whether to look again soon."""
-
-    indexed: int
-    more: bool
-    active: bool
-    # Items that have no vectors yet, MOST_COUNTED at most, and the oldest one's id.
-    waiting: int
-    oldest: UUID | None
+                failed.append(model)
+        return await self._vector_store.put(task.tenant_id, batch, vectors, pending=task.pending, failed=failed)
 
 
 @dataclass(frozen=True, slots=True)
 class _IndexTask:
-    """Whose items are indexed with which models, and whether they stay the backlog's afterwards."""
+    """The tenant and the models of one call, and whether its items stay in the backlog."""
 
     tenant_id: UUID
     active: EmbeddingModel
-    following: tuple[EmbeddingModel, ...] = ()
+    followed: tuple[EmbeddingModel, ...] = ()
     pending: bool = False
 
 
-def batches(items: Iterable[IndexItem], *, characters: int = PORTION_CHARACTERS) -> Iterator[list[IndexItem]]:
-    """Cut items, in order, into portions: not too many of them in one, nor more characters than that if several."""
-    portion: list[IndexItem] = []
-    held = 0
+def batches(items: Iterable[IndexItem], *, max_characters: int = BATCH_CHARACTERS) -> Iterator[list[IndexItem]]:
+    """Cut items, in order, into batches of up to BATCH_ITEMS items and `max_characters`; a longer item is alone."""
+    batch: list[IndexItem] = []
+    characters = 0
     for item in items:
-        full = len(portion) >= PORTION_ITEMS or held + len(item.text) > characters
-        if portion and full:
-            yield portion
-            portion, held = [], 0
-        portion.append(item)
-        held += len(item.text)
-    if portion:
-        yield portion
+        is_full = len(batch) >= BATCH_ITEMS or characters + len(item.text) > max_characters
+        if batch and is_full:
+            yield batch
+            batch, characters = [], 0
+        batch.append(item)
+        characters += len(item.text)
+    if batch:
+        yield batch

@@ -1,13 +1,13 @@
 -- list_pending --
--- Find the oldest items whose vectors are still to be made, but for some.
+-- Find the oldest items of the backlog, except some.
 SELECT d.item_id, d.kind, d.revision
 FROM recall.documents AS d
-WHERE d.tenant_id = :tenant_id AND d.pending AND d.item_id <> ALL (:passed_over::uuid[])
+WHERE d.tenant_id = :tenant_id AND d.pending AND d.item_id <> ALL (:excluded::uuid[])
 ORDER BY d.item_id
 LIMIT :limit;
 
 -- pending_backlog --
--- Count the items whose vectors are still to be made, up to a number, and name the oldest.
+-- Count the items of the backlog, up to a number, and name the oldest.
 SELECT count(*)::integer AS count, (array_agg(waiting.item_id))[1] AS oldest_id
 FROM (
     SELECT d.item_id
@@ -17,25 +17,50 @@ FROM (
     LIMIT :limit
 ) AS waiting;
 
--- claim_documents --
--- Say whether items are still the backlog's, if they are still at these revisions, and keep others from touching them
--- until the transaction ends. They are locked in order of their ids, so that two callers with the same items wait for
--- one another.
-WITH locked AS MATERIALIZED (
-    SELECT d.item_id
-    FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS given (item_id, revision)
-    JOIN recall.documents AS d
-        ON d.tenant_id = :tenant_id AND d.item_id = given.item_id AND d.revision = given.revision
-    ORDER BY d.item_id
-    FOR NO KEY UPDATE OF d
-)
-UPDATE recall.documents AS d
-SET pending = :pending
-FROM locked
-WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
-RETURNING d.item_id, d.kind;
+-- memory_texts --
+-- Read the searched text of memories, composed as the memory service does it.
+SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
+       nullif(e.words, '')) AS text
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
 
--- delete_vectors --
--- Remove the vectors of items.
-DELETE FROM recall.{table}
-WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+-- message_texts --
+-- Read the searched text of messages.
+SELECT m.message_id AS item_id, m.content AS text
+FROM unnest(:message_ids::uuid[]) AS requested (message_id)
+JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
+
+-- find_named_items --
+-- Find memories or messages by ids that other systems gave them.
+SELECT e.external_id, e.memory_id AS item_id FROM memory.external_ids AS e
+WHERE :kind::text = 'memory' AND e.tenant_id = :tenant_id AND e.external_id = ANY (:names::text[])
+UNION ALL
+SELECT e.external_id, e.message_id FROM session.message_external_ids AS e
+WHERE :kind::text = 'message' AND e.tenant_id = :tenant_id AND e.external_id = ANY (:names::text[]);
+
+-- read_documents --
+-- Read the documents of items that can be recalled at a time.
+SELECT d.item_id, d.kind, d.revision, d.pending
+FROM recall.documents AS d
+WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (:item_ids::uuid[]) AND d.kind = :kind
+    AND (d.expire_time IS NULL OR d.expire_time > :at);
+
+-- read_vector_origins --
+-- Read which provider computed the vectors that callers brought for items.
+SELECT o.item_id, o.model, o.provider, o.create_time
+FROM recall.vector_origins AS o
+WHERE o.tenant_id = :tenant_id AND o.item_id = ANY (:item_ids::uuid[]);
+
+-- count_vectors_of_items --
+-- Count the vectors that items have in a table.
+SELECT v.item_id, count(*)::integer AS vector_count
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
+GROUP BY v.item_id;
+
+-- read_vectors --
+-- Read the vectors that items have in a table, in the order of their chunks.
+SELECT v.item_id, v.embedding, v.rest
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[])
+ORDER BY v.item_id, v.chunk;

@@ -1,55 +1,54 @@
-"""Vectors of items, and the counts that BM25 needs."""
+"""Documents of the search index: the backlog, their texts, and what the index has of an item."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
+from skein_kit.ids import parse_id
+from skein_kit.search_text.vector_columns import for_table, read_vector
+from skein_recall.index.model import IndexState, ModelVectors, VectorOrigin
 from skein_recall.providers.text_embedder import IndexItem
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
+    from datetime import datetime
     from uuid import UUID
 
     import asyncpg
+    import numpy as np
+    from numpy.typing import NDArray
 
     from skein_kit.database.transactions import Database, Transaction
-
-# Lists of this many postings and more have their length kept: shorter ones are counted when they are read.
-LEAST_KEPT = 256
-# What went away before the frequencies are counted anew: a fifth of the documents, and at least so many.
-_LEAST_DEPARTED = 1000
-# Terms that are counted anew by one call.
-_COUNTED_ANEW = 200
+    from skein_recall.models.model import EmbeddingModel
 
 
 class IndexStore:
-    """What the worker and the writers of items do to the index."""
+    """Reads the documents of the index."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def list_pending(self, tenant_id: UUID, limit: int, *, but: Sequence[UUID] = ()) -> list[asyncpg.Record]:
-        """Return the oldest documents, `but` some, whose vectors are still to be made."""
+    async def list_pending(self, tenant_id: UUID, limit: int, *, exclude: Sequence[UUID] = ()) -> list[asyncpg.Record]:
+        """Return the oldest documents of the backlog, except some: item_id, kind, revision."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
-            return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, passed_over=list(but), limit=limit)
+            return await tx.rows(QUERIES["list_pending"], tenant_id=tenant_id, excluded=list(exclude), limit=limit)
 
-    async def pending(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
-        """Return how many documents' vectors are still to be made, `limit` at most, and the oldest one's id."""
+    async def pending_backlog(self, tenant_id: UUID, limit: int) -> tuple[int, UUID | None]:
+        """Return the number of documents of the backlog, at most `limit`, and the oldest one's id."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             row = await tx.row(QUERIES["pending_backlog"], tenant_id=tenant_id, limit=limit)
         return (0, None) if row is None else (row["count"], row["oldest_id"])
 
-    async def read_texts(self, tenant_id: UUID, pending: Sequence[asyncpg.Record]) -> list[IndexItem]:
-        """Read the text of pending documents.
+    async def read_texts(self, tenant_id: UUID, documents: Sequence[asyncpg.Record]) -> list[IndexItem]:
+        """Read the texts of documents, in their order; a deleted item has none.
 
-        It is read after the document, so a text that changed meanwhile belongs to a newer revision than is said here,
-        and is passed over when its vectors are stored. An item that is gone has no text.
+        A text that changed since its document was read belongs to a newer revision than this one. The store of its
+        vectors skips it then.
         """
         ids: dict[str, list[UUID]] = {"memory": [], "message": []}
-        for row in pending:
+        for row in documents:
             ids[row["kind"]].append(row["item_id"])
         rows: list[asyncpg.Record] = []
         async with self._database.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
@@ -58,100 +57,66 @@ class IndexStore:
             if ids["message"]:
                 rows += await tx.rows(QUERIES["message_texts"], tenant_id=tenant_id, message_ids=ids["message"])
         texts: dict[UUID, str] = {row["item_id"]: row["text"] for row in rows}
-        return [IndexItem(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in pending]
+        return [IndexItem(row["item_id"], row["revision"], texts.get(row["item_id"], "")) for row in documents]
 
-    async def count(self, tenant_id: UUID, limit: int) -> tuple[int, bool]:
-        """Bring the counts up to date by up to `limit` documents; return how many, and whether there are more.
+    async def read_states(
+        self,
+        tenant_id: UUID,
+        names: Sequence[str],
+        kind: str,
+        models: Sequence[EmbeddingModel],
+        *,
+        show_embeddings: bool,
+        at: datetime,
+    ) -> dict[str, IndexState]:
+        """Return what the index has of items of one kind, by their names: ids or external ids.
 
-        Several at once count different documents, one after another where they are of one kind.
+        Items that cannot be recalled at the time `at` are left out.
         """
-        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
-            todo = await tx.row(QUERIES["what_to_count"], tenant_id=tenant_id, least=_LEAST_DEPARTED)
-            if todo is None or not (todo["fresh"] or todo["gone"] or todo["stale"]):
-                return 0, False
-            fresh = await tx.rows(QUERIES["count_uncounted"], tenant_id=tenant_id, count=limit)
-            gone = await tx.rows(QUERIES["take_departures"], tenant_id=tenant_id, count=limit)
-            more = len(fresh) == limit or len(gone) == limit
-            await _sum(tx, tenant_id, fresh, gone)
-            if fresh:
-                await _follow(tx, tenant_id, [row["item_id"] for row in fresh], more=more)
-            if gone:
-                await tx.execute(QUERIES["drop_unused_frequencies"], tenant_id=tenant_id)
-            # Not while much waits to be counted: all of that would have to be told from what was.
-            if not more:
-                todo = await tx.row(QUERIES["what_to_count"], tenant_id=tenant_id, least=_LEAST_DEPARTED)
-                for kind in [] if todo is None else todo["stale"]:
-                    more = await _count_anew(tx, tenant_id, kind) or more
-        return len(fresh), more
+        async with self._database.transaction(tenant_id, READ_ONLY) as tx:
+            ids = {name: id_ for name in names if (id_ := parse_id(name)) is not None}
+            rows = await tx.rows(QUERIES["find_named_items"], tenant_id=tenant_id, kind=kind, names=list(names))
+            ids |= {row["external_id"]: row["item_id"] for row in rows}
+            documents = await tx.rows(
+                QUERIES["read_documents"], tenant_id=tenant_id, item_ids=list(set(ids.values())), kind=kind, at=at
+            )
+            item_ids = [row["item_id"] for row in documents]
+            rows = await tx.rows(QUERIES["read_vector_origins"], tenant_id=tenant_id, item_ids=item_ids)
+            origins = {
+                (row["item_id"], row["model"]): VectorOrigin(provider=row["provider"], create_time=row["create_time"])
+                for row in rows
+            }
+            vectors: dict[UUID, list[ModelVectors]] = {item_id: [] for item_id in item_ids}
+            for model in models:
+                for item_id, count, arrays in await _read_vectors(tx, tenant_id, model, item_ids, show=show_embeddings):
+                    origin = origins.get((item_id, model.model))
+                    if origin is not None and origin.create_time < model.create_time:
+                        # It is that of a dropped model of the same name.
+                        origin = None
+                    vectors[item_id].append(ModelVectors(model=model, count=count, origin=origin, vectors=arrays))
+        states = {
+            row["item_id"]: IndexState(
+                item_id=row["item_id"],
+                kind=row["kind"],
+                revision=row["revision"],
+                is_pending=row["pending"],
+                models=vectors[row["item_id"]],
+            )
+            for row in documents
+        }
+        return {name: states[ids[name]] for name in names if ids.get(name) in states}
 
 
-async def _sum(
-    tx: Transaction, tenant_id: UUID, fresh: Iterable[asyncpg.Record], gone: Iterable[asyncpg.Record]
-) -> None:
-    """Add to the sums of each kind."""
-    sums: dict[str, Counter[str]] = {}
-    for row in fresh:
-        sums.setdefault(row["kind"], Counter()).update(documents=1, length=row["length"])
-    for row in gone:
-        of_kind = sums.setdefault(row["kind"], Counter())
-        of_kind.update(documents=-row["documents"], length=-row["length"], departed=row["documents"])
-    # In one order, so that two who count wait for one another.
-    for kind, more in sorted(sums.items()):
-        await tx.execute(
-            QUERIES["add_to_corpus"],
-            tenant_id=tenant_id,
-            kind=kind,
-            documents=more["documents"],
-            length=more["length"],
-            departed=more["departed"],
-        )
-
-
-async def _follow(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID], *, more: bool) -> None:
-    """Add the terms of documents that were counted just now to the frequencies that are kept, and keep new ones."""
-    rows = await tx.rows(QUERIES["terms_of_items"], tenant_id=tenant_id, item_ids=item_ids)
-    counts: dict[tuple[str, str], int] = {(row["term"], row["kind"]): row["documents"] for row in rows}
-    kept = await tx.rows(
-        QUERIES["add_to_frequencies"],
-        tenant_id=tenant_id,
-        terms=[term for term, _ in counts],
-        kinds=[kind for _, kind in counts],
-        documents=list(counts.values()),
-    )
-    new = sorted(set(counts) - {(row["term"], row["kind"]) for row in kept})
-    found = await _long(tx, tenant_id, new)
-    # While more documents wait to be counted, the lists are ahead of the counts: what was counted here is the start.
-    await _keep(tx, tenant_id, {key: counts[key] if more else documents for key, documents in found.items()})
-
-
-async def _count_anew(tx: Transaction, tenant_id: UUID, kind: str) -> bool:
-    """Count the next frequencies from the postings; say whether there are more."""
-    rows = await tx.rows(QUERIES["list_frequencies"], tenant_id=tenant_id, kind=kind, count=_COUNTED_ANEW)
-    found = await _long(tx, tenant_id, [(row["term"], kind) for row in rows])
-    short = [row["term"] for row in rows if (row["term"], kind) not in found]
-    await tx.execute(QUERIES["drop_frequencies"], tenant_id=tenant_id, kind=kind, terms=short)
-    await _keep(tx, tenant_id, found)
-    more = len(rows) == _COUNTED_ANEW
-    await tx.execute(QUERIES["recount_to"], tenant_id=tenant_id, kind=kind, term=rows[-1]["term"] if more else None)
-    return more
-
-
-async def _long(tx: Transaction, tenant_id: UUID, terms: Sequence[tuple[str, str]]) -> dict[tuple[str, str], int]:
-    if not terms:
-        return {}
-    rows = await tx.rows(
-        QUERIES["long_lists"],
-        tenant_id=tenant_id,
-        terms=[term for term, _ in terms],
-        kinds=[kind for _, kind in terms],
-        least=LEAST_KEPT,
-    )
-    return {(row["term"], row["kind"]): row["documents"] for row in rows}
-
-
-async def _keep(tx: Transaction, tenant_id: UUID, frequencies: Mapping[tuple[str, str], int]) -> None:
-    await tx.insert(
-        QUERIES["put_frequencies"],
-        tenant_id,
-        [{"term": term, "kind": kind, "documents": documents} for (term, kind), documents in frequencies.items()],
-    )
+async def _read_vectors(
+    tx: Transaction, tenant_id: UUID, model: EmbeddingModel, item_ids: Sequence[UUID], *, show: bool
+) -> list[tuple[UUID, int, Sequence[NDArray[np.float32]]]]:
+    """Return the number of vectors per item and, if they are shown, the vectors."""
+    if not show:
+        query = for_table(QUERIES["count_vectors_of_items"], model.table_name)
+        rows = await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids))
+        return [(row["item_id"], row["vector_count"], ()) for row in rows]
+    query = for_table(QUERIES["read_vectors"], model.table_name)
+    vectors: dict[UUID, list[NDArray[np.float32]]] = {}
+    for row in await tx.rows(query, tenant_id=tenant_id, item_ids=list(item_ids)):
+        vectors.setdefault(row["item_id"], []).append(read_vector(row["embedding"], row["rest"]))
+    return [(item_id, len(arrays), arrays) for item_id, arrays in vectors.items()]

@@ -1,17 +1,17 @@
--- what_to_count --
--- Say whether there are documents that are not in the counts yet, whether some went away that still are, and of which kinds
--- so much went away that the frequencies are to be counted anew.
+-- counting_status --
+-- Return whether there are documents to add to the counts, and removed ones to subtract. `stale` has the kinds of which so
+-- many were removed that the frequencies are to be counted again.
 SELECT EXISTS (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND NOT d.counted) AS fresh,
        EXISTS (SELECT FROM recall.departures AS d WHERE d.tenant_id = :tenant_id) AS gone,
        ARRAY(
            SELECT c.kind
            FROM recall.corpora AS c
-           WHERE c.tenant_id = :tenant_id AND c.departed > greatest(:least::bigint, c.documents / 5)
+           WHERE c.tenant_id = :tenant_id AND c.departed > greatest(:min_documents::bigint, c.documents / 5)
            ORDER BY c.kind
        ) AS stale;
 
--- count_uncounted --
--- Take some documents that are not in the counts yet, those that nobody else is counting, and mark them as counted.
+-- mark_counted --
+-- Mark some uncounted documents as counted, except those that another process is counting.
 UPDATE recall.documents AS d
 SET counted = true
 WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
@@ -24,8 +24,8 @@ WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
 ))
 RETURNING d.kind, d.item_id, d.length;
 
--- take_departures --
--- Take what went away out of the counts, those rows that nobody else is taking.
+-- take_removed_documents --
+-- Take some removed documents that are still counted, except those that another process is taking.
 DELETE FROM recall.departures AS d
 WHERE d.tenant_id = :tenant_id AND d.departure_id = ANY (ARRAY(
     SELECT gone.departure_id
@@ -38,7 +38,7 @@ WHERE d.tenant_id = :tenant_id AND d.departure_id = ANY (ARRAY(
 RETURNING d.kind, d.documents, d.length;
 
 -- add_to_corpus --
--- Add to what was counted of one kind.
+-- Add to the counts of one kind.
 INSERT INTO recall.corpora AS c (tenant_id, kind, documents, length, departed)
 VALUES (:tenant_id, :kind, :documents, :length, :departed)
 ON CONFLICT ON CONSTRAINT corpora_pkey DO UPDATE
@@ -54,41 +54,41 @@ GROUP BY p.term, p.kind
 ORDER BY p.term, p.kind;
 
 -- add_to_frequencies --
--- Add to the frequencies of those terms that are kept, and return which they are.
+-- Add to the frequencies of terms, and return the terms that have one.
 UPDATE recall.frequencies AS f
 SET documents = f.documents + more.documents
 FROM unnest(:terms::text[], :kinds::text[], :documents::bigint[]) AS more (term, kind, documents)
 WHERE f.tenant_id = :tenant_id AND f.term = more.term AND f.kind = more.kind
 RETURNING f.term, f.kind;
 
--- long_lists --
--- Find which of some terms occur in at least so many documents, and in how many that were counted: the others are added
--- when they are.
-SELECT asked.term, asked.kind, (
+-- frequent_terms --
+-- Find the terms that occur in at least so many documents, with their number of counted documents. Uncounted ones are
+-- added when they are counted.
+SELECT queried.term, queried.kind, (
     SELECT count(*) FROM recall.postings AS p
-    WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind AND (p.item_id IN (
+    WHERE p.tenant_id = :tenant_id AND p.term = queried.term AND p.kind = queried.kind AND (p.item_id IN (
         SELECT fresh.item_id FROM recall.documents AS fresh
         WHERE fresh.tenant_id = :tenant_id AND NOT fresh.counted
     )) IS NOT TRUE
 ) AS documents
-FROM unnest(:terms::text[], :kinds::text[]) AS asked (term, kind)
+FROM unnest(:terms::text[], :kinds::text[]) AS queried (term, kind)
 WHERE (
     SELECT count(*)
     FROM (
         SELECT FROM recall.postings AS p
-        WHERE p.tenant_id = :tenant_id AND p.term = asked.term AND p.kind = asked.kind
-        LIMIT :least
+        WHERE p.tenant_id = :tenant_id AND p.term = queried.term AND p.kind = queried.kind
+        LIMIT :min_documents
     ) AS run
-) >= :least;
+) >= :min_documents;
 
--- put_frequencies --
--- Keep the frequency of a term.
+-- insert_frequencies --
+-- Insert or replace the frequency of a term.
 INSERT INTO recall.frequencies (tenant_id, term, kind, documents)
 VALUES (:tenant_id, :term, :kind, :documents)
 ON CONFLICT ON CONSTRAINT frequencies_pkey DO UPDATE SET documents = excluded.documents;
 
 -- list_frequencies --
--- List the next terms of one kind whose frequency is kept, behind those that were counted anew already.
+-- List the next terms of one kind that have a frequency, after those that were counted again already.
 SELECT f.term
 FROM recall.frequencies AS f
 WHERE f.tenant_id = :tenant_id AND f.kind = :kind AND f.term > coalesce((
@@ -97,19 +97,19 @@ WHERE f.tenant_id = :tenant_id AND f.kind = :kind AND f.term > coalesce((
 ORDER BY f.term
 LIMIT :count;
 
--- drop_frequencies --
--- Keep the frequencies of terms no more.
+-- delete_frequencies --
+-- Delete the frequencies of terms.
 DELETE FROM recall.frequencies
 WHERE tenant_id = :tenant_id AND kind = :kind AND term = ANY (:terms::text[]);
 
--- recount_to --
--- Say how far the frequencies of one kind were counted anew; null: all of them.
+-- set_recount_position --
+-- Record the last term of one kind that was counted again; null: all were.
 UPDATE recall.corpora
 SET recounted_to = :term::text, departed = CASE WHEN :term::text IS NULL THEN 0 ELSE departed END
 WHERE tenant_id = :tenant_id AND kind = :kind;
 
--- drop_unused_frequencies --
--- Keep nothing of terms that no document has any more.
+-- delete_unused_frequencies --
+-- Delete the frequencies of terms that no document has any more.
 DELETE FROM recall.frequencies AS f
 WHERE f.tenant_id = :tenant_id AND NOT EXISTS (
     SELECT FROM recall.postings AS p

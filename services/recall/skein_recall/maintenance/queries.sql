@@ -11,7 +11,7 @@ WHERE tenant_id = :tenant_id AND (term, kind, item_id) IN (
     SELECT term, kind, item_id FROM recall.postings WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_vector_origins --
--- Remove some of what a deleted tenant has of who made its vectors.
+-- Remove some of the origins of a deleted tenant's vectors.
 DELETE FROM recall.vector_origins
 WHERE tenant_id = :tenant_id AND (item_id, model) IN (
     SELECT item_id, model FROM recall.vector_origins WHERE tenant_id = :tenant_id LIMIT :count);
@@ -23,13 +23,13 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (ARRAY(
     SELECT item_id FROM recall.documents WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_frequencies --
--- Remove some of the frequencies that are kept of a deleted tenant's terms.
+-- Remove some of the frequencies of a deleted tenant's terms.
 DELETE FROM recall.frequencies
 WHERE tenant_id = :tenant_id AND (term, kind) IN (
     SELECT term, kind FROM recall.frequencies WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_departures --
--- Remove some of what is not yet taken out of a deleted tenant's counts.
+-- Remove some of a deleted tenant's removed documents that are still counted.
 DELETE FROM recall.departures
 WHERE tenant_id = :tenant_id AND departure_id IN (
     SELECT departure_id FROM recall.departures WHERE tenant_id = :tenant_id LIMIT :count);
@@ -41,13 +41,13 @@ WHERE tenant_id = :tenant_id AND kind IN (
     SELECT kind FROM recall.corpora WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_reindexed --
--- Remove some of what is known of reindexes in a deleted tenant.
+-- Remove some of the progress of reindexes in a deleted tenant.
 DELETE FROM recall.reindexed
 WHERE tenant_id = :tenant_id AND reindex_id IN (
     SELECT reindex_id FROM recall.reindexed WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_requests --
--- Remove some of the stored answers that a deleted tenant has.
+-- Remove some of a deleted tenant's saved responses.
 DELETE FROM recall.requests
 WHERE tenant_id = :tenant_id AND (principal, method, request_id) IN (
     SELECT principal, method, request_id FROM recall.requests WHERE tenant_id = :tenant_id LIMIT :count);

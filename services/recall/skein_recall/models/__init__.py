@@ -1,1 +1,1 @@
-"""The registry of embedding models: which one is active, which ones are followed, and their reindexes."""
+"""The registry of embedding models: which one is active, and which ones are followed."""

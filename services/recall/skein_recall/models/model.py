@@ -1,4 +1,4 @@
-"""The registered embedding models: which is in force, which follow it, who makes their vectors."""
+"""Registered embedding models: which one is active, which ones are followed, and what computes their vectors."""
 
 from __future__ import annotations
 
@@ -7,51 +7,43 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
-from skein.recall.v1 import recall_pb2 as pb
-from skein_kit.errors import DimensionsMismatch, FieldInvalid
-from skein_kit.outbound.fetch import OutboundError
-from skein_recall.embedded_model.embedder import LocalEmbedder
+from skein_kit.errors import DimensionsMismatch
+from skein_recall import embedded_model
 from skein_recall.errors import ModelNotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from datetime import datetime
 
     import asyncpg
 
-    from skein_kit.outbound.fetch import SafeHttpClient
-
 EMBEDDED = "embedded"
 OPENAI = "openai"
-CALLER = "caller"
-# What this process can embed with.
-EMBEDDED_MODEL = LocalEmbedder.model.lower()
-# Stands for all tenants among those that a model is followed in.
+# The only embedded model of this cluster.
+EMBEDDED_MODEL = embedded_model.NAME.lower()
+# Stands for all tenants in `followed_tenant_ids`.
 EVERY_TENANT = UUID(int=0)
-DEFAULT_BATCH = 32
-DEFAULT_TIMEOUT_SECONDS = 10.0
-DEFAULT_WINDOW_CHARACTERS = 2000
-_REMOTE_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters")
+ENDPOINT_FIELDS = ("endpoint", "remote_model", "batch_size", "timeout_seconds", "window_characters")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EndpointConfig:
-    """Where and how an endpoint makes a model's vectors."""
+    """Where and how an endpoint computes a model's vectors."""
 
-    # "https://host/v1", to which "/embeddings" is added.
+    # "https://host/v1"; requests go to its "/embeddings".
     endpoint: str
-    # What the endpoint calls the model.
+    # The endpoint's name of the model.
     remote_model: str
-    # Texts of one request.
+    # Texts per request.
     batch_size: int
     timeout_seconds: float
-    # Characters that the model surely reads of one text; longer ones are cut.
+    # The model reads at least this many characters of a text; longer texts are cut into chunks.
     window_characters: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EmbeddingModel:
-    """A registered model; its vectors lie in the table `recall.<table_name>`."""
+    """A registered model; its vectors are rows of the table `recall.<table_name>`."""
 
     model: str
     provider: str
@@ -59,29 +51,32 @@ class EmbeddingModel:
     table_name: str
     active: bool
     create_time: datetime
-    remote: EndpointConfig | None = None
-    # The tenants in which whatever is written gets this model's vectors too, or EVERY_TENANT.
-    followed: frozenset[UUID] = frozenset()
+    endpoint: EndpointConfig | None = None
+    # Tenants whose new documents also get this model's vectors, or EVERY_TENANT.
+    followed_tenant_ids: frozenset[UUID] = frozenset()
 
     @classmethod
     def of_row(cls, row: asyncpg.Record) -> Self:
-        """Read a row of the registry."""
+        """Convert a row of list_models."""
         values = dict(row)
-        remote = {name: values.pop(name) for name in _REMOTE_FIELDS}
-        values["followed"] = frozenset(values["followed"])
-        return cls(**values, remote=None if remote["endpoint"] is None else EndpointConfig(**remote))
+        endpoint = {name: values.pop(name) for name in ENDPOINT_FIELDS}
+        return cls(
+            followed_tenant_ids=frozenset(values.pop("followed")),
+            endpoint=None if endpoint["endpoint"] is None else EndpointConfig(**endpoint),
+            **values,
+        )
 
     @property
-    def embeds(self) -> bool:
-        """Say whether this cluster can make its vectors."""
-        return self.remote is not None or (self.provider == EMBEDDED and self.model == EMBEDDED_MODEL)
+    def can_embed(self) -> bool:
+        """Whether this cluster can compute the model's vectors."""
+        return self.endpoint is not None or (self.provider == EMBEDDED and self.model == EMBEDDED_MODEL)
 
-    def follows(self, tenant_id: UUID) -> bool:
-        """Say whether this cluster makes its vectors of what a tenant writes, though it is not in force."""
-        return self.embeds and not self.active and not self.followed.isdisjoint((tenant_id, EVERY_TENANT))
+    def is_followed_in(self, tenant_id: UUID) -> bool:
+        """Return whether a tenant's new documents get this model's vectors although another model is active."""
+        return self.can_embed and not self.active and not self.followed_tenant_ids.isdisjoint((tenant_id, EVERY_TENANT))
 
-    def must_take(self, dimensions: int) -> None:
-        """Refuse a vector of another length than the model's."""
+    def check_dimensions(self, dimensions: int) -> None:
+        """Raise DimensionsMismatch for a vector that has another length than the model's."""
         if dimensions != self.dimensions:
             raise DimensionsMismatch(expected=self.dimensions, given=dimensions)
 
@@ -93,90 +88,64 @@ class ModelDraft:
     model: str
     provider: str
     dimensions: int
-    remote: EndpointConfig | None = None
-
-    @classmethod
-    def of(cls, asked: pb.EmbeddingModel, outbound: SafeHttpClient) -> Self:
-        """Check that whoever is to make the vectors can."""
-        if asked.provider == EMBEDDED and asked.model != EMBEDDED_MODEL:
-            what = f"this cluster embeds with {EMBEDDED_MODEL} alone; others are made by an endpoint or by the caller"
-            raise FieldInvalid(violations=[("embedding_model.provider", what)])
-        if asked.provider == EMBEDDED and asked.dimensions != LocalEmbedder.dimensions:
-            what = f"{EMBEDDED_MODEL} has {LocalEmbedder.dimensions}"
-            raise FieldInvalid(violations=[("embedding_model.dimensions", what)])
-        remote = _remote(asked, outbound) if asked.provider == OPENAI else None
-        if remote is None and any(getattr(asked, name) for name in _REMOTE_FIELDS):
-            what = f"only a model whose provider is {OPENAI} has an endpoint"
-            raise FieldInvalid(violations=[("embedding_model.endpoint", what)])
-        return cls(model=asked.model, provider=asked.provider, dimensions=asked.dimensions, remote=remote)
-
-
-def _remote(asked: pb.EmbeddingModel, outbound: SafeHttpClient) -> EndpointConfig:
-    endpoint = asked.endpoint.rstrip("/")
-    try:
-        # After a query nothing can be added.
-        outbound.must_take("" if "?" in endpoint else f"{endpoint}/embeddings")
-    except OutboundError:
-        what = "must be an https URL without a query, or one that SKEIN_OUTBOUND_ALLOW names"
-        raise FieldInvalid(violations=[("embedding_model.endpoint", what)]) from None
-    return EndpointConfig(
-        endpoint=endpoint,
-        remote_model=asked.remote_model or asked.model,
-        batch_size=asked.batch_size or DEFAULT_BATCH,
-        timeout_seconds=asked.timeout_seconds or DEFAULT_TIMEOUT_SECONDS,
-        window_characters=asked.window_characters or DEFAULT_WINDOW_CHARACTERS,
-    )
+    endpoint: EndpointConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSnapshot:
-    """The registry at one moment. Whoever answers a call looks once, so that query and index are of one model."""
+    """The registry at one moment. A call uses one snapshot, so that its query and the index are of one model."""
 
-    every: Mapping[str, EmbeddingModel]
+    by_name: Mapping[str, EmbeddingModel]
+
+    @classmethod
+    def of(cls, models: Iterable[EmbeddingModel]) -> Self:
+        """Index models by name."""
+        return cls({model.model: model for model in models})
 
     @property
     def active(self) -> EmbeddingModel:
-        """Return the model that is searched; refuse when there is none."""
-        for model in self.every.values():
+        """The model that is searched. Raises ModelNotFound."""
+        for model in self.by_name.values():
             if model.active:
                 return model
         raise ModelNotFound
 
-    def named(self, model: str) -> EmbeddingModel:
-        """Return a model by its name, the one in force for none; refuse when there is none."""
-        if not model:
+    def get(self, name: str) -> EmbeddingModel:
+        """Return a model by name; the empty name means the active model. Raises ModelNotFound."""
+        if not name:
             return self.active
-        if model not in self.every:
-            raise ModelNotFound(model=model)
-        return self.every[model]
+        if name not in self.by_name:
+            raise ModelNotFound(model=name)
+        return self.by_name[name]
 
-    def following(self, tenant_id: UUID) -> list[EmbeddingModel]:
-        """Return the models beside the one in force that get vectors of what a tenant writes."""
-        return [model for model in self.every.values() if model.follows(tenant_id)]
+    def followed_in(self, tenant_id: UUID) -> list[EmbeddingModel]:
+        """Return the models beside the active one whose vectors a tenant's new documents get."""
+        return [model for model in self.by_name.values() if model.is_followed_in(tenant_id)]
 
 
 class ModelRegistry:
-    """The registered models, believed for some seconds."""
+    """The registered models, cached for some seconds."""
 
     def __init__(self, read: Callable[[], Awaitable[Sequence[EmbeddingModel]]], *, seconds: float) -> None:
+        """Read all models with `read`, at most every `seconds`."""
         self._read = read
         self._seconds = seconds
-        self._models: ModelSnapshot | None = None
-        self._until = 0.0
+        self._snapshot: ModelSnapshot | None = None
+        self._expires = 0.0
 
     async def models(self) -> ModelSnapshot:
-        """Return the registry, as it was some seconds ago at most."""
-        if self._models is None or time.monotonic() >= self._until:
-            # Counted from before it is read.
-            until = time.monotonic() + self._seconds
-            self._models = ModelSnapshot({model.model: model for model in await self._read()})
-            self._until = until
-        return self._models
+        """Return the registry, at most `seconds` old."""
+        if self._snapshot is None or time.monotonic() >= self._expires:
+            # The age counts from before the read.
+            expires = time.monotonic() + self._seconds
+            self._snapshot = ModelSnapshot.of(await self._read())
+            self._expires = expires
+        return self._snapshot
 
     async def active(self) -> EmbeddingModel:
-        """Return the model that is searched; refuse when there is none."""
+        """Return the model that is searched. Raises ModelNotFound."""
         return (await self.models()).active
 
-    def forget(self) -> None:
-        """Read it again before it is believed: it was changed here."""
-        self._models = None
+    def invalidate(self) -> None:
+        """Read the models again on next use, because this process changed them."""
+        self._snapshot = None

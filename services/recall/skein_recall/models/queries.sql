@@ -1,5 +1,5 @@
 -- list_models --
--- List the registered models by name, each with the tenants that it is followed in; the nil tenant stands for all.
+-- List the registered models by name, each with the tenants in which it is followed; the nil tenant stands for all.
 SELECT m.model, m.provider, m.dimensions, m.table_name, m.active, m.create_time, m.endpoint, m.remote_model,
        m.batch_size, m.timeout_seconds, m.window_characters,
        ARRAY(
@@ -11,23 +11,23 @@ FROM recall.embedding_models AS m
 ORDER BY m.model;
 
 -- register_model --
--- Register a model and make its table of vectors; return the table's name.
+-- Register a model and create its table of vectors; return the table's name.
 SELECT recall.register_model(:model, :provider, :dimensions, :create_time);
 
 -- register_endpoint --
--- Register a model whose vectors an endpoint makes; return the name of its table.
+-- Register a model whose vectors an endpoint computes; return the name of its table.
 SELECT recall.register_endpoint(
     :model, :dimensions, :create_time, :endpoint, :remote_model, :batch_size, :timeout_seconds, :window_characters
 );
 
 -- set_active_model --
--- Put a model in force instead of the one that is.
+-- Make a model the active one.
 SELECT recall.set_active_model(:model, :at);
 
--- leave_model --
--- Remember when a model was followed last.
+-- set_model_left_time --
+-- Record when a model was followed last.
 SELECT recall.leave_model(:model, :at);
 
 -- drop_model --
--- Forget a model with its vectors, if nobody uses it and nobody did after a time; say what became of it.
+-- Delete a model with its vectors, unless it is in use or was after a time; return the outcome.
 SELECT recall.drop_model(:model, :left_before);

@@ -1,1 +1,1 @@
-"""Who computes embeddings: the embedded model, or an endpoint that speaks OpenAI's protocol."""
+"""Providers of embeddings: the embedded model, or an endpoint that speaks OpenAI's protocol."""

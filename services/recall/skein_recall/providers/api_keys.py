@@ -1,4 +1,4 @@
-"""The keys of endpoints: from the environment alone, never from a table, never in a log."""
+"""API keys of endpoints: read from the environment, never stored in a table, never logged."""
 
 from __future__ import annotations
 
@@ -19,30 +19,33 @@ _FILE = "_FILE"
 
 @dataclass(frozen=True)
 class ApiKeys:
-    """The key of each model that has one, and the one for all others, by the name of the variable."""
+    """The keys of single models and the one for all others, by the name of the variable."""
 
     _keys: Mapping[str, str] = field(repr=False)
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> ApiKeys:
-        """Read SKEIN_EMBEDDINGS_API_KEY and SKEIN_EMBEDDINGS_API_KEY_<MODEL>, each also as the _FILE that holds it."""
-        found = {PREFIX: EmbeddingsSettings.read(environment).api_key}
+        """Read SKEIN_EMBEDDINGS_API_KEY and SKEIN_EMBEDDINGS_API_KEY_<MODEL>, or the files of their _FILE variables.
+
+        Raises SettingInvalid.
+        """
+        keys = {PREFIX: EmbeddingsSettings.read(environment).api_key}
         for name, value in environment.items():
             if not name.startswith(f"{PREFIX}_") or name == f"{PREFIX}{_FILE}":
                 continue
             if name.endswith(_FILE):
-                found.setdefault(name.removesuffix(_FILE), _content(name, value))
+                keys.setdefault(name.removesuffix(_FILE), _content(name, value))
             else:
-                found[name] = value.strip()
-        return cls({name: key for name, key in found.items() if key})
+                keys[name] = value.strip()
+        return cls({name: key for name, key in keys.items() if key})
 
-    def of(self, model: str) -> str:
-        """Return the key for a model's endpoint; empty when there is none."""
-        return self._keys.get(f"{PREFIX}_{variable_of(model)}") or self._keys.get(PREFIX, "")
+    def get(self, model: str) -> str:
+        """Return the key of a model's endpoint; empty when there is none."""
+        return self._keys.get(f"{PREFIX}_{variable_name(model)}") or self._keys.get(PREFIX, "")
 
 
-def variable_of(model: str) -> str:
-    """Return a model's name as variables have it: TEXT_EMBEDDING_3_SMALL of text-embedding-3-small."""
+def variable_name(model: str) -> str:
+    """Convert a model's name to that of its variable: text-embedding-3-small to TEXT_EMBEDDING_3_SMALL."""
     return re.sub(r"[^A-Z0-9]", "_", model.upper())
 
 

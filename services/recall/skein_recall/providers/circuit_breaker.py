@@ -1,4 +1,4 @@
-"""When a service that fails is left alone, and when it is tried again. No I/O; the clock is passed in."""
+"""A circuit breaker: when a failing service is left alone, and when it is tried again. No I/O."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Failures in a row after which nobody asks any more.
-MOST_FAILURES = 3
-# How long it is left alone at first, and at most: twice as long after each probe that fails.
+# Failures in a row that open the circuit.
+MAX_FAILURES = 3
+# The first pause; each probe that fails doubles it, up to the second value.
 FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 30.0
+MAX_PAUSE_SECONDS = 30.0
 
 
-class State(IntEnum):
-    """How a circuit stands; the numbers are those of the metric."""
+class CircuitState(IntEnum):
+    """States of a circuit breaker, with the numbers of the metric."""
 
     CLOSED = 0
     HALF_OPEN = 1
     OPEN = 2
 
 
-class Circuit:
-    """Counts what becomes of requests, and says whether to send another.
+class CircuitBreaker:
+    """Counts failed requests, and decides whether to send another.
 
-    Closed, every request goes. After MOST_FAILURES in a row it is open and none goes, for a pause with some chance in
-    it, so that processes do not come back together. Then one goes as a probe: it closes the circuit or opens it for
+    A closed circuit sends every request. MAX_FAILURES in a row open it: none is sent during a pause, which is random so
+    that processes do not return together. Then one request is sent as a probe. It closes the circuit, or opens it for
     twice as long.
     """
 
@@ -37,68 +37,68 @@ class Circuit:
         self,
         *,
         clock: Callable[[], float] = time.monotonic,
-        chance: Callable[[], float] = random.random,
-        on_change: Callable[[State], None] = lambda _state: None,
+        random_source: Callable[[], float] = random.random,
+        on_change: Callable[[CircuitState], None] = lambda _state: None,
     ) -> None:
-        """`chance` returns a number from 0 to 1; `on_change` hears of every new state."""
+        """`random_source` returns numbers from 0 to 1; `on_change` is called with every new state."""
         self._clock = clock
-        self._chance = chance
+        self._random_source = random_source
         self._on_change = on_change
-        self._state = State.CLOSED
+        self._state = CircuitState.CLOSED
         self._failures = 0
         self._pause = FIRST_PAUSE_SECONDS
         self._until = 0.0
-        self._probing = False
+        self._is_probing = False
 
     @property
-    def state(self) -> State:
-        """Return how it stands."""
+    def state(self) -> CircuitState:
+        """The present state."""
         return self._state
 
-    def passes(self) -> bool:
-        """Say whether a request may go; whoever is told yes must say what became of it."""
-        if self._state is State.CLOSED:
+    def allow_request(self) -> bool:
+        """Return whether to send a request. The caller of an allowed one must report its end to one of the others."""
+        if self._state is CircuitState.CLOSED:
             return True
-        if self._probing or self._clock() < self._until:
+        if self._is_probing or self._clock() < self._until:
             return False
-        self._probing = True
-        self._become(State.HALF_OPEN)
+        self._is_probing = True
+        self._change(CircuitState.HALF_OPEN)
         return True
 
-    def succeeded(self) -> None:
-        """A request was answered."""
-        self._probing = False
+    def on_success(self) -> None:
+        """Record a response."""
+        self._is_probing = False
         self._failures = 0
         self._pause = FIRST_PAUSE_SECONDS
-        self._become(State.CLOSED)
+        self._change(CircuitState.CLOSED)
 
-    def failed(self) -> None:
-        """A request was not answered, or not with what was asked for."""
+    def on_failure(self) -> None:
+        """Record a missing or invalid response."""
         self._failures += 1
-        if self._state is State.CLOSED and self._failures < MOST_FAILURES:
+        if self._state is CircuitState.CLOSED and self._failures < MAX_FAILURES:
             return
-        if self._state is State.OPEN:
-            # One that was on its way when the circuit opened; it says nothing new.
+        if self._state is CircuitState.OPEN:
+            # The request was sent before the circuit opened.
             return
-        self._open(self._pause * (0.5 + 0.5 * self._chance()))
-        self._pause = min(2 * self._pause, LONGEST_PAUSE_SECONDS)
+        self._open(self._pause * (0.5 + 0.5 * self._random_source()))
+        self._pause = min(2 * self._pause, MAX_PAUSE_SECONDS)
 
-    def rests(self, seconds: float) -> None:
-        """The service asked to be left alone for some time."""
-        self._open(min(seconds, LONGEST_PAUSE_SECONDS))
+    def open_for(self, seconds: float) -> None:
+        """Open the circuit for the time that the service asked for, at most MAX_PAUSE_SECONDS."""
+        self._open(min(seconds, MAX_PAUSE_SECONDS))
 
-    def withdrawn(self) -> None:
-        """A request was given up, so nothing is known of it."""
-        if self._probing:
-            self._probing = False
-            self._become(State.OPEN)
+    def on_cancelled(self) -> None:
+        """Record a request whose outcome is unknown."""
+        if self._is_probing:
+            self._is_probing = False
+            self._change(CircuitState.OPEN)
 
     def _open(self, seconds: float) -> None:
-        self._probing = False
+        self._is_probing = False
         self._until = self._clock() + seconds
-        self._become(State.OPEN)
+        self._change(CircuitState.OPEN)
 
-    def _become(self, state: State) -> None:
+    def _change(self, state: CircuitState) -> None:
         if state is not self._state:
             self._state = state
             self._on_change(state)

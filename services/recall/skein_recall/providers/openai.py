@@ -1,8 +1,8 @@
 """An endpoint that speaks OpenAI's protocol for embeddings: POST {endpoint}/embeddings.
 
-Texts go in batches. What may pass (time-outs, 429, 5xx) is tried again after a pause that doubles, with chance in it,
-or that the endpoint asks for; after some failures in a row the endpoint is left alone, and whoever asks hears so at
-once. Whatever it answers is checked: as many vectors as texts, each of the model's dimensions, every number finite.
+Texts go in batches. Transient failures (time-outs, 429, 5xx) are retried after a random pause that doubles, or after
+the time that the endpoint asks for. After some failures in a row the circuit breaker refuses requests at once. Each
+response is checked: as many vectors as texts, each of the model's dimensions, every number finite.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from skein_kit.outbound.fetch import OutboundError
 from skein_kit.telemetry import logs
 from skein_recall.embedded_model import chunks as chunking
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
-from skein_recall.providers.circuit_breaker import Circuit, State
+from skein_recall.providers.circuit_breaker import CircuitBreaker, CircuitState
 from skein_recall.providers.provider import TextRejected
-from skein_recall.query_cache import QueryCache
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,21 +30,21 @@ if TYPE_CHECKING:
     from skein_kit.outbound.fetch import SafeHttpClient
     from skein_recall.models.model import EmbeddingModel, EndpointConfig
 
-# Attempts at one batch of an index; a query has one, because somebody waits for it.
+# Attempts at one batch of an index. A query has one, because a caller waits for it.
 ATTEMPTS: Final = 4
 FIRST_PAUSE_SECONDS: Final = 0.2
-# A longer rest than this is not waited for: the circuit is open meanwhile.
-LONGEST_WAIT_SECONDS: Final = 5.0
-# Batches of one process that are under way at a time.
-_AT_ONCE: Final = 4
-# What a number takes in JSON, at most, and what stands around the vectors.
+# A longer pause is not awaited: the circuit is open meanwhile.
+MAX_WAIT_SECONDS: Final = 5.0
+# Concurrent batches of one process.
+_MAX_CONCURRENT: Final = 4
+# Bytes of a number in JSON, at most, and of a response without its vectors.
 _NUMBER_BYTES: Final = 28
 _ENVELOPE_BYTES: Final = 65_536
-# Of the window, what a piece of a text shares with the one before.
+# One in so many characters of the window is shared with the chunk before.
 _OVERLAP_SHARE: Final = 8
-_TEXT_AT_FAULT: Final = frozenset({400, 413, 422})
-_PASSING: Final = frozenset({408, 425, 429, *range(500, 600)})
-_TOO_MANY: Final = 429
+_TEXT_STATUSES: Final = frozenset({400, 413, 422})
+_TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, *range(500, 600)})
+_TOO_MANY_REQUESTS: Final = 429
 
 CIRCUIT = Gauge(
     "skein_embedding_circuit_state",
@@ -63,165 +62,165 @@ log = logs.get("recall")
 
 
 class OpenAIProvider:
-    """One registered model behind an endpoint, as `Provider` has it."""
+    """One registered model behind an endpoint, as a `Provider`."""
 
     def __init__(
         self,
         model: EmbeddingModel,
-        remote: EndpointConfig,
+        endpoint: EndpointConfig,
         outbound: SafeHttpClient,
         *,
         key: str,
-        circuit: Circuit | None = None,
+        circuit: CircuitBreaker | None = None,
         pause: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """Ask through `outbound`, with a key unless that is empty."""
+        """Send requests through `outbound`, with a bearer `key` unless it is empty. `pause` sleeps for some seconds."""
         self._model = model
-        self._remote = remote
+        self._endpoint = endpoint
         self._outbound = outbound
         self._headers = {"Authorization": f"Bearer {key}"} if key else {}
-        self._circuit = circuit or Circuit(on_change=self._changed)
+        self._circuit = circuit or CircuitBreaker(on_change=self._on_change)
         self._pause = pause
-        self._queries = QueryCache()
-        self._room = asyncio.Semaphore(_AT_ONCE)
-        self._limit_bytes = _ENVELOPE_BYTES + remote.batch_size * model.dimensions * _NUMBER_BYTES
-        CIRCUIT.labels(model.model).set(State.CLOSED)
+        self._semaphore = asyncio.Semaphore(_MAX_CONCURRENT)
+        self._limit_bytes = _ENVELOPE_BYTES + endpoint.batch_size * model.dimensions * _NUMBER_BYTES
+        CIRCUIT.labels(model.model).set(CircuitState.CLOSED)
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector for each text, in order."""
-        made = [np.empty((0, self._model.dimensions), dtype=np.float32)]
-        for start in range(0, len(texts), self._remote.batch_size):
-            async with self._room:
-                made.append(await self._persist(texts[start : start + self._remote.batch_size]))
-        return np.concatenate(made)
+        """Return a float32 array (texts, dimensions), each row of unit length.
 
-    async def embed_query(self, text: str, *, scope: str, seconds: float) -> NDArray[np.float32]:
-        """The vector of a query, by one request within so many seconds."""
+        Raises TextRejected, ModelUnavailable and ModelResponseInvalid.
+        """
+        batch_size = self._endpoint.batch_size
+        vectors = [np.empty((0, self._model.dimensions), dtype=np.float32)]
+        for start in range(0, len(texts), batch_size):
+            async with self._semaphore:
+                vectors.append(await self._request_with_retries(texts[start : start + batch_size]))
+        return np.concatenate(vectors)
 
-        async def make() -> NDArray[np.float32]:
-            vector: NDArray[np.float32] = (await self._ask([text], min(seconds, self._remote.timeout_seconds)))[0]
-            return vector
-
-        return await self._queries.vector(text, scope, make)
-
-    def drop(self, scope: str | None) -> None:
-        """Forget the vectors of a scope's queries; None: of every scope's."""
-        self._queries.drop(scope)
+    async def embed_query(self, text: str, *, seconds: float) -> NDArray[np.float32]:
+        """Return the float32 vector (dimensions,) of a query, by one request within so many seconds."""
+        vector: NDArray[np.float32] = (await self._request([text], min(seconds, self._endpoint.timeout_seconds)))[0]
+        return vector
 
     def chunks(self, text: str) -> list[str]:
-        """The text itself when it fits the window, else overlapping pieces: nobody here knows the model's tokens."""
-        window = self._remote.window_characters
+        """Cut a text into overlapping chunks that fit the window, in characters: the model's tokens are unknown."""
+        window = self._endpoint.window_characters
         if len(text) <= window:
             return [text]
         marks = chunking.character_words(text)
         spans = chunking.spans(text, marks, window=window, overlap=window // _OVERLAP_SHARE)
         return [text[start:end] for start, end in spans]
 
-    async def _persist(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Ask again while that makes sense."""
+    async def _request_with_retries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         for attempt in range(1, ATTEMPTS):
             try:
-                return await self._ask(texts, self._remote.timeout_seconds)
-            except ModelUnavailable as refusal:
-                longest = FIRST_PAUSE_SECONDS * 2.0**attempt
-                wait = max(refusal.seconds, longest * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret.
-                if not refusal.passing or wait > LONGEST_WAIT_SECONDS:
+                return await self._request(texts, self._endpoint.timeout_seconds)
+            except ModelUnavailable as error:
+                max_wait = FIRST_PAUSE_SECONDS * 2.0**attempt
+                wait = max(error.retry_seconds, max_wait * random.uniform(0.5, 1.0))  # noqa: S311 - not a secret.
+                if not error.is_transient or wait > MAX_WAIT_SECONDS:
                     raise
             await self._pause(wait)
-        return await self._ask(texts, self._remote.timeout_seconds)
+        return await self._request(texts, self._endpoint.timeout_seconds)
 
-    async def _ask(self, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
-        if not self._circuit.passes():
+    async def _request(self, texts: Sequence[str], seconds: float) -> NDArray[np.float32]:
+        if not self._circuit.allow_request():
             raise ModelUnavailable(model=self._model.model, why="circuit open")
         started = time.perf_counter()
         outcome = "withdrawn"
         try:
             fetched = await self._outbound.post_json(
-                f"{self._remote.endpoint}/embeddings",
-                {"model": self._remote.remote_model, "input": list(texts), "encoding_format": "float"},
+                f"{self._endpoint.endpoint}/embeddings",
+                {"model": self._endpoint.remote_model, "input": list(texts), "encoding_format": "float"},
                 limit_bytes=self._limit_bytes,
                 timeout=seconds,
                 headers=self._headers,
             )
-            made = vectors_of(fetched.document, len(texts), self._model.dimensions)
+            vectors = read_vectors(fetched.document, len(texts), self._model.dimensions)
             outcome = "ok"
-        except OutboundError as refused:
-            outcome = str(refused)
-            self._failed(refused)
-            raise self._refusal(refused) from None
-        except InvalidResponse as wrong:
+        except OutboundError as error:
+            outcome = str(error)
+            self._on_error(error)
+            raise self._rpc_error(error) from None
+        except InvalidResponse as error:
             outcome = "answer"
-            # Not what was registered: nobody can do anything with it until somebody looks.
-            self._circuit.failed()
-            log.error("model_answers_wrong", model=self._model.model, what=str(wrong))  # noqa: TRY400 - no fault here.
-            raise ModelResponseInvalid(model=self._model.model, what=str(wrong)) from None
+            # Retries cannot help: the endpoint's model differs from the registered one.
+            self._circuit.on_failure()
+            log.error("model_answers_wrong", model=self._model.model, what=str(error))  # noqa: TRY400 - no bug of ours.
+            raise ModelResponseInvalid(model=self._model.model, what=str(error)) from None
         finally:
             if outcome == "withdrawn":
-                self._circuit.withdrawn()
+                self._circuit.on_cancelled()
             REQUESTS.labels(self._model.model, outcome).inc()
             REQUEST_TIME.labels(self._model.model).observe(time.perf_counter() - started)
-        self._circuit.succeeded()
-        return made
+        self._circuit.on_success()
+        return vectors
 
-    def _failed(self, refused: OutboundError) -> None:
-        if refused.status in _TEXT_AT_FAULT:
-            # It answers; what it does not want is this text.
-            self._circuit.succeeded()
-        elif refused.retry_after is not None:
-            self._circuit.rests(refused.retry_after)
-        elif refused.status != _TOO_MANY:
-            self._circuit.failed()
-        if refused.status not in _TEXT_AT_FAULT:
-            log.warning("model_did_not_answer", model=self._model.model, why=str(refused))
+    def _on_error(self, error: OutboundError) -> None:
+        if error.status in _TEXT_STATUSES:
+            # The endpoint works, and rejects this text.
+            self._circuit.on_success()
+        elif error.retry_after is not None:
+            self._circuit.open_for(error.retry_after)
+        elif error.status != _TOO_MANY_REQUESTS:
+            self._circuit.on_failure()
+        if error.status not in _TEXT_STATUSES:
+            log.warning("model_did_not_answer", model=self._model.model, why=str(error))
 
-    def _refusal(self, refused: OutboundError) -> Exception:
-        if refused.status in _TEXT_AT_FAULT:
-            return TextRejected(f"status {refused.status}")
-        passing = refused.why in {"time", "connection"} or refused.status in _PASSING
+    def _rpc_error(self, error: OutboundError) -> Exception:
+        if error.status in _TEXT_STATUSES:
+            return TextRejected(f"status {error.status}")
+        is_transient = error.why in {"time", "connection"} or error.status in _TRANSIENT_STATUSES
         return ModelUnavailable(
-            model=self._model.model, why=str(refused), seconds=refused.retry_after or 0.0, passing=passing
+            model=self._model.model,
+            why=str(error),
+            retry_seconds=error.retry_after or 0.0,
+            is_transient=is_transient,
         )
 
-    def _changed(self, state: State) -> None:
+    def _on_change(self, state: CircuitState) -> None:
         CIRCUIT.labels(self._model.model).set(state)
         log.warning("model_circuit", model=self._model.model, state=state.name.lower())
 
 
 class InvalidResponse(Exception):
-    """An answer that holds something other than what was asked for; its words are ours."""
+    """A response without the requested vectors. The message has no words of the endpoint."""
 
 
-def vectors_of(document: Mapping[str, Any], count: int, dimensions: int) -> NDArray[np.float32]:
-    """Read the vectors of an answer into the order of the texts, made of unit length; raise InvalidResponse."""
+def read_vectors(document: Mapping[str, Any], count: int, dimensions: int) -> NDArray[np.float32]:
+    """Read a response into a float32 array (count, dimensions), in the order of the texts; each row of unit length.
+
+    Raises InvalidResponse.
+    """
     data = document.get("data")
     if not isinstance(data, list) or len(data) != count:
-        held = len(data) if isinstance(data, list) else 0
-        message = f"{held} vectors for {count} texts"
+        length = len(data) if isinstance(data, list) else 0
+        message = f"{length} vectors for {count} texts"
         raise InvalidResponse(message)
-    places: dict[int, object] = {}
+    embeddings: dict[int, object] = {}
     for entry in data:
-        place = entry.get("index") if isinstance(entry, dict) else None
-        if type(place) is not int or not 0 <= place < count or place in places:
-            message = "an index that is none of the texts', or comes twice"
+        index = entry.get("index") if isinstance(entry, dict) else None
+        if type(index) is not int or not 0 <= index < count or index in embeddings:
+            message = "an index that is not of a text, or occurs twice"
             raise InvalidResponse(message)
-        places[place] = entry.get("embedding")
-    made = np.empty((count, dimensions), dtype=np.float32)
-    for place, values in places.items():
+        embeddings[index] = entry.get("embedding")
+    vectors = np.empty((count, dimensions), dtype=np.float32)
+    for index, values in embeddings.items():
         if not isinstance(values, list) or len(values) != dimensions:
-            held = len(values) if isinstance(values, list) else 0
-            message = f"a vector of {held} dimensions, not {dimensions}"
+            length = len(values) if isinstance(values, list) else 0
+            message = f"a vector of {length} dimensions, not {dimensions}"
             raise InvalidResponse(message)
-        made[place] = _unit(values)
-    return made
+        vectors[index] = _normalize(values)
+    return vectors
 
 
-def _unit(values: list[Any]) -> NDArray[np.float64]:
+def _normalize(values: list[Any]) -> NDArray[np.float64]:
     try:
         vector = np.array(values, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         vector = np.array([np.nan])
     length = np.linalg.norm(vector) if vector.ndim == 1 else np.nan
     if not np.isfinite(length) or not length:
-        message = "a vector that is no direction"
+        message = "a vector without a direction"
         raise InvalidResponse(message)
     return vector / length

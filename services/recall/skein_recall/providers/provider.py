@@ -1,4 +1,4 @@
-"""Who makes vectors: the model in this process, or an endpoint that speaks OpenAI's protocol."""
+"""The interface of providers, which compute a model's vectors."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ if TYPE_CHECKING:
 
 
 class TextRejected(Exception):
-    """The model takes no such text: it is about that text, and others may be taken."""
+    """The model does not accept this text; it may accept others."""
 
 
 class Provider(Protocol):
-    """Computes vectors of one model, of unit length. Raises ModelUnavailable or ModelResponseInvalid."""
+    """Computes float32 vectors of unit length for one model. Raises ModelUnavailable and ModelResponseInvalid."""
 
     async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector for each text, in order; raise TextRejected when one of them cannot be taken."""
+        """Return an array (texts, dimensions). Raises TextRejected when one of the texts is not accepted."""
 
-    async def embed_query(self, text: str, *, scope: str, seconds: float) -> NDArray[np.float32]:
-        """The vector of a query within so many seconds, remembered within its scope; read-only."""
-
-    def drop(self, scope: str | None) -> None:
-        """Forget the vectors of a scope's queries; None: of every scope's."""
+    async def embed_query(self, text: str, *, seconds: float) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a query, within so many seconds where the provider can stop."""
 
     def chunks(self, text: str) -> list[str]:
-        """The text itself when the model can read it whole, else overlapping pieces of it that the model can."""
+        """Cut a text into overlapping chunks that the model reads whole; a short text is one chunk."""

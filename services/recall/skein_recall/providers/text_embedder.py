@@ -1,10 +1,12 @@
-"""Vectors of texts and of items: bounded in time, timed, traced. Holds no database connection."""
+"""Vectors of queries, texts and items: limited in time, cached for queries, traced. Holds no database connection."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,25 +16,31 @@ from skein_kit.telemetry.metrics import EMBEDDER_TEXTS, EMBEDDER_TIME, TRACING
 from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from datetime import datetime
     from uuid import UUID
 
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
     from skein_recall.providers.provider import Provider
-    from skein_recall.providers.selection import ProviderRegistry
+    from skein_recall.providers.registry import ProviderRegistry
+
+    # Tenant, table and creation of the model, digest of the text. A dropped model's name may come back.
+    _QueryKey = tuple[UUID, str, datetime, bytes]
 
 log = logs.get("recall")
-# Shorter texts are cut in less time than a thread takes to answer.
-LONG_CHARACTERS = 4000
-# What is left of a call's time for the search itself.
+# Shorter texts are cut into chunks in less time than a thread takes to answer.
+_LONG_CHARACTERS = 4000
+# The rest of a call's time is left to the search itself.
 _SHARE_OF_TIME = 0.5
+# 1.5 kB each.
+CACHED_QUERIES = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class IndexItem:
-    """An item whose vectors are to be made from its text at one revision."""
+    """An item to embed: its text at one revision."""
 
     item_id: UUID
     revision: int
@@ -41,71 +49,126 @@ class IndexItem:
 
 @dataclass(frozen=True, slots=True)
 class ChunkedItems:
-    """Items whose texts are cut into what a model reads; a blank text has no chunk."""
+    """Items whose texts are cut into chunks; a blank text has none."""
 
     items: Sequence[IndexItem]
     chunks: list[list[str]]
 
     @property
     def count(self) -> int:
-        """Return how many texts go to the model."""
+        """The number of chunks."""
         return sum(map(len, self.chunks))
 
 
+class QueryCache:
+    """Vectors of the latest queries, by a digest of the text. Concurrent callers of one query share one embedding.
+
+    Keys include the tenant: the time of a reply must not tell whether another tenant had the same query.
+    """
+
+    def __init__(self, *, max_queries: int = CACHED_QUERIES) -> None:
+        self._max_queries = max_queries
+        self._vectors: OrderedDict[_QueryKey, NDArray[np.float32]] = OrderedDict()
+        self._pending: dict[_QueryKey, asyncio.Task[NDArray[np.float32]]] = {}
+
+    async def get(
+        self, tenant_id: UUID, model: EmbeddingModel, text: str, embed: Callable[[], Awaitable[NDArray[np.float32]]]
+    ) -> NDArray[np.float32]:
+        """Return the vector of a text, read-only because it is shared; `embed` it when it is not cached.
+
+        The cancellation of one caller does not stop the embedding for others.
+        """
+        key = tenant_id, model.table_name, model.create_time, blake2b(text.encode(), digest_size=16).digest()
+        if (vector := self._vectors.get(key)) is not None:
+            self._vectors.move_to_end(key)
+            return vector
+        pending = self._pending.get(key)
+        if pending is None:
+            pending = self._pending[key] = asyncio.create_task(self._embed(key, embed))
+            pending.add_done_callback(lambda task: self._on_done(key, task))
+        return await asyncio.shield(pending)
+
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Remove the vectors of a tenant, pending ones included; None: of every tenant."""
+        for key in [key for key in self._vectors if tenant_id in (None, key[0])]:
+            del self._vectors[key]
+        for key in [key for key in self._pending if tenant_id in (None, key[0])]:
+            del self._pending[key]
+
+    async def _embed(self, key: _QueryKey, embed: Callable[[], Awaitable[NDArray[np.float32]]]) -> NDArray[np.float32]:
+        vector = await embed()
+        vector.flags.writeable = False
+        if self._pending.get(key) is asyncio.current_task():
+            self._vectors[key] = vector
+        while len(self._vectors) > self._max_queries:
+            self._vectors.popitem(last=False)
+        return vector
+
+    def _on_done(self, key: _QueryKey, task: asyncio.Task[NDArray[np.float32]]) -> None:
+        if self._pending.get(key) is task:
+            del self._pending[key]
+        if not task.cancelled():
+            # Without this, asyncio reports the error when every caller was cancelled.
+            task.exception()
+
+
 class TextEmbedder:
-    """Makes vectors with every model that this cluster can embed with."""
+    """Embeds with every model that this cluster can embed with. Vectors are float32 and of unit length."""
 
     def __init__(self, providers: ProviderRegistry, *, query_seconds: float) -> None:
+        """Limit the embedding of a query to `query_seconds`."""
         self._providers = providers
         self._query_seconds = query_seconds
+        self._queries = QueryCache()
 
-    async def of_query(
+    async def embed_query(
         self, model: EmbeddingModel, text: str, *, tenant_id: UUID, seconds: float
     ) -> NDArray[np.float32] | None:
-        """The vector of a query, or None when the model fails or is late.
+        """Return the vector (dimensions,) of a query, read-only; None when the model fails or is late.
 
-        It gets no more than half of the `seconds` that the call has left.
+        It takes at most half of the `seconds` that the call has left.
         """
         limit = min(self._query_seconds, seconds * _SHARE_OF_TIME)
         try:
             with _span(1):
                 async with asyncio.timeout(limit):
-                    provider = self._providers.of(model)
-                    return await provider.embed_query(text, scope=str(tenant_id), seconds=limit)
+                    return await self._queries.get(
+                        tenant_id, model, text, lambda: self._providers.get(model).embed_query(text, seconds=limit)
+                    )
         except (ModelUnavailable, ModelResponseInvalid):
-            # Its provider has said so.
+            # The provider has logged it.
             return None
-        except Exception as error:  # noqa: BLE001 - whatever it is, words alone still find something.
+        except Exception as error:  # noqa: BLE001 - whatever failed, a search by words still works.
             log.warning("embedder_did_not_answer", error=type(error).__name__)
             return None
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Forget the vectors of a tenant's queries; None: of every tenant's."""
-        self._providers.drop(None if tenant_id is None else str(tenant_id))
+        """Remove the cached vectors of a tenant's queries; None: of every tenant's."""
+        self._queries.drop(tenant_id)
 
-    async def of_texts(self, model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One vector for each text, of what the model's window holds of it."""
+    async def embed_texts(self, model: EmbeddingModel, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Return an array (texts, dimensions); what exceeds the model's window is not read."""
         with _span(len(texts)):
-            return await self._providers.of(model).embed(texts)
+            return await self._providers.get(model).embed(texts)
 
-    async def of_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
-        """The vectors of each item, one for each chunk of its text; none for a blank text."""
-        return await self.of_cut(model, await self.cut(model, items))
+    async def embed_items(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> dict[UUID, NDArray[np.float32]]:
+        """Return an array (chunks, dimensions) per item; of a blank text, no rows."""
+        return await self.embed_chunks(model, await self.chunk(model, items))
 
-    async def cut(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ChunkedItems:
-        """Cut the items' texts into what the model reads."""
-        provider = self._providers.of(model)
-        if sum(len(item.text) for item in items) > LONG_CHARACTERS:
+    async def chunk(self, model: EmbeddingModel, items: Sequence[IndexItem]) -> ChunkedItems:
+        """Cut the items' texts into chunks that fit the model's window."""
+        provider = self._providers.get(model)
+        if sum(len(item.text) for item in items) > _LONG_CHARACTERS:
             return ChunkedItems(items, await asyncio.to_thread(_chunks, provider, items))
         return ChunkedItems(items, _chunks(provider, items))
 
-    async def of_cut(self, model: EmbeddingModel, cut: ChunkedItems) -> dict[UUID, NDArray[np.float32]]:
-        """The vectors of items that are cut."""
-        if not cut.items:
+    async def embed_chunks(self, model: EmbeddingModel, chunked: ChunkedItems) -> dict[UUID, NDArray[np.float32]]:
+        """Return an array (chunks, dimensions) per item."""
+        if not chunked.items:
             return {}
-        made = await self.of_texts(model, [chunk for parts in cut.chunks for chunk in parts])
-        ends = np.cumsum([len(parts) for parts in cut.chunks])[:-1]
-        return {item.item_id: vectors for item, vectors in zip(cut.items, np.split(made, ends), strict=True)}
+        vectors = await self.embed_texts(model, [chunk for chunks in chunked.chunks for chunk in chunks])
+        ends = np.cumsum([len(chunks) for chunks in chunked.chunks])[:-1]
+        return {item.item_id: rows for item, rows in zip(chunked.items, np.split(vectors, ends), strict=True)}
 
 
 def _chunks(provider: Provider, items: Sequence[IndexItem]) -> list[list[str]]:
@@ -113,7 +176,7 @@ def _chunks(provider: Provider, items: Sequence[IndexItem]) -> list[list[str]]:
 
 
 def observe_batch(texts: int, seconds: float) -> None:
-    """Count a batch of the model; called on its own thread."""
+    """Measure a batch of the embedded model; runs on the model's own thread."""
     EMBEDDER_TEXTS.inc(texts)
     EMBEDDER_TIME.observe(seconds)
 

@@ -1,1 +1,1 @@
-"""Quality of recall: sampled searches, recent queries, and the comparison of two models."""
+"""Quality of recall: samples of live traffic, and the comparison of two models."""

@@ -1,14 +1,13 @@
-"""Recall watches itself: a share of the live searches is repeated exactly, in the background, and compared.
+"""Samples of live traffic, kept in memory: searches that are repeated exactly to measure recall, and recent queries.
 
-Only vectors and ids wait here, in memory, a bounded number of them. What is exported names paths, never tenants; those
-that did worst stand in the log.
+Metrics have the search's path, never a tenant. The tenants whose searches missed most are logged.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,124 +25,170 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.query.filter import Filter
-    from skein_recall.store import Store
+    from skein_recall.query.model import Filter
+    from skein_recall.query.store import QueryStore
 
 log = logs.get("recall")
-# Searches that wait to be repeated; more are let go of, and counted.
-WAITING = 64
-# One exact search may take so long; after it a pause many times as long as it took, so that watching stays cheap.
-_SECONDS = 10.0
-_REST = 49.0
-_LONGEST_REST = 60.0
-# How often the tenants that did worst are named, and how many.
-_TELL_SECONDS = 300.0
-_TOLD = 5
+# Samples in the queue; more are dropped and counted.
+_MAX_SAMPLES = 64
+# An exact search is ended after this time. The pause after it is many times as long as it took, to keep it cheap.
+_TIMEOUT_SECONDS = 10.0
+_PAUSE_FACTOR = 49.0
+_MAX_PAUSE_SECONDS = 60.0
+# How often the tenants that missed most are logged, and how many of them.
+_LOG_SECONDS = 300.0
+_LOGGED_TENANTS = 5
+# Half precision has 11 bits; a sum of products of unit vectors is exact to about this much.
+_TOLERANCE = 0.002
+
+MAX_TENANTS = 500
+MAX_QUERIES = 64
+# Longer texts are pasted documents, and would take much memory.
+MAX_CHARACTERS = 500
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sample:
-    """A search as it was served: the items nearest to the vector, in their order."""
+    """A search as it was served."""
 
     tenant_id: UUID
     model: EmbeddingModel
+    # Float32 of the model's dimensions, of unit length.
     vector: NDArray[np.float32]
     kinds: tuple[str, ...]
     filter: Filter
+    # How the vectors were searched.
     path: str
-    # How many were wanted, and what was found by the vector.
     limit: int
+    # The items that the vector found, the nearest first.
     nearest: tuple[UUID, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleResult:
-    """How a search did."""
+    """The quality of a search."""
 
-    # The share of the truly nearest that were found, 0 to 1.
+    # Share of the true neighbours that were returned, 0 to 1.
     recall: float
-    # Items that were not returned although they exist.
+    # Items that exist and were not returned.
     shortfall: int
 
     @classmethod
-    def of(cls, found: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> SampleResult:
-        """Compare what was found with the nearest, given with their cosines; one as near as the last counts as found.
+    def of(cls, served: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> SampleResult:
+        """Compare the served items with the true neighbours and their cosines.
 
-        Vectors that are equal, or differ by less than half precision shows, have no order that a search could miss.
+        Items as near as the last true neighbour count as true: vectors that are equal, or differ by less than half
+        precision shows, have no order that a search could miss.
         """
         best = list(nearest)[:limit]
         if not best:
             return cls(recall=1.0, shortfall=0)
-        least = nearest[best[-1]] - _NEAR
-        good = sum(nearest.get(item_id, -2.0) >= least for item_id in found[:limit])
-        return cls(recall=min(1.0, good / len(best)), shortfall=max(0, len(best) - len(found)))
-
-
-# Half precision has 11 bits; a sum of products of unit vectors is right to about so much.
-_NEAR = 0.002
+        min_cosine = nearest[best[-1]] - _TOLERANCE
+        hits = sum(nearest.get(item_id, -2.0) >= min_cosine for item_id in served[:limit])
+        return cls(recall=min(1.0, hits / len(best)), shortfall=max(0, len(best) - len(served)))
 
 
 class Sampler:
-    """Repeats a share of the searches."""
+    """Repeats a share of the searches exactly, in the background."""
 
-    def __init__(self, store: Store, *, share: float, chance: Callable[[], float] = random.random) -> None:
+    def __init__(self, store: QueryStore, *, share: float, random_source: Callable[[], float] = random.random) -> None:
+        """Sample a `share` of the searches, 0 to 1; `random_source` returns numbers from 0 to 1."""
         self._store = store
         self._share = share
-        self._chance = chance
-        self._waiting: asyncio.Queue[Sample] = asyncio.Queue(WAITING)
-        self._missed: Counter[UUID] = Counter()
+        self._random_source = random_source
+        self._queue: asyncio.Queue[Sample] = asyncio.Queue(_MAX_SAMPLES)
+        self._misses: Counter[UUID] = Counter()
 
-    def wants(self) -> bool:
-        """Say whether the next search is to be repeated."""
-        return self._share > 0 and self._chance() < self._share
+    def should_sample(self) -> bool:
+        """Return whether to sample the next search."""
+        return self._share > 0 and self._random_source() < self._share
 
-    def take(self, sample: Sample) -> None:
-        """Keep a search for later; when too many wait, it is let go of."""
+    def put(self, sample: Sample) -> None:
+        """Queue a sample; drop it when the queue is full."""
         try:
-            self._waiting.put_nowait(sample)
+            self._queue.put_nowait(sample)
         except asyncio.QueueFull:
             RECALL_UNSAMPLED.inc()
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Forget what waits of a tenant; None: of every tenant."""
-        waiting = [self._waiting.get_nowait() for _ in range(self._waiting.qsize())]
-        for sample in waiting:
+        """Remove the samples of a tenant; None: of every tenant."""
+        samples = [self._queue.get_nowait() for _ in range(self._queue.qsize())]
+        for sample in samples:
             if tenant_id is not None and sample.tenant_id != tenant_id:
-                self._waiting.put_nowait(sample)
+                self._queue.put_nowait(sample)
 
     async def run(self) -> None:
-        """Repeat what waits, one after another, until cancelled."""
+        """Evaluate samples one after another, until cancelled."""
         loop = asyncio.get_running_loop()
-        told = loop.time()
+        logged = loop.time()
         while True:
-            sample = await self._waiting.get()
+            sample = await self._queue.get()
             started = loop.time()
             try:
-                await self.judge(sample)
+                await self.evaluate(sample)
             except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
-                # The database is away or busy, the model was dropped meanwhile; there are other searches.
+                # The database is away or busy, or the model was dropped; the next sample may work.
                 RECALL_UNSAMPLED.inc()
                 log.warning("sample_not_judged", reason=type(error).__name__)
-            if loop.time() - told > _TELL_SECONDS:
-                told = loop.time()
-                self._tell()
-            await asyncio.sleep(min(_LONGEST_REST, (loop.time() - started) * _REST))
+            if loop.time() - logged > _LOG_SECONDS:
+                logged = loop.time()
+                self._log_worst()
+            await asyncio.sleep(min(_MAX_PAUSE_SECONDS, (loop.time() - started) * _PAUSE_FACTOR))
 
-    async def judge(self, sample: Sample) -> SampleResult:
-        """Repeat one search exactly, compare and count."""
-        async with asyncio.timeout(_SECONDS), self._store.reading(sample.tenant_id, filtered=True) as reading:
-            nearest = await reading.exactly_nearest(
+    async def evaluate(self, sample: Sample) -> SampleResult:
+        """Repeat a search exactly, and measure the one that was served."""
+        async with (
+            asyncio.timeout(_TIMEOUT_SECONDS),
+            self._store.transaction(sample.tenant_id, is_filtered=True) as tx,
+        ):
+            nearest = await tx.nearest_exact(
                 sample.model, sample.vector, sample.kinds, sample.filter, count=2 * sample.limit
             )
-        verdict = SampleResult.of(sample.nearest, nearest, sample.limit)
-        RECALL_SAMPLED.labels(sample.path).observe(verdict.recall)
-        RECALL_SHORTFALL.labels(sample.path).inc(verdict.shortfall)
-        if verdict.recall < 1:
-            self._missed[sample.tenant_id] += 1
-        return verdict
+        result = SampleResult.of(sample.nearest, nearest, sample.limit)
+        RECALL_SAMPLED.labels(sample.path).observe(result.recall)
+        RECALL_SHORTFALL.labels(sample.path).inc(result.shortfall)
+        if result.recall < 1:
+            self._misses[sample.tenant_id] += 1
+        return result
 
-    def _tell(self) -> None:
-        """Name the tenants whose searches missed most since the last time."""
-        for tenant_id, searches in self._missed.most_common(_TOLD):
+    def _log_worst(self) -> None:
+        """Log the tenants whose searches missed most since the last time."""
+        for tenant_id, searches in self._misses.most_common(_LOGGED_TENANTS):
             log.warning("recall_missed", tenant_id=str(tenant_id), searches=searches)
-        self._missed.clear()
+        self._misses.clear()
+
+
+class RecentQueries:
+    """The latest queries of the tenants that searched last, to compare models by. Never written down, never logged."""
+
+    def __init__(self, *, max_tenants: int = MAX_TENANTS, max_queries: int = MAX_QUERIES) -> None:
+        """Keep up to `max_queries` of each of up to `max_tenants`."""
+        self._max_tenants = max_tenants
+        self._max_queries = max_queries
+        self._queries: OrderedDict[UUID, deque[str]] = OrderedDict()
+
+    def add(self, tenant_id: UUID, text: str) -> None:
+        """Add a query, unless it is kept already or longer than MAX_CHARACTERS."""
+        if not 0 < len(text) <= MAX_CHARACTERS:
+            return
+        queries = self._queries.setdefault(tenant_id, deque(maxlen=self._max_queries))
+        if text not in queries:
+            queries.append(text)
+        self._queries.move_to_end(tenant_id)
+        if len(self._queries) > self._max_tenants:
+            self._queries.popitem(last=False)
+
+    def drop(self, tenant_id: UUID | None) -> None:
+        """Remove the queries of a tenant; None: of every tenant."""
+        if tenant_id is None:
+            self._queries.clear()
+        else:
+            self._queries.pop(tenant_id, None)
+
+    def tenants(self) -> list[UUID]:
+        """Return the tenants, the one that searched last first."""
+        return list(reversed(self._queries))
+
+    def queries(self, tenant_id: UUID, count: int) -> list[str]:
+        """Return up to `count` latest queries of a tenant."""
+        return list(self._queries.get(tenant_id, ()))[-count:]

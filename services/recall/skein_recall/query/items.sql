@@ -1,8 +1,8 @@
 -- get_memories --
--- Read memories that may be recalled, in no order: not, unless they are asked for, those that are no longer true and those
--- that another memory in the index supersedes. Each id is looked for by itself, in its month, by the one index that begins
--- with it: of an array of them the planner believes that another one will do, and reads all of a tenant there. So it
--- would of the links; what they are ordered by is the index that begins with the memory that they lead to.
+-- Read memories that may be recalled, in no order. Those that are no longer valid and those that another memory in the
+-- index supersedes are left out unless requested. Each id is looked up by itself in the index that begins with it: for an
+-- array of ids the planner would choose another index and read all of a tenant. For the same reason the links are ordered
+-- by the columns of the index that begins with the memory that they lead to.
 SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.source, e.source_agent, e.agent_id,
        e.subject_id, e.session_id, e.scope, e.level, e.confidence, e.importance, e.expire_time, e.valid_from_time,
        e.valid_to_time, e.metadata, e.content_hash, e.revision, e.create_time, e.update_time, e.created_by, e.updated_by,
@@ -12,8 +12,8 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
            WHERE t.tenant_id = :tenant_id AND t.memory_id = e.memory_id
            ORDER BY t.position, t.tag COLLATE "C"
        ) AS tags
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = wanted.memory_id
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
 WHERE e.is_active
     AND e.archive_time IS NULL
     AND (e.expire_time IS NULL OR e.expire_time > :at)
@@ -30,38 +30,25 @@ WHERE e.is_active
         ) IS NULL
     ));
 
--- passing_memories --
--- Return those of some memories that pass a condition.
+-- filter_memories --
+-- Return the memories that pass a condition.
 SELECT entries.memory_id
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
+FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
+JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
 WHERE {condition};
 
--- look_at_memories --
--- Look at some memories in the order given, and say of each whether it passes.
+-- scan_memories --
+-- Test memories in the order of their array, within a budget: `passes` is null beyond it.
 SELECT entries.memory_id, ({condition}) AS passes
-FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS wanted (memory_id, place)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = wanted.memory_id
-ORDER BY wanted.place;
+FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS requested (memory_id, ordinal)
+JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
+ORDER BY requested.ordinal;
 
 -- get_messages --
 -- Read messages that may be recalled, in no order.
 SELECT m.message_id, m.external_id, m.session_id, m.sequence, m.role, m.content, m.name, m.subject_id, m.agent_id,
        m.parts, m.tool_calls, m.tool_call_id, m.tool_returns, m.model, m.step_id, m.group_id, m.sender_id,
        m.offline_thread_id, m.metadata, m.create_time, m.created_by, m.revision, m.update_time, m.updated_by
-FROM unnest(:message_ids::uuid[]) AS wanted (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = wanted.message_id
+FROM unnest(:message_ids::uuid[]) AS requested (message_id)
+JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id
 WHERE m.is_active;
-
--- memory_texts --
--- Read what is searched of memories, as the memory service puts it together.
-SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
-       nullif(e.words, '')) AS text
-FROM unnest(:memory_ids::uuid[]) AS wanted (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = wanted.memory_id;
-
--- message_texts --
--- Read what is searched of messages.
-SELECT m.message_id AS item_id, m.content AS text
-FROM unnest(:message_ids::uuid[]) AS wanted (message_id)
-JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = wanted.message_id;

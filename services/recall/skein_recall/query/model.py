@@ -1,38 +1,37 @@
-"""What is asked of a recall, and by which formula its signals become one score."""
+"""Queries, their filters, and the formula by which signals become one score. No SQL, no protobuf."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Self
 
-from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.errors import FieldInvalid
-from skein_kit.search_text import vector_columns as kit
-from skein_recall.errors import QueryEmpty
+from skein_kit.filters.expression import And
 from skein_recall.query import ranking
-from skein_recall.query.filter import Filter
+from skein_recall.query.ranking import Candidate, Candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from uuid import UUID
 
+    import asyncpg
     import numpy as np
     from numpy.typing import NDArray
 
+    from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
+    from skein_recall.query.ranking import RankedItem
 
-DEFAULT_LIMIT = 10
-# Items of each signal that are ranked at first. Where too few of them may be shown, more are looked at.
-POOL = 100
-# For a vector alone the order is known: more than the hits wanted only stand in for some that may not be shown.
-SPARE = 10
-# Of an item's text, as many as a query may have.
-MOST_CHARACTERS = 10_000
-SIMILAR_WEIGHTS = {"dense": ranking.Weights().dense, "lexical": ranking.Weights().lexical}
-KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
+KINDS = ("memory", "message")
+# Candidates of each signal at first. The search goes deeper where too few of them may be shown.
+CANDIDATES_PER_SIGNAL = 100
+# Candidates beyond the limit where the vector alone ranks: some may not be shown.
+SPARE_HITS = 10
+# Signals by which FindSimilar ranks.
+_SIMILAR_WEIGHTS = {"dense": ranking.Weights().dense, "lexical": ranking.Weights().lexical}
 
 
 class Mode(StrEnum):
@@ -43,135 +42,205 @@ class Mode(StrEnum):
     SEMANTIC = "semantic"
 
 
-_MODES = {
-    pb.SEARCH_MODE_UNSPECIFIED: Mode.HYBRID,
-    pb.SEARCH_MODE_HYBRID: Mode.HYBRID,
-    pb.SEARCH_MODE_KEYWORD: Mode.KEYWORD,
-    pb.SEARCH_MODE_SEMANTIC: Mode.SEMANTIC,
-}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Filter:
+    """Conditions that must all hold."""
+
+    # Names of the conditions that the index can test, and the values that they take.
+    index_conditions: tuple[str, ...] = ()
+    values: Mapping[str, object] = field(default_factory=dict)
+    # Conditions that are tested on the rows of the memories found, by name.
+    row_conditions: Mapping[str, Expression] = field(default_factory=dict)
+    # It asks for another time than the present.
+    is_point_in_time: bool = False
+
+    @property
+    def has_index_conditions(self) -> bool:
+        """Whether the index can test a condition."""
+        return bool(self.index_conditions)
+
+    @property
+    def row_condition(self) -> Expression | None:
+        """The conditions that are tested on rows, as one; None without any."""
+        parts = tuple(self.row_conditions.values())
+        if len(parts) > 1:
+            return And(parts)
+        return parts[0] if parts else None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of items that can pass: no message passes a condition on the rows of memories."""
+        return ("memory",) if self.row_conditions else KINDS
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """The names of all conditions, as a request has them."""
+        return (*self.index_conditions, *self.row_conditions)
+
+    def without(self, name: str) -> Self:
+        """Return the filter without one of its conditions."""
+        value_names = _VALUES_OF.get(name, (name,))
+        return replace(
+            self,
+            index_conditions=tuple(each for each in self.index_conditions if each != name),
+            values={key: value for key, value in self.values.items() if key not in value_names},
+            row_conditions={key: value for key, value in self.row_conditions.items() if key != name},
+        )
+
+
+# The values of conditions that take several.
+_VALUES_OF = {"visible_to": ("seeing_agent_id", "seeing_subject_id", "seeing_session_id")}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReferenceItem:
-    """A stored item that others are compared with."""
+    """A stored item that FindSimilar starts from."""
 
     item_id: UUID
     text: str
-    # Of unit length, by the active model: the mean over the item's chunks. None where it has none.
+    # Float32, of unit length: the mean of the active model's vectors of its chunks. None where it has none.
     vector: NDArray[np.float32] | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """What a caller looks for: a text, a vector of unit length, or both."""
+    """A query: a text, a vector, or both."""
 
     text: str
+    # Float32 of the model's dimensions, of unit length.
     vector: NDArray[np.float32] | None
     limit: int
     kinds: tuple[str, ...]
     filter: Filter
     min_similarity: float
     show_superseded: bool
-    # By signal; those that are not named are the tenant's. Empty: the tenant's fusion.
+    # By signal; the others have the tenant's weights.
     weights: Mapping[str, float]
+    # Empty: the tenant's.
     fusion: str
     mode: Mode = Mode.HYBRID
-    # The item that the question was made of, which is no answer to it.
+    # The reference item, which is no hit.
     excluded_id: UUID | None = None
 
+    def similar_to(self, item: ReferenceItem) -> Self:
+        """Return the query for items that are like a stored one, by cosine and BM25 alone."""
+        weights = {} if self.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | _SIMILAR_WEIGHTS
+        return replace(self, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
+
     @property
-    def is_of_words(self) -> bool:
-        """Say whether the search needs no vector: by its mode, or because the weights leave no signal that does."""
+    def is_lexical_only(self) -> bool:
+        """Whether the search needs no vector: by its mode, or because the weights leave no signal that does."""
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.KEYWORD
         return bool(self.text) and all(self.weights.get(signal) == 0 for signal in ("dense", "context"))
 
     @property
-    def is_of_meaning(self) -> bool:
-        """Say whether the search needs nothing but the vector: by its mode, or because the weights leave no more."""
+    def is_dense_only(self) -> bool:
+        """Whether the search needs the vector alone: by its mode, or because the weights leave no other signal."""
         if self.mode is not Mode.HYBRID:
             return self.mode is Mode.SEMANTIC
         others = ranking.SIGNALS - {"dense"}
         return all(self.weights.get(signal) == 0 for signal in others) and self.weights.get("dense") != 0
 
-    def depth(self, *, asks_words: bool) -> int:
-        """Return how many items each signal is asked for at first."""
-        return max(POOL, 2 * self.limit) if asks_words else self.limit + SPARE
+    @property
+    def searched_kinds(self) -> tuple[str, ...]:
+        """The kinds that are asked for and can pass the filter."""
+        return tuple(kind for kind in self.kinds if kind in self.filter.kinds)
 
-    def asks_words(self, *, has_vector: bool) -> bool:
-        """Say whether words are searched: not where there is a vector and nothing else counts."""
-        return bool(self.text) and not (self.is_of_meaning and has_vector)
+    def candidate_count(self, *, uses_terms: bool) -> int:
+        """Return how many candidates each signal proposes at first."""
+        return max(CANDIDATES_PER_SIGNAL, 2 * self.limit) if uses_terms else self.limit + SPARE_HITS
 
-    @classmethod
-    def of(cls, request: pb.RecallRequest) -> Self:
-        """Read a request; refuse one that asks for nothing."""
-        text = request.query.strip()
-        if not text and not request.embedding:
-            raise QueryEmpty
-        vector = kit.normalize(request.embedding) if request.embedding else None
-        return replace(cls._of(request, text, vector), weights=dict(request.weights), fusion=request.fusion)
-
-    @classmethod
-    def of_item(cls, request: pb.FindSimilarRequest, item: ReferenceItem) -> Self:
-        """Ask for what is like a stored item, by cosine and BM25 alone; refuse one that has nothing to compare."""
-        text = item.text[:MOST_CHARACTERS].strip()
-        if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
-            raise QueryEmpty
-        question = cls._of(request, text, item.vector)
-        weights = {} if question.mode is not Mode.HYBRID else dict.fromkeys(ranking.SIGNALS, 0.0) | SIMILAR_WEIGHTS
-        return replace(question, weights=weights, fusion="scores" if weights else "", excluded_id=item.item_id)
-
-    @classmethod
-    def _of(
-        cls, request: pb.RecallRequest | pb.FindSimilarRequest, text: str, vector: NDArray[np.float32] | None
-    ) -> Self:
-        asked = Filter.of(request.filter) if request.HasField("filter") else Filter()
-        return cls(
-            text=text,
-            vector=vector,
-            limit=request.limit or DEFAULT_LIMIT,
-            kinds=tuple(KINDS[kind] for kind in request.kinds) or tuple(KINDS.values()),
-            filter=asked,
-            min_similarity=request.min_similarity,
-            show_superseded=request.show_superseded or asked.is_of_the_past,
-            weights={},
-            fusion="",
-            mode=_MODES[request.mode],
-        )
+    def uses_terms(self, *, has_vector: bool) -> bool:
+        """Return whether words are searched: not where a vector is there and nothing else counts."""
+        return bool(self.text) and not (self.is_dense_only and has_vector)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoringFormula:
-    """How the signals become one score, for one call."""
+    """The weights and the fusion of one call."""
 
     weights: ranking.Weights
     fusion: ranking.Fusion
+    # With its version, as a response has it.
     name: str
 
     @classmethod
-    def of(cls, question: Query, policy: Policy) -> Self:
-        """Take the caller's word, else the tenant's, else the default; refuse weights that name or leave no signal.
+    def of(cls, query: Query, policy: Policy) -> Self:
+        """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
         """
-        if question.mode is not Mode.HYBRID:
-            return cls(weights=ranking.Weights(), fusion="scores", name=f"{question.mode}-{ranking.VERSION}")
-        signals = ranking.SIGNALS
-        unknown = [("weights", f"{name} is no signal") for name in sorted(question.weights.keys() - signals)]
+        if query.mode is not Mode.HYBRID:
+            return cls(weights=ranking.Weights(), fusion="scores", name=f"{query.mode}-{ranking.VERSION}")
+        unknown = [("weights", f"{name} is no signal") for name in sorted(query.weights.keys() - ranking.SIGNALS)]
         if unknown:
             raise FieldInvalid(violations=unknown)
         weights = _tenant_weights(policy.recall_weights)
-        if question.weights:
-            weights = replace(weights, **question.weights)
-        if question.weights and not any(asdict(weights).values()):
+        if query.weights:
+            weights = replace(weights, **query.weights)
+        if query.weights and not any(asdict(weights).values()):
             raise FieldInvalid(violations=[("weights", "leave no signal")])
-        fusion = question.fusion or policy.recall_fusion
-        name = fusion if question.excluded_id is None else "similar"
+        fusion = query.fusion or policy.recall_fusion
+        name = fusion if query.excluded_id is None else "similar"
         return cls(weights=weights, fusion="rrf" if fusion == "ranks" else "scores", name=f"{name}-{ranking.VERSION}")
 
 
 @lru_cache(maxsize=1024)
 def _tenant_weights(recall_weights: str) -> ranking.Weights:
-    """Read what a tenant's policy says; a name that it has from another version is passed over."""
-    given = json.loads(recall_weights)
-    return ranking.Weights(**{name: weight for name, weight in given.items() if name in ranking.SIGNALS})
+    """Read the weights of a policy; signals of other versions are ignored."""
+    weights = json.loads(recall_weights)
+    return ranking.Weights(**{name: weight for name, weight in weights.items() if name in ranking.SIGNALS})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SignalMatches:
+    """The candidates that the signals proposed."""
+
+    # None where one signal alone searches.
+    candidates: Candidates | None = None
+    # Of a vector alone: kind and cosine by item, the nearest first.
+    dense_matches: Mapping[UUID, tuple[str, float]] = field(default_factory=dict)
+    # Of words alone: kind and BM25 by item, in no order.
+    lexical_matches: Mapping[UUID, tuple[str, float]] | None = None
+    max_bm25: float = 0.0
+    terms: ranking.TermStatistics | None = None
+    # A deeper search may find more.
+    has_more: bool = False
+    # The items nearest to the vector, in their order.
+    nearest: tuple[UUID, ...] = ()
+
+    def __len__(self) -> int:
+        """Return the number of candidates."""
+        if self.lexical_matches is not None:
+            return len(self.lexical_matches)
+        return len(self.dense_matches if self.candidates is None else self.candidates)
+
+    @property
+    def as_candidates(self) -> Candidates:
+        """All candidates as `ranking.rank` takes them."""
+        if self.candidates is not None:
+            return self.candidates
+        return Candidates.of(
+            Candidate(item_id=item_id, kind=kind, similarity=cosine)
+            for item_id, (kind, cosine) in self.dense_matches.items()
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecallResult:
+    """The hits, best first, each with its item's row."""
+
+    # Empty in the keyword mode.
+    model: str
+    # The query needs a vector and has none.
+    dense_unavailable: bool
+    # How the vectors were searched: "held", "exact", "rescored", or "none".
+    dense_path: str
+    # The name of the formula.
+    formula: str
+    hits: list[tuple[RankedItem, asyncpg.Record]]
+    # Conditions that exclude everything.
+    excluding_conditions: list[str]
+    # More was found than was tested against the filter.
+    filter_truncated: bool

@@ -1,24 +1,24 @@
 -- nearest --
 -- Find the chunks nearest to a vector by an exact scan of the index that covers the vectors. Vectors are of unit length,
--- so their inner product, here with its sign turned, is the cosine.
+-- so their negative inner product is minus the cosine.
 SELECT v.item_id, v.kind, v.embedding OPERATOR(public.<#>) :vector::public.halfvec AS distance
 FROM recall.{table} AS v
 WHERE v.tenant_id = :tenant_id AND v.kind = ANY (:kinds::text[])
 ORDER BY distance
 LIMIT :count;
 
--- nearest_allowed --
--- The same among the items that pass a filter. A few, of many that the tenant has, are looked for one by one: each takes
--- as long as to scan a dozen or two. What they are ordered by is the index that begins with the item; the one that covers
--- the vectors would read all of the tenant's for each. Of all others the set is tested as a hashed subplan: the IS TRUE
--- keeps the planner from joining, which it would do by nested loops, because it cannot know how large the set is.
+-- nearest_filtered --
+-- Find the chunks nearest to a vector among the items that pass a filter. If these are few of the tenant's items, each is
+-- looked up by itself, which costs as much as scanning one or two dozen; the ORDER BY makes the planner use the index that
+-- begins with the item, because the covering one would read all of the tenant's vectors each time. Otherwise the set is
+-- tested as a hashed subplan: the IS TRUE prevents nested loops, as the planner cannot know the size of the set.
 WITH allowed AS MATERIALIZED (
     SELECT d.item_id
     FROM recall.documents AS d
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND ({condition})
 ),
 chosen AS MATERIALIZED (
-    -- What is not counted yet is not among them, so the scan is what is chosen in doubt.
+    -- Uncounted documents are missing here, so the scan is chosen in doubt.
     SELECT (SELECT count(*) FROM allowed) * 24 < there.documents - gone.documents AS one_by_one
     FROM (
         SELECT coalesce(sum(c.documents), 0) AS documents
@@ -54,7 +54,7 @@ ORDER BY distance
 LIMIT :count;
 
 -- similarities --
--- Compare items with a vector, whole: each by its best chunk. Those without a vector are missing.
+-- Compare items with a vector over all dimensions, each by its best chunk. Items without a vector are missing.
 SELECT v.item_id,
        max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
            - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS similarity
@@ -71,9 +71,9 @@ WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
 ORDER BY v.chunk;
 
 -- query_terms --
--- Break a query into its terms, each with the number of documents that have it: counted where there are few, else as the
--- worker counted last. Beside each stands what is known of all documents: those that were counted, those that were not
--- yet, without those that went away since.
+-- Split a query into its terms, each with the number of documents that have it: counted here for a rare term, else as the
+-- worker counted last. Each row also has number and length of all documents: counted and uncounted ones, minus removed
+-- ones.
 SELECT term.lexeme AS term,
        greatest(known.documents, CASE WHEN known.documents < :most THEN (
            SELECT count(*)
@@ -113,10 +113,9 @@ CROSS JOIN (
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
 ) AS gone;
 
--- matching --
--- Find the items that say the most of some terms, by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.3 is k1 * (1 - b), and
--- `per_stem` is k1 * b for each stem of the mean length). Thousands of postings are weighed: in one type of numbers, and
--- with whatever they share worked out before, that takes half of the time.
+-- match_terms --
+-- Find the best items for some terms by BM25 (k1 = 1.2, b = 0.75: 2.2 is k1 + 1, 0.3 is k1 * (1 - b), and `per_stem` is
+-- k1 * b / mean length). One numeric type and constants computed beforehand halve the time for thousands of postings.
 SELECT p.item_id,
        2.2 * sum(weight.idf * p.frequency
                  / (p.frequency + (0.3::double precision + p.length * :per_stem::double precision))) AS bm25
@@ -130,8 +129,8 @@ GROUP BY p.item_id
 ORDER BY bm25 DESC, p.item_id
 LIMIT :count;
 
--- matching_allowed --
--- The same among the items that pass a filter.
+-- match_terms_filtered --
+-- Find the best items for some terms by BM25 among the items that pass a filter.
 WITH allowed AS MATERIALIZED (
     SELECT d.item_id
     FROM recall.documents AS d
@@ -151,13 +150,13 @@ GROUP BY p.item_id
 ORDER BY bm25 DESC, p.item_id
 LIMIT :count;
 
--- measured --
+-- measure_items --
 -- Measure items and their neighbours: those of the same session, up to `reach` before and after each of the centres, in
--- order of their ids, which is that of time. One row of columns, which go over the wire and into arrays several times as
--- fast as hundreds of rows: the items in order; which says which of the terms, by its place from 1, how often; how near
--- each is to the vector, if one is given, by the place of the item; and of the items around centres, which one came before.
--- An item has changed when its row was written by the transaction :horizon or a later one. Of those numbers a row keeps the
--- lower half: one that was written two billion transactions ago may count as changed, never the other way round.
+-- order of their ids, which is that of time. The result is one row of arrays, several times as fast as hundreds of rows:
+-- the items in order; per posting the item, the position of the term from 1 and its count; per item with a vector its
+-- position from 1 and cosine; and the previous item of each item around a centre.
+-- An item has changed when its row was written by the transaction :horizon or a later one. A row keeps the lower half of
+-- that number: one written two billion transactions ago may count as changed, never the other way round.
 WITH centre AS MATERIALIZED (
     SELECT d.item_id,
            ARRAY(
@@ -174,8 +173,8 @@ WITH centre AS MATERIALIZED (
                ORDER BY a.item_id
                LIMIT :reach
            ) AS after
-    FROM unnest(:centres::uuid[]) AS wanted (item_id)
-    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id
+    FROM unnest(:centres::uuid[]) AS requested (item_id)
+    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.session_id IS NOT NULL
 ), items AS MATERIALIZED (
     SELECT array_agg(d.item_id ORDER BY d.item_id) AS item_ids,
@@ -188,55 +187,55 @@ WITH centre AS MATERIALIZED (
         SELECT unnest(:item_ids::uuid[]) AS item_id
         UNION
         SELECT unnest(centre.before || centre.after) FROM centre
-    ) AS wanted
-    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = wanted.item_id
+    ) AS requested
+    JOIN recall.documents AS d ON d.tenant_id = :tenant_id AND d.item_id = requested.item_id
     WHERE d.kind = ANY (:kinds::text[])
 )
-SELECT items.*, said.*, compared.*, steps.*
+SELECT items.*, term_counts.*, compared.*, steps.*
 FROM items
 CROSS JOIN LATERAL (
-    SELECT array_agg(found.item_id) AS said_by, array_agg(found.term) AS said_terms,
-           array_agg(found.frequency) AS said_often
+    SELECT array_agg(found.item_id) AS posting_items, array_agg(found.term) AS posting_terms,
+           array_agg(found.frequency) AS posting_counts
     FROM (
-        -- Of a rare term all of the list is read: so many rows cost less than a look for each item. The items are tested as
-        -- a hashed subplan: joined, they would be compared one by one, because nobody knows how many there are.
-        SELECT p.item_id, asked.place::integer AS term, p.frequency
-        FROM unnest(:terms::text[]) WITH ORDINALITY AS asked (term, place)
+        -- The whole list of a rare term is read, which costs less than a lookup for each item. The items are tested as a
+        -- hashed subplan, because the planner would join them by nested loops.
+        SELECT p.item_id, query_term.ordinal::integer AS term, p.frequency
+        FROM unnest(:terms::text[]) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN LATERAL (
             SELECT run.item_id, run.frequency
             FROM recall.postings AS run
-            WHERE run.tenant_id = :tenant_id AND run.term = asked.term AND run.kind = ANY (:kinds::text[])
+            WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = ANY (:kinds::text[])
                 AND (run.item_id IN (SELECT unnest(known.item_ids) FROM items AS known)) IS TRUE
             OFFSET 0
         ) AS p
-        WHERE asked.place <= :rare
+        WHERE query_term.ordinal <= :rare
         UNION ALL
-        -- Within a range, which is one item: without it the planner takes the index by item, as it believes that an item
-        -- has next to no words.
-        SELECT item.item_id, asked.place, p.frequency
-        FROM unnest(:terms) WITH ORDINALITY AS asked (term, place)
+        -- The range of one item makes the planner use the index by term; it believes that an item has few words and
+        -- would use the index by item.
+        SELECT item.item_id, query_term.ordinal, p.frequency
+        FROM unnest(:terms) WITH ORDINALITY AS query_term (term, ordinal)
         CROSS JOIN unnest(items.item_ids, items.kinds) AS item (item_id, kind)
         CROSS JOIN LATERAL (
             SELECT run.frequency
             FROM recall.postings AS run
-            WHERE run.tenant_id = :tenant_id AND run.term = asked.term AND run.kind = item.kind
+            WHERE run.tenant_id = :tenant_id AND run.term = query_term.term AND run.kind = item.kind
                 AND run.item_id BETWEEN item.item_id AND item.item_id
             LIMIT 1
         ) AS p
-        WHERE asked.place > :rare
+        WHERE query_term.ordinal > :rare
     ) AS found
-) AS said
+) AS term_counts
 CROSS JOIN LATERAL (
-    SELECT array_agg(item.place::integer) AS compared, array_agg(item.cosine) AS cosines
+    SELECT array_agg(item.ordinal::integer) AS compared, array_agg(item.cosine) AS cosines
     FROM (
-        -- The nearest of an item's chunks counts.
-        SELECT item.place,
+        -- The nearest chunk of an item counts.
+        SELECT item.ordinal,
                max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
                    - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS cosine
-        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, place)
+        FROM unnest(items.item_ids) WITH ORDINALITY AS item (item_id, ordinal)
         JOIN recall.{table} AS v ON v.tenant_id = :tenant_id AND v.item_id = item.item_id
         WHERE :vector IS NOT NULL
-        GROUP BY item.place
+        GROUP BY item.ordinal
     ) AS item
 ) AS compared
 CROSS JOIN (
@@ -249,9 +248,9 @@ CROSS JOIN (
     WHERE step.previous IS NOT NULL
 ) AS steps;
 
--- exactly_nearest --
--- Compare every item that passes a filter with a vector, over all dimensions, each by its best chunk: what any other way
--- of searching is measured by. It reads all of a tenant's vectors.
+-- nearest_exact --
+-- Compare every item that passes a filter with a vector, over all dimensions, each by its best chunk. It reads all of a
+-- tenant's vectors: the measure of every other search.
 SELECT v.item_id,
        max(-(v.embedding OPERATOR(public.<#>) :vector::public.halfvec)
            - coalesce(v.rest OPERATOR(public.<#>) :rest::public.halfvec, 0)) AS similarity

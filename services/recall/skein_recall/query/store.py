@@ -1,4 +1,4 @@
-"""One transaction that finds and reads items of one tenant."""
+"""Searches in the database: transactions that find and read items of one tenant."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import math
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database.named_queries import with_condition
+from skein_kit.database.named_queries import left_join, with_condition
+from skein_kit.database.tx_options import TxOptions
 from skein_kit.errors import ReadTooCostly
 from skein_kit.filters import scan_cost
 from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
-from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, vector_columns, vector_of
-from skein_recall.queries import LISTED_READ, NEAREST_READ, QUERIES
+from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
+from skein_recall.queries import QUERIES
 from skein_recall.query.model import ReferenceItem
 
 if TYPE_CHECKING:
@@ -31,130 +33,211 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.admission.scan_budget import ScanBudget
-    from skein_kit.database.named_queries import Query
-    from skein_kit.database.transactions import Transaction
+    from skein_kit.database import named_queries
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.query.filter import Filter
+    from skein_recall.query.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
 
-# Terms of a query that are looked for: its first ones.
-_MOST_TERMS = 100
-# Documents that a term is counted in at most when a query asks; of longer lists the worker keeps the length.
-_MOST_COUNTED = 2000
-# Postings that a query reads: the lists of its rarest terms until so many are read, and always that of the rarest.
-# What the rest would add is little, because frequent terms weigh little; the items found are weighed by every term.
+# The first terms of a query, which are searched.
+_MAX_TERMS = 100
+# Documents of a term that a query counts itself; of longer lists the worker keeps the number.
+_MAX_COUNTED = 2000
+# Postings that a query reads: the lists of its rarest terms up to this number, and always the rarest one's. Frequent
+# terms have little weight. The items found are measured by every term.
 POSTINGS_READ = 8000
-# To see which items say a term its list is read whole where it has fewer postings than this for each item asked for,
-# which has about one neighbour: eight cost as much as to look for one. Beyond _MOST_COUNTED lists may be longer than is
-# known.
-_LISTED = 16
-# Where too little is found so, more lists are read: up to this many times as many postings.
-_MORE_READ = (1, 8, 64)
+# A term's list is read whole to measure items where it has fewer postings than this per item, each with about one
+# neighbour: reading eight costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
+_POSTINGS_PER_LOOKUP = 16
+# Factors of POSTINGS_READ for repeated attempts where too few items are found.
+_READ_FACTORS = (1, 8, 64)
+# Constants of BM25; queries.sql has the same.
+_K1, _B = 1.2, 0.75
+
+# The first memories are read in the same round trip.
+COMPARE_AND_READ_SHORTLIST = left_join(
+    QUERIES["compare_shortlist"],
+    QUERIES["get_memories"],
+    on="other.memory_id = found.item_id AND found.chunk = 0 AND NOT found.is_new",
+    # The planner must not know the length of the array: for one element it would take any index.
+    memory_ids="ARRAY(SELECT found.item_id FROM found WHERE found.kind = 'memory' "
+    "AND found.chunk = 0 AND NOT found.is_new AND found.item_id = ANY (:shown_ids::uuid[]))",
+)
+NEAREST_AND_READ = left_join(
+    QUERIES["nearest"],
+    QUERIES["get_memories"],
+    # Of a long memory with several chunks, the row of the nearest one has its columns.
+    columns="*, row_number() OVER (PARTITION BY given.item_id ORDER BY given.distance) AS place",
+    on="other.memory_id = found.item_id AND found.place = 1",
+    memory_ids="ARRAY(SELECT found.item_id FROM found "
+    "WHERE found.kind = 'memory' AND found.place = 1 ORDER BY found.distance LIMIT :first)",
+)
+
+# SQL of the conditions of a filter, by name; `d` is the document. A statement has only the conditions of its filter, so
+# that it is planned for them.
+_CONDITIONS = MappingProxyType(
+    {
+        "types": "d.type = ANY (:types::text[])",
+        "scopes": "d.scope = ANY (:scopes::text[])",
+        "source": "d.source = :source::text",
+        "key": "d.key = :key::text",
+        "min_importance": "d.importance >= :min_importance::double precision",
+        "agent_id": "d.agent_id = :agent_id::text",
+        "subject_id": "d.subject_id = :subject_id::text",
+        "session_id": "d.session_id = :session_id::text",
+        "start_time": "d.item_id >= :start_time::uuid",
+        "end_time": "d.item_id < :end_time::uuid",
+        "tags_any": """d.item_id = ANY (ARRAY(
+            SELECT t.memory_id FROM memory.tags AS t
+            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_any::text[])))""",
+        "tags_all": """d.item_id = ANY (ARRAY(
+            SELECT t.memory_id FROM memory.tags AS t
+            WHERE t.tenant_id = :tenant_id AND t.tag = ANY (:tags_all::text[])
+            GROUP BY t.memory_id HAVING count(*) = cardinality(:tags_all::text[])))""",
+        # A message belongs to its session.
+        "visible_to": """CASE coalesce(d.scope, 'session')
+            WHEN 'global' THEN true
+            WHEN 'agent' THEN d.agent_id = :seeing_agent_id::text
+            WHEN 'user' THEN d.subject_id = :seeing_subject_id::text
+                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+            ELSE d.session_id = :seeing_session_id::text
+                AND (d.agent_id IS NULL OR d.agent_id = coalesce(:seeing_agent_id::text, d.agent_id))
+                AND (d.subject_id IS NULL OR d.subject_id = coalesce(:seeing_subject_id::text, d.subject_id))
+            END""",
+    }
+)
+
+
+def condition_sql(filter_: Filter) -> str:
+    """Return the conditions that the index tests as SQL; "true" without any."""
+    return " AND ".join(f"({_CONDITIONS[name]})" for name in filter_.index_conditions) or "true"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Term:
-    """One term of a query: in how many documents it occurs, and what that is worth."""
+    """One term of a query."""
 
     term: str
+    # Documents that have it.
     documents: int
+    # Inverse document frequency.
     idf: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Terms:
-    """A query's terms, the rarest first, and what is known of all documents."""
+class QueryTerms:
+    """A query's terms, the rarest first, and the mean length of the tenant's documents in stems."""
 
     terms: tuple[Term, ...]
     mean_length: float
 
     @property
     def max_bm25(self) -> float:
-        """The BM25 that no document can pass for this query."""
-        return 2.2 * sum(term.idf for term in self.terms)
+        """The upper bound of BM25 for this query."""
+        return (_K1 + 1) * sum(term.idf for term in self.terms)
 
     def bm25(self, frequencies: NDArray[np.float64], lengths: NDArray[np.float64]) -> NDArray[np.float64]:
-        """BM25 (k1 = 1.2, b = 0.75) of documents, each a row of how often it says each term, and its length."""
+        """Return BM25 (n,) of documents by the counts of the terms (n, terms) and their lengths (n,) in stems."""
         idf = np.array([term.idf for term in self.terms])
-        free = 1.2 * (0.25 + 0.75 * lengths / self.mean_length)
-        found: NDArray[np.float64] = (idf * 2.2 * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
-        return found
+        free = _K1 * (1 - _B + _B * lengths / self.mean_length)
+        bm25: NDArray[np.float64] = (idf * (_K1 + 1) * frequencies / (frequencies + free[:, np.newaxis])).sum(axis=1)
+        return bm25
 
-    def read(self, postings: int) -> tuple[Term, ...]:
-        """Return the terms whose lists are read to find items: the rarest, up to so many postings, at least one."""
+    def rarest(self, postings: int) -> tuple[Term, ...]:
+        """Return the rarest terms with up to so many postings together, at least one."""
         sums = accumulate(term.documents for term in self.terms)
         return self.terms[: max(1, sum(read <= postings for read in sums))]
 
-    def portions(self) -> list[tuple[Term, ...]]:
-        """Return the terms whose lists are read first, and those that are read where too little is found by them."""
-        portions = dict.fromkeys(self.read(POSTINGS_READ * times) for times in _MORE_READ)
-        return [portion for portion in portions if portion]
+    def attempts(self) -> list[tuple[Term, ...]]:
+        """Return the terms whose lists are read first, and those of the repeated attempts."""
+        attempts = dict.fromkeys(self.rarest(POSTINGS_READ * factor) for factor in _READ_FACTORS)
+        return [attempt for attempt in attempts if attempt]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ItemMeasurements:
-    """Items and their neighbours column by column, in order of their ids."""
+    """n items and their neighbours, column by column, in order of their ids."""
 
     item_ids: list[UUID]
     kinds: list[str]
-    # In stems.
+    # float64 (n,), in stems.
     lengths: NDArray[np.float64]
-    # The text ends with a question; it tells of a time.
-    asks: NDArray[np.bool_]
-    dated: NDArray[np.bool_]
-    # It was written since the moment that is asked about, as far as one is.
+    # bool (n,): the text ends with a question; it mentions a time.
+    is_question: NDArray[np.bool_]
+    mentions_time: NDArray[np.bool_]
+    # bool (n,): written since the horizon, if there is one.
     changed: NDArray[np.bool_]
-    # The cosine of the vector and the item's best chunk, over all dimensions; NaN without one of them.
+    # float64 (n,): cosine of the query and the item's best chunk, over all dimensions; NaN without a vector.
     similarities: NDArray[np.float64]
-    # How often each says each of the terms, in their order.
+    # float64 (n, terms): counts of the query's terms.
     frequencies: NDArray[np.float64]
-    # The item right before each that stands around a centre, in its session.
+    # The item right before each item around a centre, in its session.
     previous: dict[UUID, UUID]
+
+
+class QueryStore:
+    """The search index of one cluster."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def transaction(self, tenant_id: UUID, *, is_filtered: bool) -> QueryTransaction:
+        """Return a transaction that begins and ends with its block.
+
+        `is_filtered`: its first statements have a filter, whose values decide which index serves them.
+        """
+        options = TxOptions(plan_once=not is_filtered, read_only=True)
+        return QueryTransaction(self._database.transaction(tenant_id, options), tenant_id, plans_each=is_filtered)
 
 
 class QueryTransaction:
     """One transaction that finds and reads items of one tenant, while its block runs."""
 
     def __init__(
-        self, transaction: AbstractAsyncContextManager[Transaction], tenant_id: UUID, *, plans_again: bool
+        self, transaction: AbstractAsyncContextManager[Transaction], tenant_id: UUID, *, plans_each: bool
     ) -> None:
-        """Read in a transaction which `plans_again`, or not, and begins and ends with the block."""
+        """`plans_each`: the transaction begins by planning each statement for its values."""
         self._transaction = transaction
         self._tenant_id = tenant_id
-        self._plans_again = plans_again
-        self._scans: ScanBudget | None = None
+        self._plans_each = plans_each
+        self._scan_budget: ScanBudget | None = None
 
     async def __aenter__(self) -> Self:
         self._tx = await self._transaction.__aenter__()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._transaction.__aexit__(kind, error, at)
+        await self._transaction.__aexit__(kind, error, trace)
 
-    async def _rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
-        """Run a statement that has one good plan: to make it again would take longer, of items ten times as long."""
-        if self._plans_again:
-            self._plans_again = False
-            await self._tx.plan(again=False)
+    async def _rows(self, query: named_queries.Query, **values: object) -> list[asyncpg.Record]:
+        """Run a statement that has one good plan. Planning it takes longer than running it."""
+        if self._plans_each:
+            self._plans_each = False
+            await self._tx.set_plan_mode(replan=False)
         return await self._tx.rows(query, tenant_id=self._tenant_id, **values)
 
-    async def _rows_allowed(self, query: Query, filter_: Filter, **values: object) -> list[asyncpg.Record]:
-        """Run a statement among the items that pass a filter: which index serves that depends on its values."""
-        if not self._plans_again:
-            self._plans_again = True
-            await self._tx.plan(again=True)
-        condition = filter_.condition if filter_.restricts else "true"
-        return await self._tx.rows(
-            with_condition(query, condition), tenant_id=self._tenant_id, **values, **filter_.values
-        )
+    async def _filtered_rows(
+        self, query: named_queries.Query, filter_: Filter, **values: object
+    ) -> list[asyncpg.Record]:
+        """Run a statement among the items that pass a filter: its values decide which index serves it."""
+        if not self._plans_each:
+            self._plans_each = True
+            await self._tx.set_plan_mode(replan=True)
+        query = with_condition(query, condition_sql(filter_))
+        return await self._tx.rows(query, tenant_id=self._tenant_id, **values, **filter_.values)
+
+    @property
+    def is_replica(self) -> bool:
+        """Whether a replica answers, which may lag behind data from elsewhere."""
+        return self._tx.database.is_replica
 
     async def policy(self) -> Policy:
-        """Return the rules that the tenant searches by."""
-        return await shared_policy_cache(self._tx.database).of(self._tx, self._tenant_id)
+        """Return the tenant's policy."""
+        return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
     async def nearest(
         self,
@@ -165,16 +248,16 @@ class QueryTransaction:
         *,
         chunks: int,
     ) -> list[asyncpg.Record]:
-        """Return the chunks nearest to a vector, the nearest first: item_id, kind, distance, which is minus the cosine.
+        """Return the chunks nearest to a vector (dimensions,), the nearest first: item_id, kind, distance.
 
-        Of a model with more dimensions than the index covers, it is that of the dimensions covered.
+        The distance is minus the cosine, over the dimensions that the index covers.
         """
         values = {"vector": HalfVector(vector[:COVERED_DIMENSIONS]), "kinds": list(kinds), "count": chunks}
-        if not filter_.restricts:
+        if not filter_.has_index_conditions:
             return await self._rows(for_table(QUERIES["nearest"], model.table_name), **values)
-        return await self._rows_allowed(for_table(QUERIES["nearest_allowed"], model.table_name), filter_, **values)
+        return await self._filtered_rows(for_table(QUERIES["nearest_filtered"], model.table_name), filter_, **values)
 
-    async def nearest_read(
+    async def nearest_and_read(
         self,
         model: EmbeddingModel,
         vector: NDArray[np.float32],
@@ -185,9 +268,9 @@ class QueryTransaction:
         first: int,
         show_superseded: bool,
     ) -> list[asyncpg.Record]:
-        """Do so for all that the tenant has, and read the `first` memories: each in the row of its nearest chunk."""
+        """Return `nearest` without a filter, with the `first` memories in the rows of their nearest chunks."""
         rows = await self._rows(
-            for_table(NEAREST_READ, model.table_name),
+            for_table(NEAREST_AND_READ, model.table_name),
             vector=HalfVector(vector[:COVERED_DIMENSIONS]),
             kinds=list(kinds),
             count=chunks,
@@ -197,24 +280,20 @@ class QueryTransaction:
         )
         return sorted(rows, key=itemgetter("distance"))
 
-    @property
-    def follows(self) -> bool:
-        """Say whether a replica answers, which may be behind what was read elsewhere."""
-        return self._tx.database.follows
-
-    async def nearest_listed(
-        self, model: EmbeddingModel, vector: NDArray[np.float32], shortlist: Shortlist, *, most_new: int
+    async def compare_shortlist(
+        self, model: EmbeddingModel, vector: NDArray[np.float32], shortlist: Shortlist, *, max_new: int
     ) -> list[asyncpg.Record]:
-        """Compare the items of a shortlist, and up to `most_new` chunks that came since, with a vector.
+        """Compare the items of a shortlist, and up to `max_new` newer chunks, with a vector (dimensions,).
 
-        Return chunks, the nearest first: item_id, kind, distance, which is minus the cosine over all dimensions,
-        whether each is_new, and the server. One row without an item when there are none.
+        Return chunks, the nearest first: item_id, kind, distance, is_new, and the server's start time. The distance is
+        minus the cosine over all dimensions. Without chunks there is one row without an item.
         """
         return await self._rows(
-            for_table(QUERIES["nearest_listed"], model.table_name), **_of(shortlist, vector, most_new=most_new)
+            for_table(QUERIES["compare_shortlist"], model.table_name),
+            **_shortlist_values(shortlist, vector, max_new=max_new),
         )
 
-    async def listed_read(
+    async def compare_and_read_shortlist(
         self,
         model: EmbeddingModel,
         vector: NDArray[np.float32],
@@ -222,20 +301,20 @@ class QueryTransaction:
         at: datetime,
         *,
         first: int,
-        most_new: int,
+        max_new: int,
         show_superseded: bool,
     ) -> list[asyncpg.Record]:
-        """Do as nearest_listed, and read the `first` of the shortlist that are memories: in their first chunk's row."""
+        """Return `compare_shortlist`, with the memories among the `first` items in the rows of their first chunks."""
         rows = await self._rows(
-            for_table(LISTED_READ, model.table_name),
-            **_of(shortlist, vector, most_new=most_new),
+            for_table(COMPARE_AND_READ_SHORTLIST, model.table_name),
+            **_shortlist_values(shortlist, vector, max_new=max_new),
             shown_ids=shortlist.item_ids[:first],
             at=at,
             show_superseded=show_superseded,
         )
         return sorted(rows, key=itemgetter("distance"))
 
-    async def exactly_nearest(
+    async def nearest_exact(
         self,
         model: EmbeddingModel,
         vector: NDArray[np.float32],
@@ -244,13 +323,16 @@ class QueryTransaction:
         *,
         count: int,
     ) -> dict[UUID, float]:
-        """Return the items nearest to a vector and their cosines, the nearest first, by comparing all of them."""
-        given = vector_columns(vector)
-        rows = await self._rows_allowed(
-            for_table(QUERIES["exactly_nearest"], model.table_name),
+        """Return the items nearest to a vector (dimensions,) with their cosines, the nearest first.
+
+        All items that pass the filter are compared over all dimensions.
+        """
+        columns = vector_columns(vector)
+        rows = await self._filtered_rows(
+            for_table(QUERIES["nearest_exact"], model.table_name),
             filter_,
-            vector=given["embedding"],
-            rest=given["rest"],
+            vector=columns["embedding"],
+            rest=columns["rest"],
             kinds=list(kinds),
             count=count,
         )
@@ -259,72 +341,68 @@ class QueryTransaction:
     async def similarities(
         self, model: EmbeddingModel, vector: NDArray[np.float32], item_ids: Sequence[UUID]
     ) -> dict[UUID, float]:
-        """Return the cosine of a vector and each item's best chunk, over all dimensions; none for an item without."""
+        """Return the cosine of a vector (dimensions,) and each item's best chunk; some items have no vector."""
         if not item_ids:
             return {}
-        given = vector_columns(vector)
+        columns = vector_columns(vector)
         rows = await self._rows(
             for_table(QUERIES["similarities"], model.table_name),
             item_ids=list(item_ids),
-            vector=given["embedding"],
-            rest=given["rest"],
+            vector=columns["embedding"],
+            rest=columns["rest"],
         )
         return {row["item_id"]: row["similarity"] for row in rows}
 
-    async def terms(self, text: str, kinds: Sequence[str], language: str) -> Terms:
-        """Break a query into its terms."""
+    async def terms(self, text: str, kinds: Sequence[str], language: str) -> QueryTerms:
+        """Split a query into its terms."""
         rows = await self._rows(
             QUERIES["query_terms"],
             words=text,
             kinds=list(kinds),
             language=language,
-            terms=_MOST_TERMS,
-            most=_MOST_COUNTED,
+            terms=_MAX_TERMS,
+            most=_MAX_COUNTED,
         )
         if not rows:
-            return Terms(terms=(), mean_length=1.0)
+            return QueryTerms(terms=(), mean_length=1.0)
         documents = max(1, rows[0]["corpus_documents"])
         terms = [
-            # Counts that the worker is behind with may say more documents than there are.
+            # Outdated counts may exceed the number of documents.
             Term(term=row["term"], documents=row["documents"], idf=_idf(min(row["documents"], documents), documents))
             for row in rows
         ]
         terms.sort(key=lambda term: (term.documents, term.term))
-        return Terms(terms=tuple(terms), mean_length=max(1.0, rows[0]["corpus_length"] / documents))
+        return QueryTerms(terms=tuple(terms), mean_length=max(1.0, rows[0]["corpus_length"] / documents))
 
-    async def matching(
-        self, terms: Terms, kinds: Sequence[str], filter_: Filter, *, count: int, least: int
+    async def match_terms(
+        self, terms: QueryTerms, kinds: Sequence[str], filter_: Filter, *, count: int, min_items: int
     ) -> list[asyncpg.Record]:
-        """Return the items that say the most of a query's rarest terms, the best first: item_id, bm25.
+        """Return up to `count` best items for a query's rarest terms, best first: item_id, bm25.
 
-        Where that finds fewer than `least`, more terms are looked for.
+        More terms are read while these find fewer than `min_items`.
         """
-        found: list[asyncpg.Record] = []
-        for read in terms.portions():
-            found = await self._saying(read, terms.mean_length, kinds, filter_, count)
-            if len(found) >= least:
+        rows: list[asyncpg.Record] = []
+        for attempt in terms.attempts():
+            values = {
+                "terms": [term.term for term in attempt],
+                "idfs": [term.idf for term in attempt],
+                "per_stem": 0.9 / terms.mean_length,
+                "kinds": list(kinds),
+                "count": count,
+            }
+            if filter_.has_index_conditions:
+                rows = await self._filtered_rows(QUERIES["match_terms_filtered"], filter_, **values)
+            else:
+                rows = await self._rows(QUERIES["match_terms"], **values)
+            if len(rows) >= min_items:
                 break
-        return found
+        return rows
 
-    async def _saying(
-        self, read: Sequence[Term], mean_length: float, kinds: Sequence[str], filter_: Filter, count: int
-    ) -> list[asyncpg.Record]:
-        values = {
-            "terms": [term.term for term in read],
-            "idfs": [term.idf for term in read],
-            "per_stem": 0.9 / mean_length,
-            "kinds": list(kinds),
-            "count": count,
-        }
-        if not filter_.restricts:
-            return await self._rows(QUERIES["matching"], **values)
-        return await self._rows_allowed(QUERIES["matching_allowed"], filter_, **values)
-
-    async def measured(
+    async def measure(
         self,
         model: EmbeddingModel,
         vector: NDArray[np.float32] | None,
-        terms: Terms,
+        terms: QueryTerms,
         kinds: Sequence[str],
         item_ids: Iterable[UUID],
         centres: Iterable[UUID],
@@ -334,58 +412,59 @@ class QueryTransaction:
     ) -> ItemMeasurements:
         """Measure items, and their neighbours: those of the same session, up to `reach` before and after `centres`.
 
-        `horizon` is that of a moment to tell the changed ones of; without it none are told.
+        Items written by the transaction `horizon` or a later one count as changed; without it none do.
         """
-        wanted = list(item_ids)
-        given = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
+        measured_ids = list(item_ids)
+        columns = {"embedding": None, "rest": None} if vector is None else vector_columns(vector)
+        max_postings = min(_MAX_COUNTED, _POSTINGS_PER_LOOKUP * len(measured_ids))
         (row,) = await self._rows(
-            for_table(QUERIES["measured"], model.table_name),
-            item_ids=wanted,
+            for_table(QUERIES["measure_items"], model.table_name),
+            item_ids=measured_ids,
             centres=list(centres),
             kinds=list(kinds),
             terms=[term.term for term in terms.terms],
-            vector=given["embedding"],
-            rest=given["rest"],
+            vector=columns["embedding"],
+            rest=columns["rest"],
             reach=reach,
             horizon=horizon,
-            rare=sum(term.documents < min(_MOST_COUNTED, _LISTED * len(wanted)) for term in terms.terms),
+            rare=sum(term.documents < max_postings for term in terms.terms),
         )
-        found = row["item_ids"] or []
-        frequencies = np.zeros((len(found), len(terms.terms)))
-        if row["said_by"]:
-            place_of = dict(zip(found, range(len(found)), strict=True))
-            said_by = [place_of[item_id] for item_id in row["said_by"]]
-            frequencies[said_by, np.array(row["said_terms"]) - 1] = row["said_often"]
-        similarities = np.full(len(found), np.nan)
+        ids = row["item_ids"] or []
+        frequencies = np.zeros((len(ids), len(terms.terms)))
+        if row["posting_items"]:
+            row_of = dict(zip(ids, range(len(ids)), strict=True))
+            rows = [row_of[item_id] for item_id in row["posting_items"]]
+            frequencies[rows, np.array(row["posting_terms"]) - 1] = row["posting_counts"]
+        similarities = np.full(len(ids), np.nan)
         if row["compared"]:
             similarities[np.array(row["compared"]) - 1] = row["cosines"]
         return ItemMeasurements(
-            item_ids=found,
+            item_ids=ids,
             kinds=row["kinds"] or [],
             lengths=np.array(row["lengths"] or (), dtype=np.float64),
-            asks=np.array(row["asks"] or (), dtype=np.bool_),
-            dated=np.array(row["dated"] or (), dtype=np.bool_),
+            is_question=np.array(row["asks"] or (), dtype=np.bool_),
+            mentions_time=np.array(row["dated"] or (), dtype=np.bool_),
             changed=np.array(row["changed"] or (), dtype=np.bool_),
             similarities=similarities,
             frequencies=frequencies,
             previous=dict(zip(row["followers"] or (), row["previous"] or (), strict=True)),
         )
 
-    async def passing(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
-        """Return those memories that pass a condition.
+    async def filter_memories(self, memory_ids: Iterable[UUID], where: Expression) -> set[UUID]:
+        """Return the memories that pass a condition.
 
-        Raises ReadTooCostly when they are more than the conditions of one call, or of the tenant, may scan.
+        Raises ReadTooCostly when the condition would scan more than one call, or the tenant, may.
         """
         condition, scanned = compile_to_sql(where, ENTRIES), scan_cost.scan_cost_sql(where, ENTRIES)
         values = {"memory_ids": list(memory_ids), **condition.values}
         if not scanned:
-            rows = await self._rows(with_condition(QUERIES["passing_memories"], condition.text), **values)
+            rows = await self._rows(with_condition(QUERIES["filter_memories"], condition.text), **values)
             return {row["memory_id"] for row in rows}
-        if self._scans is None:
-            self._scans = self._tx.database.scans.begin(self._tenant_id)
-        query = scan_cost.with_scan_budget(QUERIES["look_at_memories"], scanned)
-        values["scan_bytes"] = max(1, self._scans.remaining)
-        rows = await self._scans.charged(self._rows(with_condition(query, condition.text), **values))
+        if self._scan_budget is None:
+            self._scan_budget = self._tx.database.scan_buckets.begin(self._tenant_id)
+        query = scan_cost.with_scan_budget(QUERIES["scan_memories"], scanned)
+        values["scan_bytes"] = max(1, self._scan_budget.remaining)
+        rows = await self._scan_budget.run_and_charge(self._rows(with_condition(query, condition.text), **values))
         if any(row["passes"] is None for row in rows):
             raise ReadTooCostly
         return {row["memory_id"] for row in rows if row["passes"]}
@@ -393,10 +472,10 @@ class QueryTransaction:
     async def items(
         self, kinds: Mapping[UUID, str], at: datetime, *, show_superseded: bool
     ) -> dict[UUID, asyncpg.Record]:
-        """Read items by id, each given with its kind; those that may not be recalled any more are missing."""
+        """Read the rows of items, named with their kinds; those that may not be recalled any more are missing."""
         memory_ids = [item_id for item_id, kind in kinds.items() if kind == "memory"]
         message_ids = [item_id for item_id, kind in kinds.items() if kind == "message"]
-        found: dict[UUID, asyncpg.Record] = {}
+        items: dict[UUID, asyncpg.Record] = {}
         if memory_ids:
             rows = await self._rows(
                 QUERIES["get_memories"],
@@ -404,47 +483,47 @@ class QueryTransaction:
                 at=at,
                 show_superseded=show_superseded,
             )
-            found.update((row["memory_id"], row) for row in rows)
+            items.update((row["memory_id"], row) for row in rows)
         if message_ids:
             rows = await self._rows(QUERIES["get_messages"], message_ids=message_ids)
-            found.update((row["message_id"], row) for row in rows)
-        return found
+            items.update((row["message_id"], row) for row in rows)
+        return items
 
-    async def item_of(self, external_id: str, kind: str) -> UUID | None:
-        """Return the id of the memory or message that another system gave an id."""
+    async def find_item_id(self, external_id: str, kind: str) -> UUID | None:
+        """Return the id of the memory or message with an external id."""
         rows = await self._rows(QUERIES["document_of_external_id"], external_id=external_id, kind=kind)
         return rows[0]["item_id"] if rows else None
 
-    async def similar_to(self, model: EmbeddingModel, item_id: UUID, at: datetime) -> ReferenceItem | None:
+    async def read_reference_item(self, model: EmbeddingModel, item_id: UUID, at: datetime) -> ReferenceItem | None:
         """Read an item's text and the mean of its vectors; None where it may not be recalled."""
         rows = await self._rows(for_table(QUERIES["item_vectors"], model.table_name), item_id=item_id)
         kind = rows[0]["kind"] if rows else ""
         if not kind or item_id not in await self.items({item_id: kind}, at, show_superseded=True):
             return None
         (text,) = await self._rows(QUERIES[f"{kind}_texts"], **{f"{kind}_ids": [item_id]})
-        chunks = [vector_of(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
+        chunks = [read_vector(row["embedding"], row["rest"]) for row in rows if row["embedding"] is not None]
         return ReferenceItem(item_id=item_id, text=text["text"], vector=_mean_direction(chunks))
 
 
-def _of(shortlist: Shortlist, vector: NDArray[np.float32], *, most_new: int) -> dict[str, object]:
-    given = vector_columns(vector)
+def _shortlist_values(shortlist: Shortlist, vector: NDArray[np.float32], *, max_new: int) -> dict[str, object]:
+    columns = vector_columns(vector)
     return {
         "item_ids": shortlist.item_ids,
-        "horizon": shortlist.moment.horizon,
+        "horizon": shortlist.horizon.transaction,
         "kinds": list(shortlist.kinds),
-        "vector": given["embedding"],
-        "rest": given["rest"],
-        "most": most_new,
+        "vector": columns["embedding"],
+        "rest": columns["rest"],
+        "most": max_new,
     }
 
 
 def _idf(documents: int, all_documents: int) -> float:
-    """How much a term tells; the form of BM25 that is never negative."""
+    """Return the inverse document frequency, in the form of BM25 that is never negative."""
     return math.log(1 + (all_documents - documents + 0.5) / (documents + 0.5))
 
 
 def _mean_direction(vectors: Sequence[NDArray[np.float32]]) -> NDArray[np.float32] | None:
-    """Return the mean of vectors, of unit length; None where there are none, or where they cancel out."""
+    """Return the mean of vectors (dimensions,), of unit length; None without vectors, or where they cancel out."""
     if not vectors:
         return None
     mean = np.sum(vectors, axis=0, dtype=np.float64)

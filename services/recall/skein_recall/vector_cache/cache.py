@@ -1,14 +1,13 @@
-"""Vectors held in memory, of the tenants that search most.
+"""The vector cache: vectors in memory, of the tenants that search most.
 
-What is held finds nothing by itself. A search learns here which items stand nearest, and has the database compare
-those with the vector once more, as the tenant that it works for, and all that came since: so what is gone, changed or
-another's is not found, and what is new is. A vector never changes: an item that gets other vectors loses the old ones,
-and the new ones are told by the transaction that wrote them. When what is left proves that nothing else can be nearer,
-the answer is exact; when it does not, the index is scanned as if nothing were held.
+The cache proposes and the database decides. A search gets a shortlist of the nearest cached items. The database
+compares them again, as the tenant, together with all items written since. So deleted, changed and foreign items are not
+found, and new ones are. A vector never changes: an item that gets other vectors loses the old ones, and the writing
+transaction shows the new ones. If the shortlist proves that no other item can be nearer, the result is exact. If not,
+the index is scanned as without a cache.
 
-What words and neighbours find is compared here as well, once the database has told, as the tenant, that it is there and
-that nothing of it was written since. Should that happen between this and the search's first statement, the answer shows
-what was there at the first.
+Candidates of other signals are compared here as well, if the database says that nothing of them was written since. If
+that happens between the shortlist and the search's first statement, the result is that of the first statement.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import VECTOR_CACHE_BYTES
-from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix, size_of
+from skein_recall.vector_cache.matrix import QuantizedVectors, Shortlist, VectorMatrix, byte_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,266 +31,264 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.vector_cache.matrix import Key
+    from skein_recall.vector_cache.matrix import CacheKey
     from skein_recall.vector_cache.store import TransactionHorizon, VectorCacheStore
 
 log = logs.get("recall")
-# A tenant's vectors are read when it searched so often within so many seconds.
-_SEARCHES, _LATELY_SECONDS = 2, 60.0
-# A tenant with fewer chunks is searched as fast by the index.
-LEAST_CHUNKS = 1000
-# Vectors that came since, in one search: from so many on they are read, and with more the index is faster.
-_READ_FROM, MOST_NEW = 250, 2000
-# Room for what comes, beside what is there: a share, and a number.
+# A tenant's vectors are loaded after this many searches within this time.
+_MIN_SEARCHES, _SEARCH_WINDOW_SECONDS = 2, 60.0
+# The index is as fast for a tenant with fewer chunks.
+MIN_CHUNKS = 1000
+# New vectors in one search: from the first number on they are loaded; beyond the second the index is faster.
+_REFRESH_FROM, MAX_NEW = 250, 2000
+# Free rows of a matrix: a share of its rows, and a number.
 _SPARE_SHARE, _SPARE_ROWS = 0.125, 512
-# What was not searched for so long is let go of. Before it was not for some time it makes room for nobody, or two would
-# take turns in being read.
+# Vectors unused for this long are evicted. Before the second time they are not evicted for others, so that two tenants
+# do not evict each other in turns.
 IDLE_SECONDS, _KEEP_SECONDS = 600.0, 60.0
-# What is held is read anew after so long, for what was deleted since is among it still; twice as long it is not kept.
-OLD_SECONDS = 1800.0
-# A moment serves for so long: the log reaches the disk within a second, and each tenant would wait for that.
-_MOMENT_SECONDS, _SETTLE_SECONDS = 5.0, 0.1
-# All of a tenant is not read again for so long; each time longer, up to the longest, until what came since sufficed.
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 60.0, 3600.0
-# A reading may take so long, and longer by what it has to read.
-_LOOK_SECONDS, _ROWS_A_SECOND = 60.0, 1000
-# Tenants of which it is known when they searched.
-_MOST_TENANTS = 10_000
-# Numbers that are compared on the loop that answers calls, in two milliseconds: rounded ones, and such as are compared
-# as they are. More are compared beside it. For fewer that would be a loss: a thread waits for its turn among the loop's
-# work, several times.
-_ROUNDED_AT_ONCE, _WHOLE_AT_ONCE = 30_000_000, 1_000_000
+# Vectors are loaded again at this age, because deleted ones stay among them; at twice the age they are evicted.
+MAX_AGE_SECONDS = 1800.0
+# Age of a horizon; with a new one for each tenant, each would wait until the log is on disk, up to a second.
+_HORIZON_TTL_SECONDS, _HORIZON_POLL_SECONDS = 5.0, 0.1
+# Pause between full loads of a tenant. It doubles up to the second value, until a refresh succeeds.
+_FIRST_BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 60.0, 3600.0
+# Time limit of a load, plus a second for each so many rows.
+_LOAD_SECONDS, _ROWS_PER_SECOND = 60.0, 1000
+# Tenants whose searches are counted.
+_MAX_TENANTS = 10_000
+# Up to this many quantized numbers, and exact ones, are compared on the event loop, in about two milliseconds. More are
+# compared in a thread. For fewer that would be slower: a thread waits for the interpreter several times.
+_MAX_QUANTIZED_ON_LOOP, _MAX_EXACT_ON_LOOP = 30_000_000, 1_000_000
 
 
 @dataclass(slots=True)
 class _CacheEntry:
-    """What is known of a tenant's searches, and what is held of it."""
+    """A tenant's searches with one model, and its vectors once they are loaded. Times are of the cache's clock."""
 
     model: EmbeddingModel
+    # Searches since the window began.
     searches: int = 0
-    since: float = 0.0
-    used: float = 0.0
+    window_start: float = 0.0
+    last_used: float = 0.0
     matrix: VectorMatrix | None = None
-    # Not to be looked at before; all of it not to be read before, nor for how long the next time.
-    again: float = 0.0
-    whole_again: float = 0.0
-    pause: float = _FIRST_PAUSE_SECONDS
+    # Earliest times of the next refresh and the next full load, and the pause after that.
+    next_refresh: float = 0.0
+    next_full_load: float = 0.0
+    backoff: float = _FIRST_BACKOFF_SECONDS
 
-    def wait(self, at: float) -> None:
-        """Read all of it no more for some time, each time for longer."""
-        self.again = self.whole_again = at + self.pause
-        self.pause = min(2 * self.pause, _LONGEST_PAUSE_SECONDS)
+    def back_off(self, at: float) -> None:
+        """Load nothing for some time, each time longer."""
+        self.next_refresh = self.next_full_load = at + self.backoff
+        self.backoff = min(2 * self.backoff, _MAX_BACKOFF_SECONDS)
 
 
 class VectorCache:
-    """The vectors that one process holds."""
+    """The cached vectors of one process."""
 
     def __init__(
         self,
         store: VectorCacheStore,
         *,
-        most_bytes: int,
-        least_chunks: int = LEAST_CHUNKS,
+        max_bytes: int,
+        min_chunks: int = MIN_CHUNKS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Hold up to `most_bytes` of vectors, those included that are being read; 0: none."""
+        """Cache up to `max_bytes` of vectors, including those being loaded; 0: none. `clock` is in seconds."""
         self._store = store
-        self._most_bytes = most_bytes
-        self._least_chunks = max(1, least_chunks)
+        self._max_bytes = max_bytes
+        self._min_chunks = max(1, min_chunks)
         self._clock = clock
-        # The one that searched last is the last.
-        self._known: OrderedDict[Key, _CacheEntry] = OrderedDict()
+        # The latest search is last.
+        self._entries: OrderedDict[CacheKey, _CacheEntry] = OrderedDict()
         self._bytes = 0
-        # Those that are to be read, in order.
-        self._wanted: asyncio.Queue[Key] = asyncio.Queue()
-        self._waiting: set[Key] = set()
-        # The last one that was settled, and when that was.
-        self._moment: TransactionHorizon | None = None
-        self._moment_time = 0.0
-        VECTOR_CACHE_BYTES.set_function(lambda: self.size)
+        self._load_queue: asyncio.Queue[CacheKey] = asyncio.Queue()
+        self._queued: set[CacheKey] = set()
+        # The latest durable horizon, and when it was read.
+        self._horizon: TransactionHorizon | None = None
+        self._horizon_time = 0.0
+        VECTOR_CACHE_BYTES.set_function(lambda: self.byte_size)
 
     @property
-    def size(self) -> int:
-        """How many bytes are held."""
+    def byte_size(self) -> int:
+        """Memory of the cached vectors in bytes."""
         return self._bytes
 
     async def shortlist(
         self, tenant_id: UUID, model: EmbeddingModel, vector: NDArray[np.float32], kinds: tuple[str, ...], count: int
     ) -> Shortlist | None:
-        """Return about the `count` items nearest to a vector; None when nothing is held of the tenant."""
-        if not self._most_bytes:
+        """Return about the `count` items nearest to a vector (dimensions,); None when the tenant is not cached."""
+        if not self._max_bytes:
             return None
         key, at = (tenant_id, model.table_name, model.create_time), self._clock()
-        known = self._known.setdefault(key, _CacheEntry(model, since=at))
-        self._known.move_to_end(key)
-        known.used = at
-        age = 0.0 if known.matrix is None else at - known.matrix.read_time
-        if age > 2 * OLD_SECONDS:
-            self._let_go(known)
-        if known.matrix is None:
-            self._note(key, known, at)
-        elif age > OLD_SECONDS:
-            self._want(key, known, at)
-        matrix = known.matrix
+        entry = self._entries.setdefault(key, _CacheEntry(model, window_start=at))
+        self._entries.move_to_end(key)
+        entry.last_used = at
+        age = 0.0 if entry.matrix is None else at - entry.matrix.read_time
+        if age > 2 * MAX_AGE_SECONDS:
+            self._evict(entry)
+        if entry.matrix is None:
+            self._count_search(key, entry, at)
+        elif age > MAX_AGE_SECONDS:
+            self._enqueue(key, entry, at)
+        matrix = entry.matrix
         if matrix is None:
             return None
-        if matrix.vectors.size <= _ROUNDED_AT_ONCE:
-            shortlist = Shortlist.of_matrix(key, matrix, vector, kinds, count, _WHOLE_AT_ONCE)
+        if matrix.vectors.size <= _MAX_QUANTIZED_ON_LOOP:
+            shortlist = Shortlist.of_matrix(key, matrix, vector, kinds, count, _MAX_EXACT_ON_LOOP)
             if shortlist is not None:
                 return shortlist
         return await asyncio.to_thread(Shortlist.of_matrix, key, matrix, vector, kinds, count)
 
-    def takes(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
-        """Say whether what the database answered to a shortlist is all that it asked for, and learn from it."""
-        known = self._known.get(shortlist.key)
+    def accept_rows(self, shortlist: Shortlist, rows: Sequence[asyncpg.Record]) -> bool:
+        """Return whether the database's rows for a shortlist are complete; update the cache by what they show."""
+        entry = self._entries.get(shortlist.key)
         new = sum(row["is_new"] is True for row in rows)
-        is_of_it = rows[0]["server"] == shortlist.moment.server
-        if known is not None and known.matrix is not None and known.matrix.moment is shortlist.moment:
+        is_same_server = rows[0]["server"] == shortlist.horizon.server_start
+        if entry is not None and entry.matrix is not None and entry.matrix.horizon is shortlist.horizon:
             at = self._clock()
-            if not is_of_it:
-                self._let_go(known)
-                known.wait(at)
-                self._moment = None
-            elif new >= _READ_FROM:
-                self._want(shortlist.key, known, at)
-        return is_of_it and new < MOST_NEW
+            if not is_same_server:
+                self._evict(entry)
+                entry.back_off(at)
+                self._horizon = None
+            elif new >= _REFRESH_FROM:
+                self._enqueue(shortlist.key, entry, at)
+        return is_same_server and new < MAX_NEW
 
     def drop(self, tenant_id: UUID | None) -> None:
-        """Let go of all that is held of a tenant, what is being read included; None: of every tenant."""
-        for key in [key for key in self._known if tenant_id in (None, key[0])]:
-            self._let_go(self._known.pop(key))
+        """Evict a tenant, including vectors being loaded; None: every tenant."""
+        for key in [key for key in self._entries if tenant_id in (None, key[0])]:
+            self._evict(self._entries.pop(key))
 
     async def run(self) -> None:
-        """Read what is wanted, one tenant at a time, and let go of what nobody uses."""
+        """Load queued tenants one at a time, and evict idle ones, until cancelled."""
         while True:
             try:
-                async with asyncio.timeout(_LOOK_SECONDS):
-                    key = await self._wanted.get()
+                async with asyncio.timeout(_LOAD_SECONDS):
+                    key = await self._load_queue.get()
             except TimeoutError:
-                self._forget()
+                self._evict_idle()
                 continue
-            known = self._known.get(key)
+            entry = self._entries.get(key)
             try:
-                if known is not None:
-                    await self._look(key, known)
-            except Exception as error:  # noqa: BLE001 - whatever it is: the index serves this tenant, and others wait.
+                if entry is not None:
+                    await self._refresh(key, entry)
+            except Exception as error:  # noqa: BLE001 - the index serves this tenant, and others wait.
                 log.warning("vectors_not_held", error=type(error).__name__)
-                if known is not None:
-                    self._let_go(known)
-                    known.wait(self._clock())
+                if entry is not None:
+                    self._evict(entry)
+                    entry.back_off(self._clock())
             finally:
-                # Whoever searched meanwhile wanted just this.
-                self._waiting.discard(key)
-            self._forget()
+                # Requests during the load asked for this one.
+                self._queued.discard(key)
+            self._evict_idle()
 
-    def _note(self, key: Key, known: _CacheEntry, at: float) -> None:
-        if at - known.since > _LATELY_SECONDS:
-            known.since, known.searches = at, 0
-        known.searches += 1
-        if known.searches >= _SEARCHES:
-            self._want(key, known, at)
-        while len(self._known) > _MOST_TENANTS:
-            _, last = self._known.popitem(last=False)
-            self._let_go(last)
+    def _count_search(self, key: CacheKey, entry: _CacheEntry, at: float) -> None:
+        if at - entry.window_start > _SEARCH_WINDOW_SECONDS:
+            entry.window_start, entry.searches = at, 0
+        entry.searches += 1
+        if entry.searches >= _MIN_SEARCHES:
+            self._enqueue(key, entry, at)
+        while len(self._entries) > _MAX_TENANTS:
+            _, oldest = self._entries.popitem(last=False)
+            self._evict(oldest)
 
-    def _want(self, key: Key, known: _CacheEntry, at: float) -> None:
-        if key not in self._waiting and at >= known.again:
-            self._waiting.add(key)
-            self._wanted.put_nowait(key)
+    def _enqueue(self, key: CacheKey, entry: _CacheEntry, at: float) -> None:
+        if key not in self._queued and at >= entry.next_refresh:
+            self._queued.add(key)
+            self._load_queue.put_nowait(key)
 
-    async def _look(self, key: Key, known: _CacheEntry) -> None:
-        """Read what came since, or all of it where nothing is held, or too much came."""
-        began, held = self._clock(), known.matrix
-        if held is not None and began - held.read_time <= OLD_SECONDS:
-            async with asyncio.timeout(_LOOK_SECONDS):
-                moment = await self._settled()
-                new = await self._store.since(key[0], known.model, held.moment.horizon, MOST_NEW)
+    async def _refresh(self, key: CacheKey, entry: _CacheEntry) -> None:
+        """Load new vectors; load all where none are cached, these are too old, or too many are new."""
+        began, cached = self._clock(), entry.matrix
+        if cached is not None and began - cached.read_time <= MAX_AGE_SECONDS:
+            async with asyncio.timeout(_LOAD_SECONDS):
+                horizon = await self._durable_horizon()
+                new = await self._store.read_since(key[0], entry.model, cached.horizon, MAX_NEW)
             matrix = None
-            if new is not None and moment.server == held.moment.server:
-                rounded = await asyncio.to_thread(QuantizedVectors.of, new.vectors)
-                matrix = held.with_those(new, rounded, moment=moment)
+            if new is not None and horizon.server_start == cached.horizon.server_start:
+                quantized = await asyncio.to_thread(QuantizedVectors.of, new.vectors)
+                matrix = cached.with_chunks(new, quantized, horizon=horizon)
             if matrix is not None:
-                if known.matrix is held and self._known.get(key) is known:
-                    known.matrix = matrix
-                known.again, known.pause = self._clock() + _MOMENT_SECONDS, _FIRST_PAUSE_SECONDS
+                if entry.matrix is cached and self._entries.get(key) is entry:
+                    entry.matrix = matrix
+                entry.next_refresh, entry.backoff = self._clock() + _HORIZON_TTL_SECONDS, _FIRST_BACKOFF_SECONDS
                 return
-            if began < known.whole_again:
-                self._let_go(known)
-                known.again = known.whole_again
+            if began < entry.next_full_load:
+                self._evict(entry)
+                entry.next_refresh = entry.next_full_load
                 return
-        await self._read(key, known)
+        await self._load(key, entry)
 
-    async def _read(self, key: Key, known: _CacheEntry) -> None:
-        tenant_id, dimensions = key[0], known.model.dimensions
-        count = await self._store.count(tenant_id, known.model, self._most_bytes // size_of(1, dimensions) + 1)
+    async def _load(self, key: CacheKey, entry: _CacheEntry) -> None:
+        """Load all vectors of a tenant, if there are enough of them and room for them."""
+        tenant_id, dimensions = key[0], entry.model.dimensions
+        count = await self._store.count(tenant_id, entry.model, self._max_bytes // byte_size(1, dimensions) + 1)
         rows = count + int(count * _SPARE_SHARE) + _SPARE_ROWS
-        size = size_of(rows, dimensions)
-        if count < self._least_chunks or not self._make_room(known, size):
-            self._let_go(known)
-            known.wait(self._clock())
+        size = byte_size(rows, dimensions)
+        if count < self._min_chunks or not self._evict_for(entry, size):
+            self._evict(entry)
+            entry.back_off(self._clock())
             return
         self._bytes += size
         try:
-            async with asyncio.timeout(_LOOK_SECONDS + rows / _ROWS_A_SECOND):
+            async with asyncio.timeout(_LOAD_SECONDS + rows / _ROWS_PER_SECOND):
                 matrix: VectorMatrix | None = VectorMatrix.empty(
-                    await self._settled(), self._clock(), rows=rows, dimensions=dimensions
+                    await self._durable_horizon(), self._clock(), rows=rows, dimensions=dimensions
                 )
-                async for chunks in self._store.all(tenant_id, known.model):
-                    rounded = await asyncio.to_thread(QuantizedVectors.of, chunks.vectors)
-                    matrix = matrix and matrix.with_those(chunks, rounded)
+                async for chunks in self._store.read_all(tenant_id, entry.model):
+                    quantized = await asyncio.to_thread(QuantizedVectors.of, chunks.vectors)
+                    matrix = matrix and matrix.with_chunks(chunks, quantized)
         finally:
             self._bytes -= size
-        known.wait(self._clock())
-        self._let_go(known)
-        # It may have been forgotten meanwhile, or have grown by more than there was room for.
-        if matrix is not None and matrix.count and self._known.get(key) is known:
-            known.matrix = matrix
+        entry.back_off(self._clock())
+        self._evict(entry)
+        # Meanwhile the entry may have been dropped, or have outgrown the matrix.
+        if matrix is not None and matrix.count and self._entries.get(key) is entry:
+            entry.matrix = matrix
             self._bytes += size
-            # What comes from now on may be read as soon as there is enough of it.
-            known.again = self._clock() + _MOMENT_SECONDS
+            entry.next_refresh = self._clock() + _HORIZON_TTL_SECONDS
 
-    async def _settled(self) -> TransactionHorizon:
-        """Return a moment of some seconds ago at most, whose numbers no crash can give away again."""
+    async def _durable_horizon(self) -> TransactionHorizon:
+        """Return a horizon, some seconds old at most, whose transaction numbers no crash can reuse."""
         began = self._clock()
-        if self._moment is None or began - self._moment_time > _MOMENT_SECONDS:
-            moment = await self._store.moment()
-            while not (is_settled := await self._store.is_settled(moment)):
-                # Another server knows nothing of that moment.
-                moment = await self._store.moment() if is_settled is None else moment
-                await asyncio.sleep(_SETTLE_SECONDS)
-            self._moment, self._moment_time = moment, began
-        return self._moment
+        if self._horizon is None or began - self._horizon_time > _HORIZON_TTL_SECONDS:
+            horizon = await self._store.read_horizon()
+            while not (is_durable := await self._store.is_durable(horizon)):
+                # None: another server answers, so that the horizon is worthless.
+                horizon = await self._store.read_horizon() if is_durable is None else horizon
+                await asyncio.sleep(_HORIZON_POLL_SECONDS)
+            self._horizon, self._horizon_time = horizon, began
+        return self._horizon
 
-    def _make_room(self, known: _CacheEntry, size: int) -> bool:
-        """Let go of what was not used lately until there is room beside the rest; say whether there is.
+    def _evict_for(self, entry: _CacheEntry, size: int) -> bool:
+        """Evict idle tenants until there is room for an entry of this size; return whether there is.
 
-        When that would not be enough nothing is let go of, but for what is held of the same tenant.
+        If that is not enough, none is evicted except the entry itself.
         """
-        if self._bytes + size > self._most_bytes:
-            self._let_go(known)
+        if self._bytes + size > self._max_bytes:
+            self._evict(entry)
         before = self._clock() - _KEEP_SECONDS
-        idle = [other for other in self._known.values() if other.matrix is not None and other.used < before]
-        excess = self._bytes + size - self._most_bytes
-        if excess > sum(other.matrix.size for other in idle if other.matrix is not None):
+        idle = [each for each in self._entries.values() if each.matrix is not None and each.last_used < before]
+        excess = self._bytes + size - self._max_bytes
+        if excess > sum(each.matrix.byte_size for each in idle if each.matrix is not None):
             return False
-        # The one that searched first goes first.
-        for other in idle:
-            if self._bytes + size <= self._most_bytes:
+        # The longest idle one goes first.
+        for each in idle:
+            if self._bytes + size <= self._max_bytes:
                 break
-            self._let_go(other)
+            self._evict(each)
         return True
 
-    def _let_go(self, known: _CacheEntry) -> None:
-        if known.matrix is not None:
-            self._bytes -= known.matrix.size
-            known.matrix = None
+    def _evict(self, entry: _CacheEntry) -> None:
+        if entry.matrix is not None:
+            self._bytes -= entry.matrix.byte_size
+            entry.matrix = None
 
-    def _forget(self) -> None:
-        """Forget those that did not search for long."""
+    def _evict_idle(self) -> None:
         before = self._clock() - IDLE_SECONDS
-        while self._known:
-            key, known = next(iter(self._known.items()))
-            if known.used >= before:
+        while self._entries:
+            key, entry = next(iter(self._entries.items()))
+            if entry.last_used >= before:
                 return
-            self._let_go(known)
-            del self._known[key]
+            self._evict(entry)
+            del self._entries[key]

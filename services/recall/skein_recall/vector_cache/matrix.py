@@ -1,9 +1,8 @@
-"""A tenant's vectors side by side, and which of them stand nearest to another.
+"""A tenant's vectors as a matrix, and the rows nearest to another vector.
 
-Each vector is there twice: as the database has it, and rounded to whole numbers of a byte. All are compared by the
-whole numbers, a quarter of the memory to go through, and how far that can be off is known from what rounding left out.
-Only what may be among the nearest by that, some dozens, is compared as it is. So the nearest are those that comparing
-everything would have found.
+Each vector is stored twice: as in the database, and quantized to int8. All quantized vectors are compared, which reads
+a quarter of the memory; the residuals of quantization bound the error. Only vectors that may be among the nearest
+within that bound, some dozens, are compared exactly. So the result is that of an exact comparison of all.
 """
 
 from __future__ import annotations
@@ -24,78 +23,84 @@ if TYPE_CHECKING:
 
     from skein_recall.vector_cache.store import ChunkVectors, TransactionHorizon
 
-    # A tenant, and a model: its table, and when that was made, for one of the same name may come after it.
-    Key = tuple[UUID, str, datetime]
+    # Tenant, and table and creation of the model: a dropped model's name may come back.
+    CacheKey = tuple[UUID, str, datetime]
 
-# How far two ways of adding up a cosine may be apart.
-_ROUNDING = 1e-5
-_BYTES_OF_A_ROW = 330
-# Chunks that are looked at for each item wanted.
-_CHUNKS_OF_AN_ITEM = 2
-# Each so many-th cosine tells how great the greatest are.
-_STEP = 16
-# Of more than this share of all rows, all are compared: that is less work than to gather them.
-_MOST_GATHERED = 0.25
-# The greatest whole number of a byte that has its like below zero.
-_MOST = 127
-# In an answer: less than any cosine.
-_NONE = -2.0
-# What stands for the cosine of a row that does not count; and the least that any other number can be.
+# Rounding error of a cosine between two orders of summation.
+_ROUNDING_ERROR = 1e-5
+# Memory of a row beside its vectors.
+_ROW_BYTES = 330
+# Chunks compared per wanted item.
+_CHUNKS_PER_ITEM = 2
+# One in so many cosines is sampled to estimate the greatest ones.
+_SAMPLE_STEP = 16
+# With more than this share of all rows, all are compared, which is faster than gathering them.
+_MAX_GATHERED_SHARE = 0.25
+# The greatest int8 whose negative is an int8 as well.
+_MAX_CODE = 127
+# Below any cosine.
+_NO_BOUND = -2.0
+# The cosine of a hidden row, and the least finite number.
 _HIDDEN, _LEAST_NUMBER = -np.inf, float(np.finfo(np.float32).min)
 
 
 class QuantizedVectors(NamedTuple):
-    """Vectors as whole numbers: each is about its row of `numbers` times its step."""
+    """n vectors quantized to int8: each is about its row of `codes` times its scale."""
 
-    numbers: NDArray[np.int8]
-    steps: NDArray[np.float32]
-    # How long what rounding left out of each is.
-    rests: NDArray[np.float32]
-    # How long the longest of them is.
-    length: float
+    # int8 (n, dimensions).
+    codes: NDArray[np.int8]
+    # float32 (n,).
+    scales: NDArray[np.float32]
+    # float32 (n,): lengths of the differences to the original vectors.
+    residual_norms: NDArray[np.float32]
+    # Length of the longest quantized vector.
+    max_norm: float
 
     @classmethod
     def of(cls, vectors: NDArray[np.float32]) -> Self:
-        """Round vectors, a row each."""
-        steps = (np.abs(vectors).max(axis=1) / _MOST).astype(np.float32)
-        numbers = np.rint(vectors / np.where(steps > 0, steps, 1)[:, np.newaxis])
-        rounded = numbers * steps[:, np.newaxis]
-        rest = vectors - rounded
+        """Quantize vectors (n, dimensions)."""
+        scales = (np.abs(vectors).max(axis=1) / _MAX_CODE).astype(np.float32)
+        codes = np.rint(vectors / np.where(scales > 0, scales, 1)[:, np.newaxis])
+        quantized = codes * scales[:, np.newaxis]
+        residuals = vectors - quantized
         return cls(
-            numbers=numbers.astype(np.int8),
-            steps=steps,
-            rests=np.sqrt(np.vecdot(rest, rest)),
-            length=math.sqrt(np.vecdot(rounded, rounded).max(initial=0)),
+            codes=codes.astype(np.int8),
+            scales=scales,
+            residual_norms=np.sqrt(np.vecdot(residuals, residuals)),
+            max_norm=math.sqrt(np.vecdot(quantized, quantized).max(initial=0)),
         )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class VectorMatrix:
-    """Some tenant's chunks as they were at a moment: the first `count` rows, but for those that were replaced since.
+    """A tenant's chunks at a horizon: the first `count` rows, except those replaced since.
 
-    Rows after them are free: a later matrix has its own there, and shares the others.
+    The other rows are free. A later matrix shares these arrays and fills rows there.
     """
 
-    moment: TransactionHorizon
+    horizon: TransactionHorizon
+    # By the clock of the vector cache.
     read_time: float
     count: int
     item_ids: list[UUID]
-    # The rows of each item, those of later matrices among them.
+    # The rows of each item, including those of later matrices.
     rows_of: dict[UUID, list[int]]
+    # bool (rows,) each.
     are_messages: NDArray[np.bool_]
     are_replaced: NDArray[np.bool_]
+    # float32 (rows, dimensions).
     vectors: NDArray[np.float32]
-    # The same rounded, as `QuantizedVectors` has them; `length` is that of the longest.
-    numbers: NDArray[np.int8]
-    steps: NDArray[np.float32]
-    rests: NDArray[np.float32]
-    length: float = 0.0
+    # Quantized, as in `QuantizedVectors`.
+    codes: NDArray[np.int8]
+    scales: NDArray[np.float32]
+    residual_norms: NDArray[np.float32]
+    max_norm: float = 0.0
 
     @classmethod
-    def empty(cls, moment: TransactionHorizon, read_time: float, *, rows: int, dimensions: int) -> VectorMatrix:
-        """Make one with room for so many rows."""
+    def empty(cls, horizon: TransactionHorizon, read_time: float, *, rows: int, dimensions: int) -> VectorMatrix:
+        """Return a matrix with room for so many rows."""
         return cls(
-            moment=moment,
+            horizon=horizon,
             read_time=read_time,
             count=0,
             item_ids=[],
@@ -103,185 +108,182 @@ class VectorMatrix:
             are_messages=np.zeros(rows, dtype=np.bool_),
             are_replaced=np.zeros(rows, dtype=np.bool_),
             vectors=np.empty((rows, dimensions), dtype=np.float32),
-            numbers=np.empty((rows, dimensions), dtype=np.int8),
-            steps=np.empty(rows, dtype=np.float32),
-            rests=np.empty(rows, dtype=np.float32),
+            codes=np.empty((rows, dimensions), dtype=np.int8),
+            scales=np.empty(rows, dtype=np.float32),
+            residual_norms=np.empty(rows, dtype=np.float32),
         )
 
     @property
-    def size(self) -> int:
-        """How many bytes it takes, about."""
-        return size_of(*self.vectors.shape)
+    def byte_size(self) -> int:
+        """Its memory in bytes, about."""
+        return byte_size(*self.vectors.shape)
 
-    def cosines(self, vector: NDArray[np.float32], places: NDArray[np.intp]) -> NDArray[np.float32]:
-        """Return the cosines of the rows at some places and a vector."""
-        # (A product with `@` would use every core, and wait for each.)
+    def cosines(self, vector: NDArray[np.float32], rows: NDArray[np.intp]) -> NDArray[np.float32]:
+        """Return the cosines (len(rows),) of some rows and a vector (dimensions,)."""
+        # The operator `@` would use every core, and wait for each.
         cosines: NDArray[np.float32]
-        if len(places) > _MOST_GATHERED * self.count:
-            cosines = np.vecdot(self.vectors[: self.count], vector)[places]
+        if len(rows) > _MAX_GATHERED_SHARE * self.count:
+            cosines = np.vecdot(self.vectors[: self.count], vector)[rows]
         else:
-            cosines = np.vecdot(self.vectors.take(places, axis=0), vector)
+            cosines = np.vecdot(self.vectors.take(rows, axis=0), vector)
         return cosines
 
-    def counts(self, places: NDArray[np.intp] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
-        """Say of the rows at some places whether they count: were not replaced, and are of one of the kinds."""
-        counting = ~self.are_replaced[places]
+    def mask(self, rows: NDArray[np.intp] | slice, kinds: Sequence[str]) -> NDArray[np.bool_]:
+        """Return which of some rows are not replaced, and of one of the kinds."""
+        visible = ~self.are_replaced[rows]
         if len(kinds) == 1:
-            counting &= self.are_messages[places] == (kinds[0] == "message")
-        return counting
+            visible &= self.are_messages[rows] == (kinds[0] == "message")
+        return visible
 
     def nearest(
-        self, vector: NDArray[np.float32], kinds: Sequence[str], count: int, *, most: float = math.inf
+        self, vector: NDArray[np.float32], kinds: Sequence[str], count: int, *, max_values: float = math.inf
     ) -> tuple[list[UUID], float] | None:
-        """Return up to `count` items, the nearest first, and a cosine that no other item passes.
+        """Return up to `count` items, the nearest first, and an upper bound of the cosines of all others.
 
-        None when more than so many numbers would have to be compared as they are, because too much is about as near.
+        None when more than `max_values` numbers would have to be compared exactly, because too many are about as near.
         """
-        rows = min(_CHUNKS_OF_AN_ITEM * count, self.count)
-        places = self._candidates(vector, kinds, rows)
-        if places.size * vector.size > most:
+        chunks = min(_CHUNKS_PER_ITEM * count, self.count)
+        rows = self._candidates(vector, kinds, chunks)
+        if rows.size * vector.size > max_values:
             return None
-        cosines = self.cosines(vector, places)
-        order = np.argsort(-cosines, kind="stable")[:rows]
+        cosines = self.cosines(vector, rows)
+        order = np.argsort(-cosines, kind="stable")[:chunks]
         item_ids: dict[UUID, None] = {}
-        least = _NONE
-        for place, cosine in zip(places[order].tolist(), cosines[order].tolist(), strict=True):
+        bound = _NO_BOUND
+        for row, cosine in zip(rows[order].tolist(), cosines[order].tolist(), strict=True):
             if len(item_ids) == count:
                 return list(item_ids), cosine
-            item_ids[self.item_ids[place]] = None
-            least = cosine
-        is_all = len(order) < rows or rows == self.count
-        return list(item_ids), _NONE if is_all else least
+            item_ids[self.item_ids[row]] = None
+            bound = cosine
+        has_all = len(order) < chunks or chunks == self.count
+        return list(item_ids), _NO_BOUND if has_all else bound
 
-    def with_those(
-        self, new: ChunkVectors, rounded: QuantizedVectors, *, moment: TransactionHorizon | None = None
+    def with_chunks(
+        self, new: ChunkVectors, quantized: QuantizedVectors, *, horizon: TransactionHorizon | None = None
     ) -> VectorMatrix | None:
-        """Return it with chunks that came, which may be there already; None when there is no room for them.
+        """Return a matrix with more chunks, of which `quantized` has the vectors; None when there is no room.
 
-        `rounded` are their vectors.
+        With a later `horizon`, the chunks replace those that their items had.
         """
         end = self.count + len(new.item_ids)
         if end > len(self.vectors):
             return None
-        came = set(new.item_ids)
+        new_ids = set(new.item_ids)
         replaced = self.are_replaced
-        if moment is not None:
+        if horizon is not None:
             replaced = replaced.copy()
-            replaced[: self.count] |= np.fromiter((each in came for each in self.item_ids), np.bool_, self.count)
-        # Who reads the matrix before this one looks at none of these rows.
+            replaced[: self.count] |= np.fromiter((each in new_ids for each in self.item_ids), np.bool_, self.count)
+        # Readers of this matrix use none of these rows.
         self.vectors[self.count : end] = new.vectors
-        self.numbers[self.count : end] = rounded.numbers
-        self.steps[self.count : end] = rounded.steps
-        self.rests[self.count : end] = rounded.rests
+        self.codes[self.count : end] = quantized.codes
+        self.scales[self.count : end] = quantized.scales
+        self.residual_norms[self.count : end] = quantized.residual_norms
         self.are_messages[self.count : end] = new.are_messages
         self.item_ids.extend(new.item_ids)
         for row, item_id in enumerate(new.item_ids, start=self.count):
             self.rows_of.setdefault(item_id, []).append(row)
         return replace(
             self,
-            moment=moment or self.moment,
+            horizon=horizon or self.horizon,
             count=end,
             are_replaced=replaced,
-            length=max(self.length, rounded.length),
+            max_norm=max(self.max_norm, quantized.max_norm),
         )
 
     def _candidates(self, vector: NDArray[np.float32], kinds: Sequence[str], count: int) -> NDArray[np.intp]:
-        """Return the places of all rows that may be among the `count` nearest, by what is rounded.
+        """Return all rows that may be among the `count` nearest, by the quantized vectors.
 
-        With v and w for what is compared, v' and w' for those rounded: v w - v' w' = v' (w - w') + (v - v') w, and a
-        product is at most that of the lengths (Cauchy and Schwarz). So each cosine is known but for a margin, and who
-        may have a greater one than the `count`-th of the least that they can be is among the nearest, perhaps.
+        For vectors v and w with quantized v' and w', v w - v' w' = v' (w - w') + (v - v') w. Each product is at most
+        that of the lengths (Cauchy-Schwarz). So each cosine is known within a margin. The candidates are the rows
+        whose greatest possible cosine reaches the `count`-th greatest of the least possible ones.
         """
-        # As `QuantizedVectors` does it, for a single vector in a third of the time.
-        step = float(np.abs(vector).max()) / _MOST or 1.0
-        numbers = np.rint(vector / step)
-        rest = vector - numbers * step
+        # As in `QuantizedVectors.of`, three times as fast for a single vector.
+        scale = float(np.abs(vector).max()) / _MAX_CODE or 1.0
+        codes = np.rint(vector / scale)
+        residual = vector - codes * scale
         products = np.empty((1, self.count), dtype=np.float32)
-        asked = numbers.astype(np.int8)[np.newaxis]
-        simsimd.cdist(asked, self.numbers[: self.count], metric="dot", out=products, out_dtype="float32")
+        query_codes = codes.astype(np.int8)[np.newaxis]
+        simsimd.cdist(query_codes, self.codes[: self.count], metric="dot", out=products, out_dtype="float32")
         cosines: NDArray[np.float32] = products[0]
-        cosines *= self.steps[: self.count]
-        cosines *= step
+        cosines *= self.scales[: self.count]
+        cosines *= scale
         if len(kinds) == 1 or self.are_replaced[: self.count].any():
-            cosines[~self.counts(slice(self.count), kinds)] = _HIDDEN
-        margins = self.rests[: self.count] * math.sqrt(vector.dot(vector))
-        margins += self.length * math.sqrt(rest.dot(rest)) + _ROUNDING
-        least = _greatest(cosines - margins, count)
+            cosines[~self.mask(slice(self.count), kinds)] = _HIDDEN
+        margins = self.residual_norms[: self.count] * math.sqrt(vector.dot(vector))
+        margins += self.max_norm * math.sqrt(residual.dot(residual)) + _ROUNDING_ERROR
+        threshold = _kth_greatest(cosines - margins, count)
         cosines += margins
-        return np.flatnonzero(cosines >= max(least, _LEAST_NUMBER))
+        return np.flatnonzero(cosines >= max(threshold, _LEAST_NUMBER))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Shortlist:
-    """The items that may be nearest to a vector, by what is held of a tenant."""
+    """The items that may be nearest to a vector, by a tenant's cached vectors."""
 
-    key: Key
+    key: CacheKey
     matrix: VectorMatrix
     kinds: tuple[str, ...]
-    # As the database compares it: in half precision.
+    # float32 (dimensions,), rounded to half precision as in the database.
     vector: NDArray[np.float32]
     item_ids: Sequence[UUID]
-    # No other item that was there at the moment has a greater cosine.
-    least: float
+    # No other item at the horizon has a greater cosine.
+    bound: float
 
     @classmethod
     def of_matrix(
         cls,
-        key: Key,
+        key: CacheKey,
         matrix: VectorMatrix,
         vector: NDArray[np.float32],
         kinds: tuple[str, ...],
         count: int,
-        most: float = math.inf,
+        max_values: float = math.inf,
     ) -> Self | None:
-        """Name up to `count` items, the nearest to a vector first; None as `nearest` says."""
+        """List up to `count` items, the nearest to a vector (dimensions,) first; None as in `VectorMatrix.nearest`."""
         vector = vector.astype(np.float16).astype(np.float32)
-        nearest = matrix.nearest(vector, kinds, count, most=most)
+        nearest = matrix.nearest(vector, kinds, count, max_values=max_values)
         if nearest is None:
             return None
-        item_ids, least = nearest
-        return cls(key=key, matrix=matrix, kinds=kinds, vector=vector, item_ids=item_ids, least=least)
+        item_ids, bound = nearest
+        return cls(key=key, matrix=matrix, kinds=kinds, vector=vector, item_ids=item_ids, bound=bound)
 
     @property
-    def moment(self) -> TransactionHorizon:
-        """When what is held was all that there was."""
-        return self.matrix.moment
+    def horizon(self) -> TransactionHorizon:
+        """The horizon at which the matrix had every chunk."""
+        return self.matrix.horizon
 
     @property
-    def is_all(self) -> bool:
-        """Say whether it names every item."""
-        return self.least == _NONE
+    def has_every_item(self) -> bool:
+        """Whether every item of the matrix is listed."""
+        return self.bound == _NO_BOUND
 
-    def of(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
-        """Return the cosine of the vector and each item's best chunk as it was; NaN for those not among them."""
-        nothing: Sequence[int] = ()
+    def similarities(self, item_ids: Sequence[UUID]) -> NDArray[np.float64]:
+        """Return the cosines (len(item_ids),) of the vector and each item's best chunk; NaN for unknown items."""
+        no_rows: Sequence[int] = ()
         rows_of, count = self.matrix.rows_of, self.matrix.count
-        pairs = [(item, row) for item, one in enumerate(item_ids) for row in rows_of.get(one, nothing) if row < count]
-        items, places = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        counting = self.matrix.counts(places, self.kinds)
-        found = np.full(len(item_ids), np.nan)
-        np.fmax.at(found, items[counting], self.matrix.cosines(self.vector, places[counting]))
-        return found
+        pairs = [(index, row) for index, id_ in enumerate(item_ids) for row in rows_of.get(id_, no_rows) if row < count]
+        items, rows = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+        visible = self.matrix.mask(rows, self.kinds)
+        similarities = np.full(len(item_ids), np.nan)
+        np.fmax.at(similarities, items[visible], self.matrix.cosines(self.vector, rows[visible]))
+        return similarities
 
-    def proves(self, cosines: Sequence[float], depth: int) -> bool:
-        """Say whether the `depth` nearest of all items are among those with these cosines, given in order."""
-        return self.is_all or (len(cosines) >= depth and cosines[depth - 1] >= self.least + _ROUNDING)
-
-
-def size_of(rows: int, dimensions: int) -> int:
-    """Return how many bytes so many vectors take, with all that is kept of each."""
-    return rows * (5 * dimensions + _BYTES_OF_A_ROW)
+    def is_complete(self, cosines: Sequence[float], depth: int) -> bool:
+        """Return whether items with these cosines, in descending order, contain the `depth` nearest of all."""
+        return self.has_every_item or (len(cosines) >= depth and cosines[depth - 1] >= self.bound + _ROUNDING_ERROR)
 
 
-def _greatest(numbers: NDArray[np.float32], count: int) -> float:
-    """Return the `count`-th greatest number.
+def byte_size(rows: int, dimensions: int) -> int:
+    """Return the memory in bytes of a matrix."""
+    return rows * (5 * dimensions + _ROW_BYTES)
 
-    A few of the numbers tell about how great those are, so that only what is as great is put in order.
-    """
-    few = numbers[::_STEP]
-    wanted = min(len(few), 2 * count // _STEP + _STEP)
-    great = numbers[numbers >= np.partition(few, len(few) - wanted)[len(few) - wanted]]
-    if len(great) < count:
+
+def _kth_greatest(numbers: NDArray[np.float32], k: int) -> float:
+    """Return the k-th greatest number. A sample estimates it first, so that few numbers are partitioned."""
+    sample = numbers[::_SAMPLE_STEP]
+    position = len(sample) - min(len(sample), 2 * k // _SAMPLE_STEP + _SAMPLE_STEP)
+    great = numbers[numbers >= np.partition(sample, position)[position]]
+    if len(great) < k:
         great = numbers
-    found: float = np.partition(great, len(great) - count)[len(great) - count].item()
-    return found
+    kth: float = np.partition(great, len(great) - k)[len(great) - k].item()
+    return kth

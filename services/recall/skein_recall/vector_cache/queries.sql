@@ -1,14 +1,14 @@
--- held_state --
--- Tell which server answers, below which transaction nothing is still at work, and how far the log is written.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS horizon,
-       pg_postmaster_start_time() AS server,
-       pg_current_wal_insert_lsn()::text AS position;
+-- read_transaction_horizon --
+-- Read the server's start time, the transaction below which all have ended, and the position of the log.
+SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS transaction,
+       pg_postmaster_start_time() AS server_start,
+       pg_current_wal_insert_lsn()::text AS log_position;
 
--- held_is_settled --
--- Say whether the server has on disk what it had written then: no crash gives these transactions' numbers to others. Null
--- when it is another server.
-SELECT CASE WHEN pg_postmaster_start_time() = :server::timestamptz
-       THEN pg_current_wal_flush_lsn() >= :position::text::pg_lsn END;
+-- is_horizon_durable --
+-- Return whether the log is on disk up to a position, so that a crash cannot reuse the transaction numbers below it; null
+-- for another server.
+SELECT CASE WHEN pg_postmaster_start_time() = :server_start::timestamptz
+       THEN pg_current_wal_flush_lsn() >= :log_position::text::pg_lsn END;
 
 -- count_vectors --
 -- Count a tenant's chunks, up to a number.
@@ -24,16 +24,15 @@ ORDER BY v.item_id, v.chunk
 LIMIT :count;
 
 -- vectors_since --
--- Read the vectors that came with a transaction or later ones, up to a number.
+-- Read the vectors of a transaction and later ones, up to a number.
 SELECT v.item_id, v.chunk, v.kind, v.embedding, v.rest
 FROM recall.{table} AS v
 WHERE v.tenant_id = :tenant_id AND v.transaction >= :horizon
 LIMIT :count;
 
--- nearest_listed --
--- Compare chunks with a vector, over all dimensions: those of the items named, and up to a number of those that came with
--- a transaction or later ones. There is a row without an item when there are none. Beside each stands which server this
--- is.
+-- compare_shortlist --
+-- Compare chunks with a vector over all dimensions: those of some items, and up to a number of those of a transaction and
+-- later ones. Each row has the server's start time; without chunks there is one row without an item.
 SELECT here.server, found.item_id, found.chunk, found.kind, found.is_new, found.distance
 FROM (SELECT pg_postmaster_start_time() AS server) AS here
 LEFT JOIN (

@@ -1,27 +1,21 @@
-"""Agent states and the rules they obey. No gRPC, no SQL, no clock."""
+"""Agent states and the rules they obey. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import EPOCH
 from skein_kit.json_values import exact
 from skein_kit.json_values.exact import MAX_JSON_BYTES
-from skein_kit.rpc.well_known_types import json_text, read_time
 from skein_session.errors import AgentStateExists, AgentStateNotFound
-from skein_session.ttl import read_ttl
 
 if TYPE_CHECKING:
     from datetime import datetime
 
     from skein_kit.rpc.row_times import ImportTimes
-
-# A time further ahead is a mistake of the caller.
-_MAX_STATE_TTL = timedelta(days=36_525)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,40 +52,6 @@ class AgentStatePut:
     principal: str
     # Times that an import keeps.
     times: ImportTimes | None = None
-
-    @classmethod
-    def of(
-        cls,
-        request: pb.PutAgentStateRequest,
-        *,
-        at: datetime,
-        principal: str,
-        agent_id: str = "",
-        times: ImportTimes | None = None,
-    ) -> Self:
-        """Read a request at the time `at`; `agent_id` is the default agent. Raises FieldInvalid.
-
-        `times` are those that an import keeps; an import may store a state that has expired.
-        """
-        state = request.state
-        if not (state.agent_id or agent_id):
-            raise FieldInvalid(violations=[("state.agent_id", "says whose state it is")])
-        if not state.HasField("state_data"):
-            raise FieldInvalid(violations=[("state.state_data", "is the state: a JSON object, perhaps an empty one")])
-        if request.must_not_exist and state.revision:
-            raise FieldInvalid(violations=[("must_not_exist", "contradicts the revision given")])
-        return cls(
-            agent_id=state.agent_id or agent_id,
-            session_id=state.session_id,
-            state_data=json_text(state, "state_data") or "{}",
-            is_merge=request.mode == pb.STATE_MODE_MERGE,
-            must_not_exist=request.must_not_exist,
-            revision=state.revision,
-            expire_time=_read_expire_time(request, at),
-            at=at,
-            principal=principal,
-            times=times,
-        )
 
     def apply_to(self, current: StoredAgentState | None) -> dict[str, object]:
         """Return the columns to store in place of the current state; an expired state counts as none.
@@ -139,7 +99,7 @@ def merge_patch(document: str, patch: str) -> str:
     text = exact.dumps(_patch(exact.loads(document), exact.loads(patch)))
     if len(text.encode()) > MAX_JSON_BYTES:
         raise FieldInvalid(
-            violations=[("state.state_data", f"makes a state of more than {MAX_JSON_BYTES // 1024} KiB of JSON")]
+            violations=[("state.state_data", f"must merge into at most {MAX_JSON_BYTES // 1024} KiB of JSON")]
         )
     return text
 
@@ -154,15 +114,3 @@ def _patch(target: Any, patch: Any) -> Any:
         else:
             result[name] = _patch(result.get(name), value)
     return result
-
-
-def _read_expire_time(request: pb.PutAgentStateRequest, at: datetime) -> datetime | None:
-    expire_time = read_time(request.state, "expire_time")
-    ttl = read_ttl(request, "ttl", _MAX_STATE_TTL)
-    if ttl is None:
-        if expire_time is not None and expire_time <= at and not request.keep_times:
-            raise FieldInvalid(violations=[("state.expire_time", "lies in the past")])
-        return expire_time
-    if expire_time is not None:
-        raise FieldInvalid(violations=[("ttl", "and expire_time are two ways to say the same: give one")])
-    return at + ttl

@@ -5,8 +5,8 @@ FROM session.agent_states
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND session_id = :session_id
     AND (expire_time IS NULL OR expire_time > :at)
     AND NOT EXISTS (
-        SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = :agent_id AND gone.delete_time IS NOT NULL);
+        SELECT FROM tenancy.agents AS agent
+        WHERE agent.tenant_id = :tenant_id AND agent.agent_id = :agent_id AND agent.delete_time IS NOT NULL);
 
 -- lock_state --
 -- Read an agent's state in a session or in none, expired or not, and lock its row.
@@ -43,8 +43,8 @@ WHERE tenant_id = :tenant_id AND (agent_id, session_id) > (:after_agent::text, :
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
     AND (expire_time IS NULL OR expire_time > :at)
     AND NOT EXISTS (
-        SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = agent_states.agent_id AND gone.delete_time IS NOT NULL)
+        SELECT FROM tenancy.agents AS agent
+        WHERE agent.tenant_id = :tenant_id AND agent.agent_id = agent_states.agent_id AND agent.delete_time IS NOT NULL)
 ORDER BY agent_id, session_id
 LIMIT :limit;
 
@@ -57,8 +57,8 @@ WHERE tenant_id = :tenant_id AND session_id = :session_id AND session_id <> '' A
     AND (:agent_id::text IS NULL OR agent_id = :agent_id)
     AND (expire_time IS NULL OR expire_time > :at)
     AND (:show_deleted::boolean OR NOT EXISTS (
-        SELECT FROM tenancy.agents AS gone
-        WHERE gone.tenant_id = :tenant_id AND gone.agent_id = agent_states.agent_id AND gone.delete_time IS NOT NULL))
+        SELECT FROM tenancy.agents AS agent
+        WHERE agent.tenant_id = :tenant_id AND agent.agent_id = agent_states.agent_id AND agent.delete_time IS NOT NULL))
 ORDER BY agent_id
 LIMIT :limit;
 
@@ -74,9 +74,9 @@ DELETE FROM session.agent_states
 WHERE tenant_id = :tenant_id
     AND (agent_id, session_id) IN (
         SELECT own.agent_id, own.session_id
-        FROM tenancy.agents AS gone
-        JOIN session.agent_states AS own ON own.tenant_id = :tenant_id AND own.agent_id = gone.agent_id
-        WHERE gone.tenant_id = :tenant_id AND gone.purge_time IS NOT NULL
+        FROM tenancy.agents AS agent
+        JOIN session.agent_states AS own ON own.tenant_id = :tenant_id AND own.agent_id = agent.agent_id
+        WHERE agent.tenant_id = :tenant_id AND agent.purge_time IS NOT NULL
         ORDER BY own.agent_id, own.session_id
         LIMIT :count);
 

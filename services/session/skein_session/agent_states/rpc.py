@@ -1,47 +1,53 @@
-"""RPCs of agent states."""
+"""RPCs of agent states. A claim saves an empty response, so deletions save none."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_session.agent_states import convert
-from skein_session.agent_states.model import AgentStatePut
 from skein_session.page_tokens import keys_from_page_token
 
 if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
     from skein_session.agent_states.store import AgentStateStore
+    from skein_session.idempotency import SessionIdempotencyStore
 
 
-class AgentStateRpc:
+class AgentStateHandlers:
     """Puts, reads and deletes agent states."""
 
-    def __init__(self, states: AgentStateStore) -> None:
-        self._states = states
+    def __init__(self, store: AgentStateStore, idempotency: SessionIdempotencyStore) -> None:
+        self._store = store
+        self._idempotency = idempotency
 
     async def PutAgentState(self, request: pb.PutAgentStateRequest, context: Context) -> pb.PutAgentStateResponse:
-        identity, at = caller(context), now()
-        times = ImportTimes.of(request.state, identity, at, keep_times=request.keep_times)
-        put = AgentStatePut.of(request, at=at, principal=identity.principal, agent_id=identity.agent_id, times=times)
-        return await self._states.put_state(identity.tenant(), IdempotencyKey.of(identity, request), put)
+        caller, at = caller_of(context), now()
+        times = ImportTimes.read(request.state, caller, at, keep_times=request.keep_times)
+        put = convert.agent_state_put(request, at=at, principal=caller.principal, agent_id=caller.agent_id, times=times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.PutAgentStateResponse.FromString(write.saved_response)
+            columns = await self._store.put_state(write.tx, caller.require_tenant(), put)
+            return await write.save(pb.PutAgentStateResponse(state=convert.agent_state(columns)))
 
     async def GetAgentState(self, request: pb.GetAgentStateRequest, context: Context) -> pb.GetAgentStateResponse:
-        identity = caller(context)
-        agent_id = _agent_or_caller(request.agent_id, identity)
-        row = await self._states.get_state(identity.tenant(), agent_id, request.session_id, now())
+        caller = caller_of(context)
+        agent_id = _agent_or_caller(request.agent_id, caller)
+        row = await self._store.get_state(caller.require_tenant(), agent_id, request.session_id, now())
         return pb.GetAgentStateResponse(state=convert.agent_state(row))
 
     async def ListAgentStates(self, request: pb.ListAgentStatesRequest, context: Context) -> pb.ListAgentStatesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = resolve_page_size(request.page_size)
-        rows = await self._states.list_states(
+        rows = await self._store.list_states(
             tenant_id,
             agent_id=request.agent_id or None,
             session_id=request.session_id or None,
@@ -59,19 +65,23 @@ class AgentStateRpc:
     async def DeleteAgentState(
         self, request: pb.DeleteAgentStateRequest, context: Context
     ) -> pb.DeleteAgentStateResponse:
-        identity = caller(context)
-        return await self._states.delete_state(
-            identity.tenant(),
-            IdempotencyKey.of(identity, request),
-            _agent_or_caller(request.agent_id, identity),
-            request.session_id,
-            revision=request.revision,
-            at=now(),
-        )
+        caller = caller_of(context)
+        agent_id = _agent_or_caller(request.agent_id, caller)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_state(
+                    write.tx,
+                    caller.require_tenant(),
+                    agent_id,
+                    request.session_id,
+                    revision=request.revision,
+                    at=now(),
+                )
+        return pb.DeleteAgentStateResponse()
 
 
-def _agent_or_caller(agent_id: str, identity: Caller) -> str:
+def _agent_or_caller(agent_id: str, caller: Caller) -> str:
     """Return the agent of the request, or the caller's own. Raises FieldInvalid when there is neither."""
-    if not (agent_id or identity.agent_id):
-        raise FieldInvalid(violations=[("agent_id", "says whose state it is")])
-    return agent_id or identity.agent_id
+    if not (agent_id or caller.agent_id):
+        raise FieldInvalid(violations=[("agent_id", "must be set, because the credential has no agent")])
+    return agent_id or caller.agent_id

@@ -1,29 +1,27 @@
-"""Agent states in the database."""
+"""Agent states in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import states_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
 from skein_session.agent_states import convert
 from skein_session.errors import AgentStateNotFound
-from skein_session.sessions.rows import lock_session_shared
+from skein_session.sessions.store import lock_session_shared
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.quotas.store import QuotaCounter
     from skein_session.agent_states.model import AgentStatePut
-    from skein_session.idempotency import SessionIdempotencyStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Attempts to store a state that concurrent calls insert and delete.
 _MAX_ATTEMPTS = 3
 
@@ -31,29 +29,29 @@ _MAX_ATTEMPTS = 3
 class AgentStateStore:
     """Agent states by agent and session."""
 
-    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, quotas: QuotaCounter) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
 
-    async def put_state(self, tenant_id: UUID, key: IdempotencyKey, put: AgentStatePut) -> pb.PutAgentStateResponse:
-        """Store a state, or return the saved response of a repeated request.
+    async def put_state(self, tx: Transaction, tenant_id: UUID, put: AgentStatePut) -> Mapping[str, object]:
+        """Insert or replace a state; return its columns.
 
-        Raises SessionNotFound, AgentNotActive and the errors of AgentStatePut.apply_to.
+        Raises SessionNotFound, AgentNotActive, QuotaExceeded and the errors of AgentStatePut.apply_to.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.PutAgentStateResponse.FromString(saved)
-            if put.session_id:
-                await lock_session_shared(tx, tenant_id, put.session_id)
-            if await tx.row(_QUERIES["get_deleted_agent"], tenant_id=tenant_id, agent_id=put.agent_id) is not None:
-                raise AgentNotActive(agent_id=put.agent_id)
-            columns, is_new = await self._put(tx, tenant_id, put)
-            response = pb.PutAgentStateResponse(state=convert.agent_state(columns))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            await self._quotas.charge(tx, tenant_id, {"agent_states": int(is_new)})
-        return response
+        if put.session_id:
+            await lock_session_shared(tx, tenant_id, put.session_id)
+        if await tx.row(_QUERIES["get_deleted_agent"], tenant_id=tenant_id, agent_id=put.agent_id) is not None:
+            raise AgentNotActive(agent_id=put.agent_id)
+        for _ in range(_MAX_ATTEMPTS):
+            row = await tx.row(
+                _QUERIES["lock_state"], tenant_id=tenant_id, agent_id=put.agent_id, session_id=put.session_id
+            )
+            columns = put.apply_to(None if row is None else convert.stored_agent_state(row))
+            query = _QUERIES["insert_state" if row is None else "replace_state"]
+            if await tx.row(query, tenant_id=tenant_id, **columns) is not None:
+                await self._quotas.charge(tx, tenant_id, {"agent_states": int(row is None)})
+                return columns
+        raise TransactionConflict
 
     async def get_state(self, tenant_id: UUID, agent_id: str, session_id: str, at: datetime) -> Record:
         """Read a state that has not expired. Raises AgentStateNotFound."""
@@ -89,26 +87,17 @@ class AgentStateStore:
             )
 
     async def delete_state(
-        self, tenant_id: UUID, key: IdempotencyKey, agent_id: str, session_id: str, *, revision: int, at: datetime
-    ) -> pb.DeleteAgentStateResponse:
-        """Delete a state for good, once for each request; `revision` 0 is any.
-
-        Raises AgentStateNotFound and RevisionStale.
-        """
-        response = pb.DeleteAgentStateResponse()
+        self, tx: Transaction, tenant_id: UUID, agent_id: str, session_id: str, *, revision: int, at: datetime
+    ) -> None:
+        """Delete a state for good; `revision` 0 is any. Raises AgentStateNotFound and RevisionStale."""
         state_key = {"tenant_id": tenant_id, "agent_id": agent_id, "session_id": session_id}
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return response
-            row = await tx.row(_QUERIES["lock_state"], **state_key)
-            if row is None or convert.stored_agent_state(row).is_expired(at):
-                raise AgentStateNotFound
-            if revision not in (0, row["revision"]):
-                raise RevisionStale(given=revision, current=row["revision"])
-            await tx.execute(_QUERIES["delete_state"], **state_key)
-            await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
-        return response
+        row = await tx.row(_QUERIES["lock_state"], **state_key)
+        if row is None or convert.stored_agent_state(row).is_expired(at):
+            raise AgentStateNotFound
+        if revision not in (0, row["revision"]):
+            raise RevisionStale(given=revision, current=row["revision"])
+        await tx.execute(_QUERIES["delete_state"], **state_key)
+        await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired states, and as many of purged agents; return how many."""
@@ -117,16 +106,3 @@ class AgentStateStore:
             deleted += await tx.execute(_QUERIES["delete_states_of_purged_agents"], tenant_id=tenant_id, count=count)
             await self._quotas.charge(tx, tenant_id, {"agent_states": -deleted})
         return deleted
-
-    @staticmethod
-    async def _put(tx: Transaction, tenant_id: UUID, put: AgentStatePut) -> tuple[dict[str, object], bool]:
-        """Insert or replace a state; return its columns, and whether it is new."""
-        for _ in range(_MAX_ATTEMPTS):
-            row = await tx.row(
-                _QUERIES["lock_state"], tenant_id=tenant_id, agent_id=put.agent_id, session_id=put.session_id
-            )
-            columns = put.apply_to(None if row is None else convert.stored_agent_state(row))
-            query = _QUERIES["insert_state" if row is None else "replace_state"]
-            if await tx.row(query, tenant_id=tenant_id, **columns) is not None:
-                return columns, row is None
-        raise TransactionConflict

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.search_text.postings import Document
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Rows of one statement.
 BATCH = 200
 # The most that one file holds, because a process has it in memory.

@@ -5,50 +5,91 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import archives_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
-from skein_session.cold_storage import convert
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_session.page_tokens import time_and_id_from_page_token
 
 if TYPE_CHECKING:
+    from asyncpg import Record
+
     from skein_kit.search_text.embedding_requests import EmbeddingClient
     from skein_session.cold_storage.store import ColdStorageStore
+    from skein_session.idempotency import SessionIdempotencyStore
 
 
-class ColdStorageRpc:
+class ColdStorageHandlers:
     """Archives, unarchives and lists sessions."""
 
-    def __init__(self, archives: ColdStorageStore, embeddings: EmbeddingClient) -> None:
+    def __init__(
+        self, archives: ColdStorageStore, idempotency: SessionIdempotencyStore, embeddings: EmbeddingClient
+    ) -> None:
         self._archives = archives
+        self._idempotency = idempotency
         self._embeddings = embeddings
 
     async def StoreSession(self, request: pb.StoreSessionRequest, context: Context) -> pb.StoreSessionResponse:
-        identity = caller(context)
-        return await self._archives.archive_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, now()
-        )
+        caller, at = caller_of(context), now()
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        saved_response = await self._idempotency.read_response(tenant_id, key)
+        if saved_response is not None:
+            return pb.StoreSessionResponse.FromString(saved_response)
+        async with (
+            self._archives.pending_file(tenant_id, request.session_id, at) as file,
+            self._idempotency.begin(tenant_id, key) as write,
+        ):
+            if write.saved_response is not None:
+                return pb.StoreSessionResponse.FromString(write.saved_response)
+            store_time = await self._archives.archive_session(
+                write.tx, tenant_id, request.session_id, file, at=at, stored_by=caller.principal
+            )
+            return await write.save(pb.StoreSessionResponse(store_time=to_timestamp(store_time)))
 
     async def RestoreSession(self, request: pb.RestoreSessionRequest, context: Context) -> pb.RestoreSessionResponse:
-        identity = caller(context)
-        response, documents = await self._archives.unarchive_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, now()
-        )
-        await self._embeddings.make(documents, remaining=context.time_remaining())
+        caller, at = caller_of(context), now()
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
+        saved_response = await self._idempotency.read_response(tenant_id, key)
+        if saved_response is not None:
+            return pb.RestoreSessionResponse.FromString(saved_response)
+        await self._archives.require_session(tenant_id, request.session_id)
+        archived = await self._archives.read_to_unarchive(tenant_id, request.session_id)
+        async with self._idempotency.begin(tenant_id, key) as write:
+            if write.saved_response is not None:
+                return pb.RestoreSessionResponse.FromString(write.saved_response)
+            documents = await self._archives.unarchive_session(write.tx, tenant_id, request.session_id, archived)
+            response = await write.save(pb.RestoreSessionResponse(pending_embedding_count=len(documents)))
+        await self._archives.purge_due_files(tenant_id, at)
+        await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
         return response
 
     async def ListStoredSessions(
         self, request: pb.ListStoredSessionsRequest, context: Context
     ) -> pb.ListStoredSessionsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         before_time, after_id = time_and_id_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         rows = await self._archives.list_archived(tenant_id, before_time=before_time, after_id=after_id, limit=size + 1)
-        response = pb.ListStoredSessionsResponse(sessions=map(convert.archived_session, rows[:size]))
+        response = pb.ListStoredSessionsResponse(sessions=map(_archived_session, rows[:size]))
         if len(rows) > size:
             last = rows[size - 1]
             response.next_page_token = write_token(
                 [last["store_time"].isoformat(), last["session_id"]], tenant_id, request
             )
         return response
+
+
+def _archived_session(record: Record) -> pb.StoredSession:
+    """Convert a row of the query list_archived_sessions."""
+    return pb.StoredSession(
+        session_id=record["session_id"],
+        title=record["title"],
+        message_count=record["message_count"],
+        byte_count=record["byte_count"],
+        checksum=record["checksum"],
+        archive_time=to_timestamp(record["archive_time"]),
+        store_time=to_timestamp(record["store_time"]),
+        stored_by=record["stored_by"],
+    )

@@ -7,19 +7,16 @@ messages from the tables. A process that dies between the two steps leaves a pen
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein.session.v1 import archives_pb2 as pb
 from skein_kit.cold_storage.files import FileInfo
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import ArchiveDamaged, RpcError, TransactionConflict
-from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import EPOCH, id_time, new_id
-from skein_kit.rpc.well_known_types import to_timestamp
 from skein_kit.search_text import postings
 from skein_session.cold_storage.rows import (
     BATCH,
@@ -33,10 +30,10 @@ from skein_session.cold_storage.rows import (
     with_header,
 )
 from skein_session.errors import SessionNotFound, SessionNotHidden, SessionTooLong
-from skein_session.sessions.rows import lock_session, require_session
+from skein_session.sessions.store import lock_session, require_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Sequence
     from datetime import datetime
 
     from asyncpg import Record
@@ -44,11 +41,10 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policies
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
-    from skein_session.idempotency import SessionIdempotencyStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # A pending file of this age is abandoned, because no call lasts that long.
 _ABANDONED_AFTER = timedelta(hours=1)
 # Sessions of one scan, and scans of one call, which may find only sessions that are too long.
@@ -62,14 +58,16 @@ _FILE_BATCH = 200
 FileRef = tuple[UUID, bytes]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _PendingFile:
-    """A file that is not linked to its session."""
+@dataclass(kw_only=True, slots=True)
+class PendingFile:
+    """A file with a session's messages."""
 
     session_id: str
     file_id: UUID
     session_rows: SessionRows
     info: FileInfo
+    # True once a transaction has linked the file to its session.
+    is_linked: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,46 +82,93 @@ class ArchivedSession:
 class ColdStorageStore:
     """Moves messages of hidden sessions to cold storage and back."""
 
-    def __init__(
-        self,
-        database: Database,
-        idempotency: SessionIdempotencyStore,
-        policies: Policies,
-        months: MonthlyPartitions,
-        files: ColdFiles,
-    ) -> None:
+    def __init__(self, database: Database, policies: PolicyCache, months: MonthlyPartitions, files: ColdFiles) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._policies = policies
         self._months = months
         self._files = files
 
-    async def archive_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
-    ) -> pb.StoreSessionResponse:
-        """Move a session's messages to cold storage, or return the saved response of a repeated request.
+    @asynccontextmanager
+    async def pending_file(self, tenant_id: UUID, session_id: str, at: datetime) -> AsyncIterator[PendingFile | None]:
+        """Write a session's messages to a file, which `archive_session` links within the block; None when archived.
 
-        Raises SessionNotFound, SessionNotHidden, SessionTooLong, and TransactionConflict after a concurrent change.
+        A file that the block does not link is deleted at its end. Raises SessionNotFound, SessionNotHidden,
+        SessionTooLong, and TransactionConflict after a concurrent purge.
         """
-        saved = await self._saved_response(tenant_id, key)
-        if saved is not None:
-            return pb.StoreSessionResponse.FromString(saved)
-        response, _ = await self._archive(tenant_id, key, session_id, at)
-        return response
+        file = await self._write_file(tenant_id, session_id, at)
+        is_committed = False
+        try:
+            yield file
+            is_committed = True
+        finally:
+            if file is not None and not (is_committed and file.is_linked):
+                with suppress(RpcError):
+                    await self._discard_file(tenant_id, file)
+
+    async def archive_session(
+        self,
+        tx: Transaction,
+        tenant_id: UUID,
+        session_id: str,
+        file: PendingFile | None,
+        *,
+        at: datetime,
+        stored_by: str,
+    ) -> datetime:
+        """Move a session's messages to its file; return when they were moved, perhaps by an earlier call.
+
+        Raises SessionNotFound, SessionNotHidden, and TransactionConflict when the session has changed since the file
+        was written.
+        """
+        session = await _require_hidden(tx, tenant_id, session_id, lock=True)
+        if session["store_time"] is not None:
+            store_time: datetime = session["store_time"]
+            return store_time
+        if file is None:
+            raise TransactionConflict
+        await self._move_rows(tx, tenant_id, file, at=at, stored_by=stored_by)
+        file.is_linked = True
+        return at
+
+    async def read_to_unarchive(self, tenant_id: UUID, session_id: str) -> ArchivedSession | None:
+        """Read the archived messages of a session, and prepare their partitions; None when it is not archived.
+
+        Raises ArchiveDamaged.
+        """
+        archived = await self.read(tenant_id, session_id)
+        if archived is not None:
+            # Ids begin with the time that chooses their partition.
+            await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived.rows.messages})
+        return archived
 
     async def unarchive_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
-    ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
-        """Move a session's messages back; return the response and the documents to embed.
+        self, tx: Transaction, tenant_id: UUID, session_id: str, archived: ArchivedSession | None
+    ) -> list[Document]:
+        """Insert a session's messages into the tables, deleted ones too; return the documents to embed.
 
-        A repeated request gets the saved response and no documents. Raises SessionNotFound and ArchiveDamaged.
+        All messages of a deleted session are deleted. A session that is not archived is unchanged. Raises
+        TransactionConflict when the session was archived again since `archived` was read. The file is due for deletion
+        after the commit.
         """
-        saved = await self._saved_response(tenant_id, key)
-        if saved is not None:
-            return pb.RestoreSessionResponse.FromString(saved), []
+        of_session = {"tenant_id": tenant_id, "session_id": session_id}
+        session = await tx.row(_QUERIES["lock_session_any"], **of_session)
+        current = await tx.row(_QUERIES["get_archived_session"], **of_session)
+        if session is None or current is None:
+            return []
+        if archived is None or current["checksum"] != archived.checksum:
+            raise TransactionConflict
+        # Again, because a concurrent call may have purged some.
+        index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
+        rows = archived.rows.filter_ids({row["message_id"] for row in index})
+        documents = await insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
+        await self.unlink_file(tx, tenant_id, session_id)
+        await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=None)
+        return documents
+
+    async def require_session(self, tenant_id: UUID, session_id: str) -> None:
+        """Raise SessionNotFound unless there is such a session."""
         async with self._database.transaction(tenant_id) as tx:
             await require_session(tx, tenant_id, session_id)
-        return await self._unarchive(tenant_id, key, session_id, at)
 
     async def list_archived(self, tenant_id: UUID, *, before_time: datetime, after_id: str, limit: int) -> list[Record]:
         """Read archived sessions, newest first, after the time and id of another."""
@@ -136,17 +181,16 @@ class ColdStorageStore:
                 count=limit,
             )
 
-    async def archive_batch(self, tenant_id: UUID, *, at: datetime, principal: str, count: int) -> tuple[int, bool]:
+    async def archive_batch(self, tenant_id: UUID, *, at: datetime, stored_by: str, count: int) -> tuple[int, bool]:
         """Archive up to `count` sessions that are hidden for longer than the policy allows.
 
         Return how many, and whether there may be more.
         """
         has_more = await self.purge_due_files(tenant_id, at)
-        key = IdempotencyKey(principal=principal, method="", request_id="", fingerprint=b"")
         archived_count, after = 0, (EPOCH, "")
         for _ in range(_MAX_SCANS):
             async with self._database.transaction(tenant_id) as tx:
-                days = (await self._policies.of(tx, tenant_id)).archive_days
+                days = (await self._policies.get(tx, tenant_id)).archive_days
                 if not days:
                     break
                 rows = await tx.rows(
@@ -162,8 +206,7 @@ class ColdStorageStore:
                 if archived_count == count:
                     return archived_count, True
                 with suppress(SessionNotFound, SessionNotHidden, SessionTooLong, TransactionConflict):
-                    _, is_archived = await self._archive(tenant_id, key, row["session_id"], at)
-                    archived_count += is_archived
+                    archived_count += await self._archive(tenant_id, row["session_id"], at=at, stored_by=stored_by)
                 after = (row["archive_time"], row["session_id"])
             if len(rows) < _SCAN_BATCH:
                 break
@@ -204,7 +247,7 @@ class ColdStorageStore:
     async def unarchive_all(self, tenant_id: UUID, session_ids: Iterable[str], at: datetime) -> None:
         """Unarchive sessions, deleted ones too; skip those that are not archived."""
         for session_id in sorted(set(session_ids)):
-            await self._unarchive(tenant_id, _NO_KEY, session_id, at)
+            await self._unarchive(tenant_id, session_id, at)
 
     async def unarchive_of_subject(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
         """Unarchive some of the sessions that have archived messages of a subject."""
@@ -217,7 +260,7 @@ class ColdStorageStore:
                 )
             if row is None:
                 return
-            await self._unarchive(tenant_id, _NO_KEY, row["session_id"], at)
+            await self._unarchive(tenant_id, row["session_id"], at)
             count += max(1, archived["message_count"] if archived else 1)
 
     async def unlink_file(self, tx: Transaction, tenant_id: UUID, session_id: str) -> None:
@@ -253,44 +296,22 @@ class ColdStorageStore:
         """Delete every file of a deleted tenant."""
         await self._files.delete_tenant(tenant_id)
 
-    async def _saved_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
-        """Return the saved response of a request, without a claim: the transaction of the work claims it."""
-        if not key.request_id:
-            return None
-        with suppress(_NoSavedResponse):
-            async with self._database.transaction(tenant_id) as tx:
-                saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-                if saved is None:
-                    # Rolls the claim back.
-                    raise _NoSavedResponse
-                return saved
-        return None
+    async def _archive(self, tenant_id: UUID, session_id: str, *, at: datetime, stored_by: str) -> bool:
+        """Archive a session; return whether this call has archived it."""
+        async with (
+            self.pending_file(tenant_id, session_id, at) as file,
+            self._database.transaction(tenant_id) as tx,
+        ):
+            await self.archive_session(tx, tenant_id, session_id, file, at=at, stored_by=stored_by)
+        return file is not None and file.is_linked
 
-    async def _archive(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
-    ) -> tuple[pb.StoreSessionResponse, bool]:
-        """Archive a session; return the response, and whether this call has archived it."""
-        file = await self._write_file(tenant_id, session_id, at)
-        is_linked = False
-        try:
-            async with self._database.transaction(tenant_id) as tx:
-                saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-                if saved is not None:
-                    return pb.StoreSessionResponse.FromString(saved), False
-                store_time = (await _require_hidden(tx, tenant_id, session_id, lock=True))["store_time"]
-                is_new = store_time is None
-                if is_new:
-                    await self._move_rows(tx, tenant_id, file, at=at, principal=key.principal)
-                response = pb.StoreSessionResponse(store_time=to_timestamp(store_time or at))
-                await self._idempotency.save_response(tx, tenant_id, key, response)
-            is_linked = is_new
-            return response, is_new
-        finally:
-            if file is not None and not is_linked:
-                with suppress(RpcError):
-                    await self._discard_file(tenant_id, file)
+    async def _unarchive(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
+        archived = await self.read_to_unarchive(tenant_id, session_id)
+        async with self._database.transaction(tenant_id) as tx:
+            await self.unarchive_session(tx, tenant_id, session_id, archived)
+        await self.purge_due_files(tenant_id, at)
 
-    async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> _PendingFile | None:
+    async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> PendingFile | None:
         """Write a session's messages to a pending file; None when the session is archived already."""
         async with self._database.transaction(tenant_id) as tx:
             if (await _require_hidden(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
@@ -298,7 +319,7 @@ class ColdStorageStore:
             session_rows = await read_session_rows(tx, tenant_id, session_id)
         # Outside of a transaction, because packing takes seconds.
         packed, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
-        file = _PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
+        file = PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
         async with self._database.transaction(tenant_id) as tx:
             await _insert_pending_file(tx, tenant_id, (file.file_id, info.checksum), session_id, at + _ABANDONED_AFTER)
         try:
@@ -309,15 +330,11 @@ class ColdStorageStore:
         return file
 
     @staticmethod
-    async def _move_rows(
-        tx: Transaction, tenant_id: UUID, file: _PendingFile | None, *, at: datetime, principal: str
-    ) -> None:
+    async def _move_rows(tx: Transaction, tenant_id: UUID, file: PendingFile, *, at: datetime, stored_by: str) -> None:
         """Link a file to its session, which the transaction has locked, and delete its rows from the tables.
 
         Raises TransactionConflict when the session has changed since the file was written.
         """
-        if file is None:
-            raise TransactionConflict
         of_session = {"tenant_id": tenant_id, "session_id": file.session_id}
         if (await read_session_rows(tx, tenant_id, file.session_id)).lines != file.session_rows.lines:
             raise TransactionConflict
@@ -339,42 +356,12 @@ class ColdStorageStore:
             byte_count=file.info.byte_count,
             message_count=file.session_rows.active_count,
             store_time=at,
-            stored_by=principal,
+            stored_by=stored_by,
         )
         await tx.insert(_QUERIES["insert_archived_messages"], tenant_id, file.session_rows.index)
         await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=at)
 
-    async def _unarchive(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
-    ) -> tuple[pb.RestoreSessionResponse, list[Document]]:
-        """Insert a session's messages into the tables, deleted ones too; of a deleted session all are deleted."""
-        archived = await self.read(tenant_id, session_id)
-        if archived is not None:
-            # Ids begin with the time that chooses their partition.
-            await self._months.ensure({id_time(UUID(row["message_id"])) for row in archived.rows.messages})
-        of_session = {"tenant_id": tenant_id, "session_id": session_id}
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.RestoreSessionResponse.FromString(saved), []
-            session = await tx.row(_QUERIES["lock_session_any"], **of_session)
-            current = await tx.row(_QUERIES["get_archived_session"], **of_session)
-            documents: list[Document] = []
-            if session is not None and current is not None:
-                if archived is None or current["checksum"] != archived.checksum:
-                    raise TransactionConflict
-                # Again, because a concurrent call may have purged some.
-                index = await tx.rows(_QUERIES["messages_of_archive"], **of_session, limit=MAX_MESSAGES)
-                rows = archived.rows.filter_ids({row["message_id"] for row in index})
-                documents = await insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
-                await self.unlink_file(tx, tenant_id, session_id)
-                await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=None)
-            response = pb.RestoreSessionResponse(pending_embedding_count=len(documents))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-        await self.purge_due_files(tenant_id, at)
-        return response, documents
-
-    async def _discard_file(self, tenant_id: UUID, file: _PendingFile) -> None:
+    async def _discard_file(self, tenant_id: UUID, file: PendingFile) -> None:
         """Delete a file that is not linked to its session."""
         of_file = {"tenant_id": tenant_id, "file_id": file.file_id}
         async with self._database.transaction(tenant_id) as tx:
@@ -387,13 +374,6 @@ class ColdStorageStore:
 async def next_archived_of_subject(tx: Transaction, tenant_id: UUID, subject_id: str, after: str) -> Record | None:
     """Find the next session, after another, that has archived messages of a subject."""
     return await tx.row(_QUERIES["next_archived_of_subject"], tenant_id=tenant_id, subject_id=subject_id, after=after)
-
-
-class _NoSavedResponse(Exception):
-    """The request has no saved response."""
-
-
-_NO_KEY = IdempotencyKey(principal="", method="", request_id="", fingerprint=b"")
 
 
 async def _insert_pending_file(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from uuid import UUID
 
+    from skein_session.cold_storage.store import FileRef
+
 # Messages that one call purges by default.
 DEFAULT_LIMIT = 1000
 
@@ -28,6 +30,8 @@ class Receipt:
     session_ids: list[str] = field(default_factory=list)
     message_ids: list[UUID] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
+    # Pending files that are deleted after the commit.
+    cancelled_files: list[FileRef] = field(default_factory=list)
     # True when another call has to purge the rest.
     has_more: bool = False
 

@@ -88,7 +88,7 @@ RETURNING message_id, session_id, sequence, is_active;
 -- Purge the positions of messages.
 DELETE FROM session.message_order
 WHERE tenant_id = :tenant_id
-    AND (session_id, sequence) IN (SELECT place.* FROM unnest(:session_ids::text[], :sequences::bigint[]) AS place);
+    AND (session_id, sequence) IN (SELECT purged.* FROM unnest(:session_ids::text[], :sequences::bigint[]) AS purged);
 
 -- purge_documents --
 -- Delete the documents of messages; their postings and vectors are deleted by cascade.
@@ -99,9 +99,9 @@ WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]);
 -- Subtract purged messages from sessions' counts, and clear the summaries that were made of them. `counts` is zero for
 -- deleted sessions.
 UPDATE session.sessions
-SET message_count = message_count - gone.count, summary = NULL, revision = revision + 1
-FROM unnest(:session_ids::text[], :counts::bigint[]) AS gone (session_id, count)
-WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = gone.session_id;
+SET message_count = message_count - purged.count, summary = NULL, revision = revision + 1
+FROM unnest(:session_ids::text[], :counts::bigint[]) AS purged (session_id, count)
+WHERE sessions.tenant_id = :tenant_id AND sessions.session_id = purged.session_id;
 
 -- clear_responses --
 -- Clear the saved responses that show sessions: a repeated request gets an empty response and has no effect.
@@ -163,8 +163,8 @@ INSERT INTO memory.erasures (tenant_id, erasure_id, secret, digest, erase_time)
 SELECT :tenant_id, erased.erasure_id, own.secret, sha256(own.secret || convert_to(erased.name, 'UTF8')),
     :erase_time::timestamptz
 FROM unnest(:erasure_ids::uuid[], :names::text[]) AS erased (erasure_id, name),
-    (SELECT coalesce((SELECT noted.secret FROM memory.erasures AS noted WHERE noted.tenant_id = :tenant_id
-                      ORDER BY noted.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
+    (SELECT coalesce((SELECT earlier.secret FROM memory.erasures AS earlier WHERE earlier.tenant_id = :tenant_id
+                      ORDER BY earlier.erasure_id LIMIT 1), :secret::bytea) AS secret) AS own;
 
 -- purge_access_log_of_session --
 -- Clear a session's rows of the access log: names, subject, request data, client address and request id. Rows about

@@ -2,50 +2,104 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
-from skein_session.erasure import convert
+from skein_session.erasure.model import DEFAULT_LIMIT, PurgeOptions, Receipt
+from skein_session.erasure.store import MessagesArchived
 
 if TYPE_CHECKING:
+    from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.erasure.store import ErasureStore
+    from skein_session.idempotency import SessionIdempotencyStore
+
+# Attempts while concurrent calls archive the messages.
+_MAX_ATTEMPTS = 5
 
 
-class ErasureRpc:
-    """Purges within the limit of each request."""
+class ErasureHandlers:
+    """Purges within the limit of each request. Files are deleted after the commit, also those of an earlier call."""
 
-    def __init__(self, erasure: ErasureStore) -> None:
-        self._erasure = erasure
+    def __init__(self, store: ErasureStore, idempotency: SessionIdempotencyStore, archives: ColdStorageStore) -> None:
+        self._store = store
+        self._idempotency = idempotency
+        self._archives = archives
 
     async def PurgeSession(self, request: pb.PurgeSessionRequest, context: Context) -> pb.PurgeSessionResponse:
-        identity = caller(context)
-        return await self._erasure.purge_session(
-            identity.tenant(),
-            IdempotencyKey.of(identity, request),
-            request.session_id,
-            convert.purge_options(request),
-            now(),
-        )
+        caller, at = caller_of(context), now()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
+        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                response = pb.PurgeSessionResponse.FromString(write.saved_response)
+            else:
+                receipt = await self._store.purge_session(
+                    write.tx, tenant_id, request.session_id, _options(request), at
+                )
+                response = await write.save(pb.PurgeSessionResponse(receipt=_receipt(receipt)))
+        await self._archives.delete_cancelled_files(tenant_id, receipt.cancelled_files, at)
+        return response
 
     async def PurgeMessages(self, request: pb.PurgeMessagesRequest, context: Context) -> pb.PurgeMessagesResponse:
-        identity = caller(context)
-        return await self._erasure.purge_messages(
-            identity.tenant(),
-            IdempotencyKey.of(identity, request),
-            request.message_ids,
-            is_dry_run=request.dry_run,
-            at=now(),
-        )
+        caller, at = caller_of(context), now()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
+        key = IdempotencyKey.of(caller, request)
+        for _ in range(_MAX_ATTEMPTS):
+            if not request.dry_run:
+                await self._store.unarchive_messages(tenant_id, request.message_ids, at)
+            with suppress(MessagesArchived):
+                async with self._idempotency.begin(tenant_id, key) as write:
+                    if write.saved_response is not None:
+                        response = pb.PurgeMessagesResponse.FromString(write.saved_response)
+                    else:
+                        receipt = await self._store.purge_messages(
+                            write.tx, tenant_id, request.message_ids, is_dry_run=request.dry_run, at=at
+                        )
+                        response = await write.save(pb.PurgeMessagesResponse(receipt=_receipt(receipt)))
+                await self._archives.delete_cancelled_files(tenant_id, receipt.cancelled_files, at)
+                return response
+        raise TransactionConflict
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
-        identity = caller(context)
-        return await self._erasure.purge_subject(
-            identity.tenant(),
-            IdempotencyKey.of(identity, request),
-            request.subject_id,
-            convert.purge_options(request),
-            now(),
-        )
+        caller, at = caller_of(context), now()
+        tenant_id, receipt = caller.require_tenant(), Receipt()
+        if not request.dry_run:
+            await self._store.unarchive_subject(tenant_id, request.subject_id, at)
+        async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                response = pb.PurgeSubjectResponse.FromString(write.saved_response)
+            else:
+                receipt = await self._store.purge_subject(
+                    write.tx, tenant_id, request.subject_id, _options(request), at
+                )
+                response = pb.PurgeSubjectResponse(receipt=_receipt(receipt))
+                # The saved response must not keep the ids of the subject's sessions.
+                saved_response = pb.PurgeSubjectResponse()
+                saved_response.CopyFrom(response)
+                saved_response.receipt.ClearField("session_ids")
+                await write.save(saved_response)
+        await self._archives.delete_cancelled_files(tenant_id, receipt.cancelled_files, at)
+        # For a repeated request too, because the process of the first may have died before this step.
+        if not request.dry_run and not response.receipt.more:
+            await self._store.purge_access_log(tenant_id, request.subject_id)
+        return response
+
+
+def _options(request: pb.PurgeSessionRequest | pb.PurgeSubjectRequest) -> PurgeOptions:
+    """Read the limit and the dry run of a request."""
+    return PurgeOptions(limit=request.limit or DEFAULT_LIMIT, is_dry_run=request.dry_run)
+
+
+def _receipt(values: Receipt) -> pb.PurgeReceipt:
+    """Convert a receipt."""
+    return pb.PurgeReceipt(
+        session_ids=values.session_ids,
+        message_ids=map(str, values.message_ids),
+        counts=values.counts,
+        more=values.has_more,
+    )

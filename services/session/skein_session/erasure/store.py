@@ -1,22 +1,21 @@
-"""Purges in the database: each call removes a bounded number of messages, until no table has a row of the purged."""
+"""Purges in the database: each call removes a bounded number of messages, until no table has a row of the purged.
+
+Methods that take `tx` work in the caller's transaction, which sees the tenant.
+"""
 
 from __future__ import annotations
 
 import secrets
 from collections import Counter
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import states_pb2 as pb
 from skein_kit.database.named_queries import Queries
-from skein_kit.errors import TransactionConflict
 from skein_kit.ids import new_id, parse_id
 from skein_kit.search_text import postings
 from skein_session.cold_storage.store import next_archived_of_subject
-from skein_session.erasure import convert
 from skein_session.erasure.model import Receipt
 from skein_session.errors import SessionNotFound
-from skein_session.sessions.rows import delete_session_rows
+from skein_session.sessions.store import delete_session_rows
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
@@ -27,13 +26,11 @@ if TYPE_CHECKING:
     from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
     from skein_kit.quotas.store import QuotaCounter
-    from skein_session.cold_storage.store import ColdStorageStore, FileRef
+    from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.erasure.model import PurgeOptions
-    from skein_session.idempotency import SessionIdempotencyStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 _SECRET_BYTES = 32
 # Sessions of one subject that one call purges.
 _MAX_SESSIONS = 100
@@ -42,137 +39,72 @@ _MAX_COUNTED_ROWS = 100_000
 _MAX_COUNTED_SESSIONS = 10_000
 # Rows of the access log that one transaction clears.
 _ACCESS_LOG_BATCH = 5000
-# Attempts while concurrent calls archive the messages.
-_MAX_ATTEMPTS = 5
+
+
+class MessagesArchived(Exception):
+    """A concurrent call has archived messages that are to be purged."""
 
 
 class ErasureStore:
     """Purges sessions, messages and subjects."""
 
-    def __init__(
-        self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter, archives: ColdStorageStore
-    ) -> None:
+    def __init__(self, database: Database, quotas: QuotaCounter, archives: ColdStorageStore) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
         self._archives = archives
 
     async def purge_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, options: PurgeOptions, at: datetime
-    ) -> pb.PurgeSessionResponse:
-        """Purge a session, deleted or not, and all its rows, or return the saved response of a repeated request.
+        self, tx: Transaction, tenant_id: UUID, session_id: str, options: PurgeOptions, at: datetime
+    ) -> Receipt:
+        """Purge a session, deleted or not, and all its rows. Raises SessionNotFound."""
+        session = await tx.row(_QUERIES["lock_session_any"], tenant_id=tenant_id, session_id=session_id)
+        if session is None:
+            raise SessionNotFound(session_id=session_id)
+        if options.is_dry_run:
+            return await _count_rows(tx, tenant_id, [session_id])
+        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
+        is_complete = await purge.purge_session(session_id, session["subject_id"])
+        await self._quotas.charge(tx, tenant_id, purge.charges)
+        purge.receipt.has_more = not is_complete
+        return purge.receipt
 
-        Raises SessionNotFound.
-        """
-        cancelled_files: list[FileRef] = []
+    async def unarchive_messages(self, tenant_id: UUID, names: Sequence[str], at: datetime) -> None:
+        """Unarchive the sessions of messages, because only rows of the tables are purged. Raises ArchiveDamaged."""
         async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                response = pb.PurgeSessionResponse.FromString(saved)
-            else:
-                session = await tx.row(_QUERIES["lock_session_any"], tenant_id=tenant_id, session_id=session_id)
-                if session is None:
-                    raise SessionNotFound(session_id=session_id)
-                if options.is_dry_run:
-                    receipt = await _count_rows(tx, tenant_id, [session_id])
-                else:
-                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
-                    is_complete = await purge.purge_session(session_id, session["subject_id"])
-                    await self._quotas.charge(tx, tenant_id, purge.charges)
-                    cancelled_files = purge.cancelled_files
-                    receipt = purge.receipt
-                    receipt.has_more = not is_complete
-                response = pb.PurgeSessionResponse(receipt=convert.receipt(receipt))
-                await self._idempotency.save_response(tx, tenant_id, key, response)
-        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
-        return response
+            rows = await _find_messages(tx, tenant_id, names)
+        await self._archives.unarchive_all(tenant_id, {row["session_id"] for row in rows if row["is_stored"]}, at)
 
     async def purge_messages(
-        self, tenant_id: UUID, key: IdempotencyKey, names: Sequence[str], *, is_dry_run: bool, at: datetime
-    ) -> pb.PurgeMessagesResponse:
-        """Purge messages, deleted or not, by ids or external ids, or return the saved response of a repeated request.
+        self, tx: Transaction, tenant_id: UUID, names: Sequence[str], *, is_dry_run: bool, at: datetime
+    ) -> Receipt:
+        """Purge messages, deleted or not, by ids or external ids; skip unknown names. Raises MessagesArchived."""
+        rows = await _find_messages(tx, tenant_id, names)
+        sessions = {row["message_id"]: row["session_id"] for row in rows}
+        if is_dry_run:
+            return Receipt(message_ids=sorted(sessions), counts=Counter({"session.messages": len(sessions)}))
+        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(sessions))
+        await purge.purge_messages(sessions)
+        if await tx.rows(_QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=sorted(sessions)):
+            raise MessagesArchived
+        await self._quotas.charge(tx, tenant_id, purge.charges)
+        return purge.receipt
 
-        Unknown names are skipped. Archived messages are unarchived first, with their sessions. Raises ArchiveDamaged.
-        """
-        for _ in range(_MAX_ATTEMPTS):
-            if not is_dry_run:
-                async with self._database.transaction(tenant_id) as tx:
-                    rows = await _find_messages(tx, tenant_id, names)
-                archived_session_ids = {row["session_id"] for row in rows if row["is_stored"]}
-                await self._archives.unarchive_all(tenant_id, archived_session_ids, at)
-            with suppress(_ArchivedMeanwhile):
-                return await self._purge_messages(tenant_id, key, names, is_dry_run=is_dry_run, at=at)
-        raise TransactionConflict
+    async def unarchive_subject(self, tenant_id: UUID, subject_id: str, at: datetime) -> None:
+        """Unarchive sessions with messages about a subject that has no sessions of its own. Raises ArchiveDamaged."""
+        async with self._database.transaction(tenant_id) as tx:
+            own_sessions = await tx.rows(
+                _QUERIES["sessions_of_subject"], tenant_id=tenant_id, subject_id=subject_id, limit=1
+            )
+        if not own_sessions:
+            await self._archives.unarchive_of_subject(tenant_id, subject_id, at)
 
     async def purge_subject(
-        self, tenant_id: UUID, key: IdempotencyKey, subject_id: str, options: PurgeOptions, at: datetime
-    ) -> pb.PurgeSubjectResponse:
-        """Purge a subject's sessions, messages about it in other sessions, and its rows of the access log.
-
-        A repeated request gets the saved response. Raises ArchiveDamaged.
-        """
-        of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
-        if not options.is_dry_run:
-            async with self._database.transaction(tenant_id) as tx:
-                own_sessions = await tx.rows(_QUERIES["sessions_of_subject"], **of_subject, limit=1)
-            if not own_sessions:
-                await self._archives.unarchive_of_subject(tenant_id, subject_id, at)
-        cancelled_files: list[FileRef] = []
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                response = pb.PurgeSubjectResponse.FromString(saved)
-            else:
-                if options.is_dry_run:
-                    receipt = await _count_subject(tx, tenant_id, subject_id)
-                else:
-                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
-                    receipt = await self._purge_subject(purge, tx, tenant_id, subject_id, at)
-                    cancelled_files = purge.cancelled_files
-                response = pb.PurgeSubjectResponse(receipt=convert.receipt(receipt))
-                # The saved response must not keep the ids of the subject's sessions.
-                saved_response = pb.PurgeSubjectResponse()
-                saved_response.CopyFrom(response)
-                saved_response.receipt.ClearField("session_ids")
-                await self._idempotency.save_response(tx, tenant_id, key, saved_response)
-        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
-        # For a repeated request too, because the process of the first may have died before this step.
-        if not options.is_dry_run and not response.receipt.more:
-            await self._purge_access_log(tenant_id, subject_id)
-        return response
-
-    async def _purge_messages(
-        self, tenant_id: UUID, key: IdempotencyKey, names: Sequence[str], *, is_dry_run: bool, at: datetime
-    ) -> pb.PurgeMessagesResponse:
-        """Purge messages in one transaction. Raises _ArchivedMeanwhile."""
-        cancelled_files: list[FileRef] = []
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                response = pb.PurgeMessagesResponse.FromString(saved)
-            else:
-                rows = await _find_messages(tx, tenant_id, names)
-                sessions = {row["message_id"]: row["session_id"] for row in rows}
-                if is_dry_run:
-                    receipt = Receipt(message_ids=sorted(sessions), counts=Counter({"session.messages": len(sessions)}))
-                else:
-                    purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=len(sessions))
-                    await purge.purge_messages(sessions)
-                    if await tx.rows(
-                        _QUERIES["find_archived_messages"], tenant_id=tenant_id, message_ids=sorted(sessions)
-                    ):
-                        raise _ArchivedMeanwhile
-                    await self._quotas.charge(tx, tenant_id, purge.charges)
-                    cancelled_files = purge.cancelled_files
-                    receipt = purge.receipt
-                response = pb.PurgeMessagesResponse(receipt=convert.receipt(receipt))
-                await self._idempotency.save_response(tx, tenant_id, key, response)
-        await self._archives.delete_cancelled_files(tenant_id, cancelled_files, at)
-        return response
-
-    async def _purge_subject(
-        self, purge: _PurgeTransaction, tx: Transaction, tenant_id: UUID, subject_id: str, at: datetime
+        self, tx: Transaction, tenant_id: UUID, subject_id: str, options: PurgeOptions, at: datetime
     ) -> Receipt:
+        """Purge a subject's sessions, and then messages about it in other sessions."""
+        if options.is_dry_run:
+            return await _count_subject(tx, tenant_id, subject_id)
+        purge = _PurgeTransaction(tx, tenant_id, at, self._archives, limit=options.limit)
         of_subject = {"tenant_id": tenant_id, "subject_id": subject_id}
         await tombstones.renew_subject(tx, tenant_id, subject_id, at)
         has_more = True
@@ -191,6 +123,15 @@ class ErasureStore:
             await _insert_erasures(tx, tenant_id, [f"subject:{subject_id}"], at=at)
         purge.receipt.has_more = has_more
         return purge.receipt
+
+    async def purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
+        """Clear a subject's rows of the access log, a batch in each transaction."""
+        count = _ACCESS_LOG_BATCH
+        while count == _ACCESS_LOG_BATCH:
+            async with self._database.transaction(tenant_id) as tx:
+                count = await tx.execute(
+                    _QUERIES["purge_access_log_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
+                )
 
     @staticmethod
     async def _purge_messages_of_subject(
@@ -211,19 +152,6 @@ class ErasureStore:
         archived = archived or await next_archived_of_subject(tx, tenant_id, subject_id, "")
         return len(rows) > limit or archived is not None
 
-    async def _purge_access_log(self, tenant_id: UUID, subject_id: str) -> None:
-        """Clear a subject's rows of the access log, a batch in each transaction."""
-        count = _ACCESS_LOG_BATCH
-        while count == _ACCESS_LOG_BATCH:
-            async with self._database.transaction(tenant_id) as tx:
-                count = await tx.execute(
-                    _QUERIES["purge_access_log_of_subject"], tenant_id=tenant_id, subject_id=subject_id, count=count
-                )
-
-
-class _ArchivedMeanwhile(Exception):
-    """A concurrent call has archived messages that are to be purged."""
-
 
 class _PurgeTransaction:
     """The purges of one transaction, up to a limit of messages."""
@@ -237,8 +165,6 @@ class _PurgeTransaction:
         self._archives = archives
         self.remaining = limit
         self.receipt = Receipt()
-        # Pending files, which are deleted after the commit.
-        self.cancelled_files: list[FileRef] = []
         # The change of the tenant's row counts, by kind.
         self.charges: Counter[str] = Counter()
 
@@ -250,7 +176,9 @@ class _PurgeTransaction:
         await self._execute("recall.documents", "delete_documents_of_session", **of_session)
         self.charges.update(await delete_session_rows(self._tx, self._tenant_id, session_id, self._at) or {})
         await self._clear_responses([session_id])
-        self.cancelled_files += await self._archives.cancel_pending_files(self._tx, self._tenant_id, [session_id])
+        self.receipt.cancelled_files += await self._archives.cancel_pending_files(
+            self._tx, self._tenant_id, [session_id]
+        )
         rows = await self._tx.rows(_QUERIES["messages_to_purge"], **of_session, limit=self.remaining + 1)
         ids = [row["message_id"] for row in rows[: self.remaining]]
         await self._purge_rows(ids)
@@ -270,7 +198,7 @@ class _PurgeTransaction:
         return True
 
     async def purge_messages(self, sessions: Mapping[UUID, str]) -> None:
-        """Purge messages, given with their session ids, and the titles and summaries that were made of them."""
+        """Purge messages, by their ids with session ids, and the titles and summaries that were made of them."""
         if not sessions:
             return
         ids, session_ids = sorted(sessions), sorted(set(sessions.values()))
@@ -279,7 +207,7 @@ class _PurgeTransaction:
         await self._tx.execute(_QUERIES["purge_titles"], **of_sessions, message_ids=ids)
         purged = await self._purge_rows(ids)
         changed_session_ids = {row["session_id"] for row in purged}
-        self.cancelled_files += await self._archives.cancel_pending_files(
+        self.receipt.cancelled_files += await self._archives.cancel_pending_files(
             self._tx, self._tenant_id, changed_session_ids
         )
         await self._tx.execute(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.export.model import Stage
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Rows of one read, so that a page of the longest messages is never in memory at once.
 _READ_BATCH = 64
 # Messages that one page scans for those in sessions of others.

@@ -1,45 +1,50 @@
-"""RPCs of items."""
+"""RPCs of items. A claim saves an empty response, so deletions save none."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import states_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_session.items import convert
-from skein_session.items.model import ItemPut
 from skein_session.page_tokens import keys_from_page_token
 
 if TYPE_CHECKING:
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.items.store import ItemStore
 
 
-class ItemRpc:
+class ItemHandlers:
     """Puts, reads and deletes items."""
 
-    def __init__(self, items: ItemStore) -> None:
-        self._items = items
+    def __init__(self, store: ItemStore, idempotency: SessionIdempotencyStore) -> None:
+        self._store = store
+        self._idempotency = idempotency
 
     async def PutItem(self, request: pb.PutItemRequest, context: Context) -> pb.PutItemResponse:
-        identity, at = caller(context), now()
-        times = ImportTimes.of(request, identity, at, keep_times=request.keep_times)
-        return await self._items.put_item(
-            identity, IdempotencyKey.of(identity, request), ItemPut.of(request, at=at, times=times), at
-        )
+        caller, at = caller_of(context), now()
+        times = ImportTimes.read(request, caller, at, keep_times=request.keep_times)
+        put = convert.item_put(request, at=at, times=times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.PutItemResponse.FromString(write.saved_response)
+            row = await self._store.put_item(write.tx, caller.require_tenant(), put, at=at, created_by=caller.principal)
+            return await write.save(pb.PutItemResponse(item=convert.session_item(row)))
 
     async def GetItem(self, request: pb.GetItemRequest, context: Context) -> pb.GetItemResponse:
-        row = await self._items.get_item(caller(context).tenant(), request.session_id, request.key, now())
+        row = await self._store.get_item(caller_of(context).require_tenant(), request.session_id, request.key, now())
         return pb.GetItemResponse(item=convert.session_item(row))
 
     async def ListItems(self, request: pb.ListItemsRequest, context: Context) -> pb.ListItemsResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         after_key, _ = keys_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
-        rows = await self._items.list_items(
+        rows = await self._store.list_items(
             tenant_id, request.session_id, prefix=request.prefix or None, after_key=after_key, at=now(), limit=size + 1
         )
         items = fit_items(convert.session_item(row) for row in rows[:size])
@@ -49,7 +54,8 @@ class ItemRpc:
         return response
 
     async def DeleteItem(self, request: pb.DeleteItemRequest, context: Context) -> pb.DeleteItemResponse:
-        identity = caller(context)
-        return await self._items.delete_item(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, request.key, now()
-        )
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_item(write.tx, caller.require_tenant(), request.session_id, request.key, now())
+        return pb.DeleteItemResponse()

@@ -1,16 +1,14 @@
-"""Items in the database."""
+"""Items in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import states_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import TransactionConflict
 from skein_session.errors import ItemNotFound, ItemsFull
-from skein_session.items import convert
 from skein_session.items.model import MAX_ITEMS
-from skein_session.sessions.rows import lock_session_shared, require_session
+from skein_session.sessions.store import lock_session_shared, require_session
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,55 +16,43 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein_kit.database.transactions import Database
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.identity.identity_token import Caller
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
-    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.items.model import ItemPut
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 
 
 class ItemStore:
     """Items by session and key."""
 
-    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, quotas: QuotaCounter) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
 
-    async def put_item(self, caller: Caller, key: IdempotencyKey, put: ItemPut, at: datetime) -> pb.PutItemResponse:
-        """Store an item in place of the one under its key, or return the saved response of a repeated request.
-
-        Raises SessionNotFound and ItemsFull.
-        """
-        tenant_id = caller.tenant()
+    async def put_item(
+        self, tx: Transaction, tenant_id: UUID, put: ItemPut, *, at: datetime, created_by: str
+    ) -> Record:
+        """Store an item in place of the one under its key. Raises SessionNotFound, ItemsFull and QuotaExceeded."""
         of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.PutItemResponse.FromString(saved)
-            await lock_session_shared(tx, tenant_id, put.session_id)
-            row = await tx.row(
-                _QUERIES["put_item"],
-                **of_session,
-                key=put.key,
-                value=put.value,
-                expire_time=put.expire_time,
-                at=at,
-                create_time=put.times.create_time,
-                update_time=put.times.update_time,
-                created_by=caller.principal,
-            )
-            if row is None:  # The statement always returns a row.
-                raise TransactionConflict
-            if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
-                raise ItemsFull(limit=MAX_ITEMS)
-            response = pb.PutItemResponse(item=convert.session_item(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
-        return response
+        await lock_session_shared(tx, tenant_id, put.session_id)
+        row = await tx.row(
+            _QUERIES["put_item"],
+            **of_session,
+            key=put.key,
+            value=put.value,
+            expire_time=put.expire_time,
+            at=at,
+            create_time=put.times.create_time,
+            update_time=put.times.update_time,
+            created_by=created_by,
+        )
+        if row is None:  # The statement always returns a row.
+            raise TransactionConflict
+        if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
+            raise ItemsFull(limit=MAX_ITEMS)
+        await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
+        return row
 
     async def get_item(self, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> Record:
         """Read an item that has not expired. Raises SessionNotFound and ItemNotFound."""
@@ -95,23 +81,13 @@ class ItemStore:
                 await require_session(tx, tenant_id, session_id)
         return rows
 
-    async def delete_item(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, item_key: str, at: datetime
-    ) -> pb.DeleteItemResponse:
-        """Delete an item for good, once for each request. Raises SessionNotFound and ItemNotFound."""
-        response = pb.DeleteItemResponse()
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return response
-            await require_session(tx, tenant_id, session_id)
-            expire_time = await tx.value(
-                _QUERIES["delete_item"], tenant_id=tenant_id, session_id=session_id, key=item_key
-            )
-            if expire_time is None or expire_time <= at:
-                raise ItemNotFound
-            await self._quotas.charge(tx, tenant_id, {"session_items": -1})
-        return response
+    async def delete_item(self, tx: Transaction, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> None:
+        """Delete an item for good. Raises SessionNotFound and ItemNotFound."""
+        await require_session(tx, tenant_id, session_id)
+        expire_time = await tx.value(_QUERIES["delete_item"], tenant_id=tenant_id, session_id=session_id, key=item_key)
+        if expire_time is None or expire_time <= at:
+            raise ItemNotFound
+        await self._quotas.charge(tx, tenant_id, {"session_items": -1})
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired items; return how many."""

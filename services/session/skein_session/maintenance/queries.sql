@@ -81,3 +81,7 @@ WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
 DELETE FROM session.leaving_files
 WHERE tenant_id = :tenant_id AND file_id = ANY (ARRAY(
     SELECT file_id FROM session.leaving_files WHERE tenant_id = :tenant_id LIMIT :count));
+
+-- ensure_month --
+-- Create the partition of a month; true when it was missing.
+SELECT session.ensure_month(:month);

@@ -1,4 +1,4 @@
-"""RPCs of SessionInternalService, which the worker calls periodically."""
+"""RPCs of UpkeepService, which the worker calls periodically."""
 
 from __future__ import annotations
 
@@ -6,22 +6,43 @@ from typing import TYPE_CHECKING
 
 from skein.session.v1 import archives_pb2
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.named_queries import Queries
 from skein_kit.database.tenant_purge import purge_tenant_rows
 from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_session.maintenance.tenant_tables import TENANT_TABLES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from skein_kit.database.monthly_partitions import MonthlyPartitions
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_session.agent_states.store import AgentStateStore
     from skein_session.cold_storage.store import ColdStorageStore
     from skein_session.items.store import ItemStore
-    from skein_session.sessions.idle_store import IdleSessionStore
-    from skein_session.sessions.participants import ParticipantStore
+    from skein_session.sessions.store import SessionStore
 
+_QUERIES = Queries.load("skein_session")
+# The tables with rows of a tenant, and their purge queries, children before parents.
+_TENANT_TABLES: Mapping[str, Query] = {
+    "session.message_external_ids": _QUERIES["purge_tenant_message_external_ids"],
+    "session.message_order": _QUERIES["purge_tenant_message_order"],
+    "session.messages": _QUERIES["purge_tenant_messages"],
+    "session.session_properties": _QUERIES["purge_tenant_session_properties"],
+    "session.items": _QUERIES["purge_tenant_items"],
+    "session.agent_states": _QUERIES["purge_tenant_agent_states"],
+    "session.tombstones": _QUERIES["purge_tenant_tombstones"],
+    "session.tombstone_salts": _QUERIES["purge_tenant_tombstone_salts"],
+    "session.stored_messages": _QUERIES["purge_tenant_archived_messages"],
+    "session.stored_sessions": _QUERIES["purge_tenant_archived_sessions"],
+    "session.leaving_files": _QUERIES["purge_tenant_pending_files"],
+    "session.sessions": _QUERIES["purge_tenant_sessions"],
+    "session.usage": _QUERIES["purge_tenant_usage"],
+    "session.requests": _QUERIES["purge_tenant_requests"],
+}
 _DEFAULT_MONTHS_AHEAD = 3
 _DEFAULT_IDLE_LIMIT = 500
 _DEFAULT_ARCHIVE_LIMIT = 20
@@ -30,7 +51,7 @@ _DEFAULT_INHERIT_LIMIT = 10_000
 _EXPIRED_LIMIT = 1000
 
 
-class MaintenanceRpc:
+class MaintenanceHandlers:
     """Creates partitions, deletes expired rows, ends idle sessions, archives hidden ones, and purges tenants."""
 
     def __init__(
@@ -39,19 +60,17 @@ class MaintenanceRpc:
         months: MonthlyPartitions,
         *,
         idempotency: IdempotencyStore,
+        sessions: SessionStore,
         states: AgentStateStore,
         items: ItemStore,
-        idle: IdleSessionStore,
-        participants: ParticipantStore,
         archives: ColdStorageStore,
     ) -> None:
         self._database = database
         self._months = months
         self._idempotency = idempotency
+        self._sessions = sessions
         self._states = states
         self._items = items
-        self._idle = idle
-        self._participants = participants
         self._archives = archives
 
     async def EnsurePartitions(
@@ -62,7 +81,7 @@ class MaintenanceRpc:
         return pb.EnsurePartitionsResponse(created_count=created_count, horizon_time=to_timestamp(horizon))
 
     async def DeleteExpired(self, _request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         async with self._database.transaction(tenant_id) as tx:
             deleted_count = await self._idempotency.delete_expired(tx, tenant_id, now())
         deleted_count += await self._states.delete_expired(tenant_id, now(), count=_EXPIRED_LIMIT)
@@ -71,29 +90,29 @@ class MaintenanceRpc:
 
     async def EndIdleSessions(self, request: pb.EndIdleSessionsRequest, context: Context) -> pb.EndIdleSessionsResponse:
         limit = request.limit or _DEFAULT_IDLE_LIMIT
-        ended_count = await self._idle.end_idle(caller(context).tenant(), now(), count=limit)
+        ended_count = await self._sessions.end_idle(caller_of(context).require_tenant(), now(), count=limit)
         return pb.EndIdleSessionsResponse(ended_count=ended_count, more=ended_count == limit)
 
     async def InheritParticipants(
         self, request: pb.InheritParticipantsRequest, context: Context
     ) -> pb.InheritParticipantsResponse:
-        changed_count, has_more = await self._participants.inherit_batch(
-            caller(context).tenant(), count=request.limit or _DEFAULT_INHERIT_LIMIT
+        changed_count, has_more = await self._sessions.inherit_participants(
+            caller_of(context).require_tenant(), count=request.limit or _DEFAULT_INHERIT_LIMIT
         )
         return pb.InheritParticipantsResponse(changed_count=changed_count, more=has_more)
 
     async def StoreArchived(
         self, request: archives_pb2.StoreArchivedRequest, context: Context
     ) -> archives_pb2.StoreArchivedResponse:
-        identity = caller(context)
+        caller = caller_of(context)
         archived_count, has_more = await self._archives.archive_batch(
-            identity.tenant(), at=now(), principal=identity.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
+            caller.require_tenant(), at=now(), stored_by=caller.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
         )
         return archives_pb2.StoreArchivedResponse(stored_count=archived_count, more=has_more)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
-        tenant_id = caller(context).tenant()
-        deleted_counts, has_more = await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, request.limit)
+        tenant_id = caller_of(context).require_tenant()
+        deleted_counts, has_more = await purge_tenant_rows(self._database, tenant_id, _TENANT_TABLES, request.limit)
         # In every call, because a call that was cut off may have written a file since the last one.
         await self._archives.delete_tenant_files(tenant_id)
         return pb.PurgeTenantResponse(deleted_counts=deleted_counts, more=has_more)

@@ -124,3 +124,9 @@ WHERE tenant_id = :tenant_id AND message_id = :message_id AND is_active
 RETURNING message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by;
+
+-- read_stream_positions --
+-- Read the states and the last sequence numbers of sessions, for streams.
+SELECT session_id, state, last_sequence, store_time
+FROM session.sessions
+WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;

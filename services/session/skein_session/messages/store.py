@@ -1,108 +1,121 @@
-"""Messages in the database."""
+"""Messages in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
 from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import translate_constraint_errors
-from skein_kit.database.tx_options import READ_ONLY, TxOptions
+from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import ExternalIdTaken, RevisionStale
 from skein_kit.ids import parse_id
-from skein_kit.rpc.pagination import require_fit
+from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.messages.model import require_content, to_document
-from skein_session.sessions.convert import session_state
-from skein_session.sessions.lifecycle import END_REASON_IDLE
-from skein_session.sessions.model import DEFAULT_TYPE, default_title
-from skein_session.sessions.rows import require_session
+from skein_session.messages.model import default_title, require_content, to_document
+from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN
+from skein_session.sessions.store import require_session, session_state
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
     from asyncpg import Record
 
+    from skein.session.v1 import session_pb2 as pb
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.identity.identity_token import Caller
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document
-    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.messages.model import MessageBatch, MessageChange
-    from skein_session.sessions.idle_store import IdleSessionStore
+    from skein_session.sessions.store import SessionStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Messages of one read, so that a page of the longest messages is never in memory at once.
 _READ_BATCH = 64
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AppendResult:
-    """The response of AppendMessages, and whether it is new or the saved one of a repeated request."""
-
-    response: pb.AppendMessagesResponse
-    is_first: bool
+# Messages of one read of a stream.
+_STREAM_BATCH = 32
+# States that take no more messages.
+_CLOSED_STATES = frozenset({ENDED, HIDDEN})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UpdateResult:
-    """The response of UpdateMessage, and the document to embed; None for the saved response of a repeated request."""
+class StreamPosition:
+    """The end of a session's messages."""
 
-    response: pb.UpdateMessageResponse
-    document: Document | None
+    last_sequence: int
+    # The session takes no more messages.
+    is_ended: bool
+    # The messages lie in cold storage.
+    is_archived: bool = False
 
 
 class MessageStore:
     """Messages, each with a position in its session and a document of the search index."""
 
     def __init__(
-        self,
-        database: Database,
-        idempotency: SessionIdempotencyStore,
-        quotas: QuotaCounter,
-        months: MonthlyPartitions,
-        idle: IdleSessionStore,
+        self, database: Database, sessions: SessionStore, quotas: QuotaCounter, months: MonthlyPartitions
     ) -> None:
         self._database = database
-        self._idle = idle
-        self._idempotency = idempotency
+        self._sessions = sessions
         self._quotas = quotas
         self._months = months
 
-    async def append_messages(
-        self, tenant_id: UUID, key: IdempotencyKey, batch: MessageBatch, *, pending: int
-    ) -> AppendResult:
-        """Add messages at the end of their session, all or none; the saved response counts `pending` embeddings.
+    @asynccontextmanager
+    async def prepare_append(self, tenant_id: UUID, batch: MessageBatch) -> AsyncIterator[None]:
+        """Prepare the transaction of the block, which appends a batch, and complete its errors.
 
-        Raises SessionNotFound, SessionHidden, SessionEnded, SessionIdle and ExternalIdTaken.
+        Raises SessionIdle and ExternalIdTaken after work in transactions of their own: the error rolls the append back.
         """
         await self._months.ensure(batch.months)
         try:
             with translate_constraint_errors({"message_external_ids_pkey": ExternalIdTaken}):
-                return await self._append(tenant_id, key, batch, pending)
+                yield
         except ExternalIdTaken as error:
-            if error.facts:
+            if error.metadata:
                 raise
             raise ExternalIdTaken(external_id=await self._find_taken_external_id(tenant_id, batch)) from None
         except SessionIdle:
-            # The error has rolled the transaction back; the end of the session is committed separately.
-            await self._idle.end_if_idle(tenant_id, batch.session_id, batch.append_time)
+            await self._sessions.end_if_idle(tenant_id, batch.session_id, batch.append_time)
             raise
 
-    async def replace_saved_response(
-        self, tenant_id: UUID, key: IdempotencyKey, response: pb.AppendMessagesResponse
-    ) -> None:
-        """Replace the saved response of a request."""
-        async with self._database.transaction(tenant_id) as tx:
-            await self._idempotency.replace(tx, tenant_id, key, response.SerializeToString())
+    async def append_messages(self, tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
+        """Add messages at the end of their session, and complete the batch; within `prepare_append`.
+
+        Raises SessionNotFound, SessionHidden, SessionEnded, SessionIdle, ExternalIdTaken and QuotaExceeded.
+        """
+        await self._inherit(tx, tenant_id, batch)
+        documents = batch.documents
+        # Index rows take most of the time, so they are written before the session is locked.
+        await postings.add_documents(tx, tenant_id, documents)
+        idle_cutoff = await self._sessions.idle_cutoff(tx, tenant_id, batch.append_time)
+        session, new_sessions = await self._advance(tx, tenant_id, batch, idle_cutoff)
+        batch.inherit(session["agent_id"], session["subject_id"])
+        # Documents differ only when the session was created or changed between the read and the lock.
+        for before, document in zip(documents, batch.documents, strict=True):
+            if document != before:
+                await tx.execute(
+                    _QUERIES["set_document_participants"],
+                    tenant_id=tenant_id,
+                    item_id=document.item_id,
+                    agent_id=document.agent_id,
+                    subject_id=document.subject_id,
+                )
+        batch.assign_sequences(session["last_sequence"])
+        await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
+        await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
+        if batch.external_ids:
+            await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
+            # After the insert, which has waited for a concurrent purge of the same id.
+            await self._require_unpurged(tx, tenant_id, batch)
+        await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
 
     async def get_message(self, tenant_id: UUID, name: str) -> pb.Message:
         """Read a message by its id or external id. Raises MessageNotFound and SessionArchived."""
@@ -110,108 +123,96 @@ class MessageStore:
             return await self._find_message(tx, tenant_id, name)
 
     async def update_message(
-        self, caller: Caller, key: IdempotencyKey, change: MessageChange, at: datetime
-    ) -> UpdateResult:
-        """Change a message and its document, or return the saved response of a repeated request.
+        self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str
+    ) -> tuple[pb.Message, Document | None]:
+        """Change a message and its document; return the message, and the document when its text changed.
 
         Raises MessageNotFound, SessionArchived, RevisionStale and ContentEmpty.
         """
-        tenant_id = caller.tenant()
+        before = await self._find_message(tx, tenant_id, change.message_name)
+        # Every change of messages locks the session before its messages, which avoids deadlocks.
+        session = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before.session_id, at=at)
+        # Again, because a concurrent call may have changed the message before the lock.
+        before = await self._find_message(tx, tenant_id, before.message_id)
+        row = session and await tx.row(
+            _QUERIES["update_message"],
+            tenant_id=tenant_id,
+            message_id=parse_id(before.message_id),
+            revision=change.revision,
+            fields=sorted(change.fields),
+            content=change.content,
+            name=change.name,
+            parts=change.parts,
+            tool_calls=change.tool_calls,
+            tool_returns=change.tool_returns,
+            metadata=change.metadata,
+            at=at,
+            updated_by=updated_by,
+        )
+        if row is None:
+            current = await self._find_message(tx, tenant_id, before.message_id)
+            raise RevisionStale(given=change.revision, current=current.revision)
+        message = message_rows.message(row)
+        require_content(message)
+        if message.content == before.content:
+            return message, None
+        await self._retitle(tx, tenant_id, before, message)
+        await postings.remove_documents(tx, tenant_id, [row["message_id"]])
+        document = to_document(message)
+        if document is not None:
+            await postings.add_documents(tx, tenant_id, [document])
+        return message, document
+
+    async def delete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> None:
+        """Delete a message and its document. Raises MessageNotFound and SessionArchived."""
+        message = await self._find_message(tx, tenant_id, name)
+        of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
+        message_id = parse_id(message.message_id)
+        # Every change of messages locks the session before its messages, which avoids deadlocks.
+        if await tx.row(_QUERIES["decrement_message_count"], **of_session) is None:
+            raise MessageNotFound
+        deleted = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message_id)
+        if message_id is None or deleted is None:
+            raise MessageNotFound
+        await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=deleted["sequence"])
+        await postings.remove_documents(tx, tenant_id, [message_id])
+        await self._quotas.charge(tx, tenant_id, {"messages": -1})
+
+    async def read_stream_positions(
+        self, tenant_id: UUID, session_ids: Collection[str]
+    ) -> Mapping[str, StreamPosition]:
+        """Return the positions of sessions by id, without those that are missing."""
         async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return UpdateResult(response=pb.UpdateMessageResponse.FromString(saved), document=None)
-            before = await self._find_message(tx, tenant_id, change.message_name)
-            # Every change of messages locks the session before its messages, which avoids deadlocks.
-            session = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before.session_id, at=at)
-            # Again, because a concurrent call may have changed the message before the lock.
-            before = await self._find_message(tx, tenant_id, before.message_id)
-            row = session and await tx.row(
-                _QUERIES["update_message"],
-                tenant_id=tenant_id,
-                message_id=parse_id(before.message_id),
-                revision=change.revision,
-                fields=sorted(change.fields),
-                content=change.content,
-                name=change.name,
-                parts=change.parts,
-                tool_calls=change.tool_calls,
-                tool_returns=change.tool_returns,
-                metadata=change.metadata,
-                at=at,
-                updated_by=caller.principal,
+            rows = await tx.rows(_QUERIES["read_stream_positions"], tenant_id=tenant_id, session_ids=list(session_ids))
+        return {
+            row["session_id"]: StreamPosition(
+                last_sequence=row["last_sequence"],
+                is_ended=row["state"] in _CLOSED_STATES,
+                is_archived=row["store_time"] is not None,
             )
-            if row is None:
-                current = await self._find_message(tx, tenant_id, before.message_id)
-                raise RevisionStale(given=change.revision, current=current.revision)
-            message = message_rows.message(row)
-            require_content(message)
-            document = to_document(message) if message.content != before.content else None
-            if message.content != before.content:
-                await self._retitle(tx, tenant_id, before, message)
-                await postings.remove(tx, tenant_id, [row["message_id"]])
-            if document is not None:
-                await postings.add_documents(tx, tenant_id, [document])
-            response = pb.UpdateMessageResponse(message=message)
-            require_fit(response)
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-        return UpdateResult(response=response, document=document)
+            for row in rows
+        }
 
-    async def delete_message(self, tenant_id: UUID, key: IdempotencyKey, name: str) -> pb.DeleteMessageResponse:
-        """Delete a message and its document, once for each request. Raises MessageNotFound and SessionArchived."""
-        response = pb.DeleteMessageResponse()
+    async def read_stream_messages(
+        self, tenant_id: UUID, session_id: str, after: int
+    ) -> tuple[Sequence[pb.Message], int]:
+        """Read the next messages of a session, and the sequence number of the last position read.
+
+        The number is `after` when no position follows, as when all later messages are deleted. Raises SessionArchived.
+        """
         async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return response
-            message = await self._find_message(tx, tenant_id, name)
-            of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
-            message_id = parse_id(message.message_id)
-            # Every change of messages locks the session before its messages, which avoids deadlocks.
-            if await tx.row(_QUERIES["decrement_message_count"], **of_session) is None:
-                raise MessageNotFound
-            deleted = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message_id)
-            if message_id is None or deleted is None:
-                raise MessageNotFound
-            await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=deleted["sequence"])
-            await postings.remove(tx, tenant_id, [message_id])
-            await self._quotas.charge(tx, tenant_id, {"messages": -1})
-        return response
-
-    async def _append(self, tenant_id: UUID, key: IdempotencyKey, batch: MessageBatch, pending: int) -> AppendResult:
-        async with self._database.transaction(tenant_id, TxOptions(plan_once=True)) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return AppendResult(response=pb.AppendMessagesResponse.FromString(saved), is_first=False)
-            await self._inherit(tx, tenant_id, batch)
-            documents = batch.documents
-            # Index rows take most of the time, so they are written before the session is locked.
-            await postings.add_documents(tx, tenant_id, documents)
-            idle_cutoff = await self._idle.idle_cutoff(tx, tenant_id, batch.append_time)
-            session, new_sessions = await self._advance(tx, tenant_id, batch, idle_cutoff)
-            batch.inherit(session["agent_id"], session["subject_id"])
-            # Documents differ only when the session was created or changed between the read and the lock.
-            for before, document in zip(documents, batch.documents, strict=True):
-                if document != before:
-                    await tx.execute(
-                        _QUERIES["set_document_participants"],
-                        tenant_id=tenant_id,
-                        item_id=document.item_id,
-                        agent_id=document.agent_id,
-                        subject_id=document.subject_id,
-                    )
-            batch.assign_sequences(session["last_sequence"])
-            await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
-            await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
-            if batch.external_ids:
-                await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
-                # After the insert, which has waited for a concurrent purge of the same id.
-                await self._require_unpurged(tx, tenant_id, batch)
-            response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=pending)
-            require_fit(response)
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
-        return AppendResult(response=response, is_first=True)
+            order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_STREAM_BATCH)
+            messages: list[pb.Message] = []
+            byte_count = 0
+            async for message in read_in_order(
+                tx, tenant_id, [row["message_id"] for row in order], session_id=session_id
+            ):
+                byte_count += message.ByteSize()
+                if messages and byte_count > PAGE_BYTES:
+                    # A slow caller may hold these for long; the next read returns the others.
+                    return messages, messages[-1].sequence
+                messages.append(message)
+        return messages, order[-1]["sequence"] if order else after
 
     @staticmethod
     async def _inherit(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from uuid import UUID
 
-    from skein_session.messages.stream_store import StreamPosition, StreamStore
+    from skein_session.messages.store import MessageStore, StreamPosition
 
 MIN_POLL_SECONDS = 0.05
 _POLL_TIMEOUT_SECONDS = 10.0
@@ -67,7 +67,7 @@ class StreamSubscriber:
 class StreamHub:
     """The streams of a process, with one polling task per tenant."""
 
-    def __init__(self, store: StreamStore, *, heartbeat_seconds: float, max_poll_seconds: float) -> None:
+    def __init__(self, store: MessageStore, *, heartbeat_seconds: float, max_poll_seconds: float) -> None:
         """Poll at intervals that double up to `max_poll_seconds` while no session changes."""
         self._store = store
         self._heartbeat_seconds = heartbeat_seconds
@@ -95,7 +95,7 @@ class StreamHub:
         from. The stream ends when the session has ended and all messages are sent. Raises SessionNotFound and
         SessionArchived.
         """
-        position = (await self._store.read_positions(tenant_id, [session_id])).get(session_id)
+        position = (await self._store.read_stream_positions(tenant_id, [session_id])).get(session_id)
         if position is None:
             raise SessionNotFound(session_id=session_id)
         if position.is_archived:
@@ -110,7 +110,7 @@ class StreamHub:
                 if position is None:
                     raise SessionNotFound(session_id=session_id)
                 while sequence < position.last_sequence:
-                    messages, read_sequence = await self._store.read_messages(tenant_id, session_id, sequence)
+                    messages, read_sequence = await self._store.read_stream_messages(tenant_id, session_id, sequence)
                     for message in messages:
                         yield pb.StreamMessagesResponse(message=message, sequence=message.sequence)
                     # Without progress the remaining messages are deleted.
@@ -147,7 +147,7 @@ class StreamHub:
             session_ids = {subscriber.session_id for subscriber in subscribers}
             try:
                 async with asyncio.timeout(_POLL_TIMEOUT_SECONDS):
-                    positions = await self._store.read_positions(tenant_id, session_ids)
+                    positions = await self._store.read_stream_positions(tenant_id, session_ids)
             except Exception as error:  # noqa: BLE001 - the next poll may succeed after any error.
                 failures += 1
                 log.warning("follow_failed", error=type(error).__name__, failures=failures)

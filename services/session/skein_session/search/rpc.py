@@ -11,10 +11,11 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
-from skein_kit.rpc.well_known_types import read_time
-from skein_session.search.store import SearchQuery
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_session.search.model import SearchQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ _UNAVAILABLE_CODES = frozenset(
 )
 
 
-class SearchRpc:
+class SearchHandlers:
     """Searches messages in the mode of the request."""
 
     def __init__(self, store: SearchStore, recall: recall_pb2_grpc.RecallServiceAsyncStub) -> None:
@@ -38,7 +39,7 @@ class SearchRpc:
         self._recall = recall
 
     async def SearchMessages(self, request: pb.SearchMessagesRequest, context: Context) -> pb.SearchMessagesResponse:
-        tenant_id, remaining = caller(context).tenant(), context.time_remaining()
+        tenant_id, remaining = caller_of(context).require_tenant(), context.time_remaining()
         query = SearchQuery(
             text=request.query,
             session_id=request.session_id,
@@ -48,26 +49,31 @@ class SearchRpc:
             context_size=request.context_size,
         )
         if request.mode == pb.SEARCH_MODE_LITERAL:
-            return await self._store.search_literal(tenant_id, query, now())
+            hits, horizon_time = await self._store.search_literal(tenant_id, query, now())
+            return pb.SearchMessagesResponse(
+                hits=hits, truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
+            )
         if request.mode == pb.SEARCH_MODE_MEANING:
-            return await self._search_meaning(tenant_id, request, query, remaining)
+            return pb.SearchMessagesResponse(hits=await self._search_meaning(tenant_id, request, query, remaining))
         if request.mode == pb.SEARCH_MODE_HYBRID:
-            return await self._search_hybrid(tenant_id, request, query, remaining)
-        return await self._store.search_terms(tenant_id, query)
+            hits, is_lexical = await self._search_hybrid(tenant_id, request, query, remaining)
+            return pb.SearchMessagesResponse(hits=hits, meaning_unavailable=is_lexical)
+        return pb.SearchMessagesResponse(hits=await self._store.search_terms(tenant_id, query))
 
     async def _search_meaning(
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
-    ) -> pb.SearchMessagesResponse:
+    ) -> list[pb.MessageHit]:
         await self._store.require_session(tenant_id, query.session_id)
         embedded = await self._recall.EmbedText(recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining)
         scores, _ = await self._recall_scores(
             request, query, embedding=embedded.embeddings[0].values, seconds=remaining
         )
-        return await self._store.build_response(tenant_id, query, scores)
+        return await self._store.read_hits(tenant_id, query, scores)
 
     async def _search_hybrid(
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
-    ) -> pb.SearchMessagesResponse:
+    ) -> tuple[list[pb.MessageHit], bool]:
+        """Return the hits, and whether their signals are lexical alone."""
         await self._store.require_session(tenant_id, query.session_id)
         try:
             scores, is_lexical = await self._recall_scores(
@@ -76,12 +82,8 @@ class SearchRpc:
         except aio.AioRpcError as error:
             if error.code() not in _UNAVAILABLE_CODES:
                 raise
-            response = await self._store.search_terms(tenant_id, query)
-            is_lexical = True
-        else:
-            response = await self._store.build_response(tenant_id, query, scores)
-        response.meaning_unavailable = is_lexical
-        return response
+            return await self._store.search_terms(tenant_id, query), True
+        return await self._store.read_hits(tenant_id, query, scores), is_lexical
 
     async def _recall_scores(
         self,

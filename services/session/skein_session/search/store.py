@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import group_rows
-from skein_kit.ids import id_time, min_id_at
-from skein_kit.policies.store import shared_policy_cache
+from skein_kit.ids import id_time
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.messages.id_ranges import LAST_ID, NO_ID, id_ranges
+from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search.literal import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
-from skein_session.sessions.rows import require_unarchived_session
+from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
+from skein_session.sessions.store import require_unarchived_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,35 +22,14 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Database, Transaction
+    from skein_kit.policies.store import PolicyCache
+    from skein_session.search.model import SearchQuery
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Hits whose neighbours are read at once.
 _HIT_BATCH = 10
 # The resolution of times in ids.
 _MILLISECOND = timedelta(milliseconds=1)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SearchQuery:
-    """A search of messages; an empty session_id searches all sessions."""
-
-    text: str
-    session_id: str
-    start_time: datetime | None
-    end_time: datetime | None
-    limit: int
-    # Messages before and after each hit.
-    context_size: int
-
-    @property
-    def lowest_id(self) -> UUID | None:
-        """The inclusive lower bound of ids; None is no bound."""
-        return None if self.start_time is None else min_id_at(self.start_time)
-
-    @property
-    def before_id(self) -> UUID | None:
-        """The exclusive upper bound of ids; None is no bound."""
-        return None if self.end_time is None else min_id_at(self.end_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +43,11 @@ class _ScanIds:
 class SearchStore:
     """Searches messages by terms and by literal text."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, policies: PolicyCache) -> None:
         self._database = database
+        self._policies = policies
 
-    async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> pb.SearchMessagesResponse:
+    async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> list[pb.MessageHit]:
         """Find messages by any term of the query, best first. Raises SessionNotFound and SessionArchived."""
         async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, query.session_id)
@@ -83,14 +62,16 @@ class SearchStore:
                 limit=query.limit,
             )
             scores = {row["item_id"]: row["score"] for row in rows}
-            return await self._build_response(tx, tenant_id, query, scores)
+            return await self._read_hits(tx, tenant_id, query, scores)
 
-    async def search_literal(self, tenant_id: UUID, query: SearchQuery, at: datetime) -> pb.SearchMessagesResponse:
+    async def search_literal(
+        self, tenant_id: UUID, query: SearchQuery, at: datetime
+    ) -> tuple[list[pb.MessageHit], datetime | None]:
         """Find messages that contain the query literally, in any case, newest first.
 
         Scans the newest MAX_SCANNED_MESSAGES messages of the session or tenant, and older messages of the tenant
-        that have a rare word of the query. The response says when older messages were left out. Raises
-        SessionNotFound and SessionArchived.
+        that have a rare word of the query. Also returns the end_time of a search of the older messages, None when all
+        were scanned. Raises SessionNotFound and SessionArchived.
         """
         async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, query.session_id)
@@ -99,34 +80,31 @@ class SearchStore:
                 if query.session_id
                 else await self._scan_tenant(tx, tenant_id, query, at)
             )
-            hits: list[UUID] = []
+            ids: list[UUID] = []
             for start in range(0, len(scan.ids), SCAN_BATCH):
                 rows = await tx.rows(
                     _QUERIES["messages_containing"],
                     tenant_id=tenant_id,
                     message_ids=scan.ids[start : start + SCAN_BATCH],
                     pattern=like_pattern(query.text),
-                    count=query.limit - len(hits),
+                    count=query.limit - len(ids),
                 )
-                hits += [row["message_id"] for row in rows]
-                if len(hits) == query.limit:
+                ids += [row["message_id"] for row in rows]
+                if len(ids) == query.limit:
                     break
-            response = await self._build_response(tx, tenant_id, query, dict.fromkeys(hits, 0.0))
-        if scan.is_cut and len(hits) < query.limit:
-            response.truncated = True
-            oldest_time = id_time(scan.ids[-1])
-            # Other messages of the oldest millisecond may be unscanned, so the next search includes it. When all are
-            # of one millisecond, the next search excludes it, or it would scan the same messages.
-            has_progress = id_time(scan.ids[0]) > oldest_time
-            response.horizon_time.FromDatetime(oldest_time + _MILLISECOND if has_progress else oldest_time)
-        return response
+            hits = await self._read_hits(tx, tenant_id, query, dict.fromkeys(ids, 0.0))
+        if not scan.is_cut or len(ids) == query.limit:
+            return hits, None
+        oldest_time = id_time(scan.ids[-1])
+        # Other messages of the oldest millisecond may be unscanned, so the next search includes it. When all are of
+        # one millisecond, the next search excludes it, or it would scan the same messages.
+        has_progress = id_time(scan.ids[0]) > oldest_time
+        return hits, oldest_time + _MILLISECOND if has_progress else oldest_time
 
-    async def build_response(
-        self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
-    ) -> pb.SearchMessagesResponse:
+    async def read_hits(self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]) -> list[pb.MessageHit]:
         """Read hits of another search, in the order of `scores`, with their neighbours."""
         async with self._database.transaction(tenant_id) as tx:
-            return await self._build_response(tx, tenant_id, query, scores)
+            return await self._read_hits(tx, tenant_id, query, scores)
 
     async def require_session(self, tenant_id: UUID, session_id: str) -> None:
         """Raise SessionNotFound or SessionArchived unless a session is searchable; "" is no session."""
@@ -138,10 +116,9 @@ class SearchStore:
         if session_id:
             await require_unarchived_session(tx, tenant_id, session_id)
 
-    @staticmethod
-    async def _language(tx: Transaction, tenant_id: UUID) -> str:
+    async def _language(self, tx: Transaction, tenant_id: UUID) -> str:
         """Return the language in which the tenant's messages are stemmed."""
-        return (await shared_policy_cache(tx.database).of(tx, tenant_id)).search_language
+        return (await self._policies.get(tx, tenant_id)).search_language
 
     @staticmethod
     async def _scan_session(tx: Transaction, tenant_id: UUID, query: SearchQuery) -> _ScanIds:
@@ -190,11 +167,11 @@ class SearchStore:
         older = [row["item_id"] for row in rows]
         return _ScanIds([*newest, *older], is_cut=len(older) == MAX_SCANNED_MESSAGES)
 
-    async def _build_response(
+    async def _read_hits(
         self, tx: Transaction, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
-    ) -> pb.SearchMessagesResponse:
+    ) -> list[pb.MessageHit]:
         """Read hits and neighbours up to PAGE_BYTES; the last hits are left out of a longer response."""
-        response = pb.SearchMessagesResponse()
+        result: list[pb.MessageHit] = []
         byte_count = 0
         ids = list(scores)
         # A hit is no other hit's neighbour, and a neighbour is returned with its best hit alone.
@@ -206,10 +183,10 @@ class SearchStore:
             await self._add_neighbours(tx, tenant_id, hits, query.context_size, returned_ids)
             for hit in hits:
                 byte_count += hit.ByteSize()
-                if response.hits and byte_count > PAGE_BYTES:
-                    return response
-                response.hits.append(hit)
-        return response
+                if result and byte_count > PAGE_BYTES:
+                    return result
+                result.append(hit)
+        return result
 
     @staticmethod
     async def _add_neighbours(

@@ -7,16 +7,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.filters import json_properties
-from skein_kit.rpc.well_known_types import read_time
-from skein_session.sessions.convert import STATES
-from skein_session.sessions.lifecycle import HIDDEN
-from skein_session.sessions.model import DEFAULT_TYPE
+from skein_session.sessions.model import DEFAULT_TYPE, HIDDEN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skein.session.v1 import session_pb2 as pb
     from skein_kit.filters.json_properties import Property
 
 # As many as a request may have and the list queries have parameters for.
@@ -37,20 +32,6 @@ class SessionFilter:
     start_time: datetime | None
     end_time: datetime | None
     properties: Sequence[Property]
-
-    @classmethod
-    def of(cls, request: pb.ListSessionsRequest) -> Self:
-        """Read a request."""
-        states = {STATES[state] for state in (*request.states, request.state) if state in STATES}
-        return cls(
-            states=sorted(states) or None,
-            session_type=request.session_type or None,
-            subject_id=request.subject_id or None,
-            agent_id=request.agent_id or None,
-            start_time=read_time(request, "start_time", may_be_infinite=True),
-            end_time=read_time(request, "end_time", may_be_infinite=True),
-            properties=json_properties.parse_matches(request.properties),
-        )
 
     def conditions(self) -> dict[str, object]:
         """Return the query parameters that each scanned session is compared with."""

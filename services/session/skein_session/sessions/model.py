@@ -1,32 +1,31 @@
-"""Sessions and the rules they obey. No gRPC, no SQL, no clock."""
+"""Sessions, their states, and the rules they obey. Pure.
+
+    active ◄─► paused ◄─► completed     chosen by updates of the session
+        └─────────┴──────────┴─► ended     by EndSession, or when an active session is idle for too long; final
+    any of these ◄─► archived     by ArchiveSession; UnarchiveSession returns to the state before
+
+Only the first three take messages.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
-from skein_kit.errors import FieldInvalid
-from skein_kit.filters.json_properties import extract_properties
-from skein_kit.ids import new_id
-from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
-from skein_session.sessions.convert import STATES
+from skein_session.errors import SessionEnded, SessionHidden
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skein_kit.filters.json_properties import Property
-    from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_TYPE = "conversation"
-# Characters of a title that is taken from the first user message.
-MAX_AUTOMATIC_TITLE = 100
 # A time further ahead would sort before every row written until then.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
-UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_id", "metadata", "summary"})
-# The states that updates may set; the others have RPCs of their own.
-_SETTABLE_STATES = (pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED)
+# The state of a hidden session is called archived in the database and in the API.
+ACTIVE, ENDED, HIDDEN = "active", "ended", "archived"
+# The end_reason of sessions that ended by idling.
+END_REASON_IDLE = "idle"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,34 +45,10 @@ class SessionDraft:
     create_time: datetime
     update_time: datetime
 
-    @classmethod
-    def of(cls, session: pb.Session, *, at: datetime, agent_id: str = "", times: ImportTimes | None = None) -> Self:
-        """Read a request at the time `at`; `agent_id` is the default agent. Raises FieldInvalid.
-
-        `times` are those that an import keeps.
-        """
-        create_time = read_time(session, "create_time") or at
-        if create_time > at + MAX_CLOCK_SKEW:
-            raise FieldInvalid(violations=[("session.create_time", "lies in the future")])
-        metadata = json_text(session, "metadata")
-        return cls(
-            session_id=session.session_id or str(new_id(at)),
-            title=session.title or None,
-            state=_settable_state(session.state or pb.SESSION_STATE_ACTIVE),
-            session_type=session.session_type or DEFAULT_TYPE,
-            subject_id=session.subject_id or None,
-            agent_id=session.agent_id or agent_id or None,
-            metadata=metadata,
-            properties=extract_properties({"metadata": metadata}, owner="session"),
-            summary=session.summary or None,
-            create_time=create_time,
-            update_time=times.update_time if times else create_time,
-        )
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionChange:
-    """An update of a session; only the values of `fields` take effect."""
+    """An update of a session; only the values of `fields` take effect. `metadata` is JSON text."""
 
     session_id: str
     # 0 for any revision.
@@ -89,40 +64,55 @@ class SessionChange:
     properties: frozenset[Property]
     summary: str | None
 
-    @classmethod
-    def of(cls, request: pb.UpdateSessionRequest) -> Self:
-        """Read an update; without a mask an unset state is kept. Raises FieldInvalid."""
-        session = request.session
-        if not session.session_id:
-            raise FieldInvalid(violations=[("session.session_id", "names the session to update")])
-        fields = updated_fields(request.update_mask, UPDATABLE)
-        if not request.update_mask.paths and not session.state:
-            fields -= {"state"}
-        metadata = json_text(session, "metadata")
-        return cls(
-            session_id=session.session_id,
-            revision=session.revision,
-            fields=fields,
-            title=session.title or None,
-            state=_settable_state(session.state) if "state" in fields else None,
-            session_type=session.session_type or DEFAULT_TYPE,
-            subject_id=session.subject_id or None,
-            agent_id=session.agent_id or None,
-            metadata=metadata,
-            properties=extract_properties({"metadata": metadata}, owner="session"),
-            summary=session.summary or None,
-        )
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """A session's state and, while it is hidden, the state that unhiding returns to."""
+
+    state: str
+    archived_state: str | None = None
+
+    def with_state(self, state: str) -> SessionState:
+        """Return the result of an update to a state. Raises SessionHidden and SessionEnded."""
+        self.require_open()
+        return SessionState(state)
+
+    def end(self) -> SessionState:
+        """Return the ended session; an ended one is unchanged. Raises SessionHidden."""
+        if self.state == HIDDEN:
+            raise SessionHidden
+        return self if self.state == ENDED else SessionState(ENDED)
+
+    def hide(self) -> SessionState:
+        """Return the hidden session; a hidden one is unchanged."""
+        return self if self.state == HIDDEN else SessionState(HIDDEN, self.state)
+
+    def unhide(self) -> SessionState:
+        """Return the session in the state before it was hidden; one that is not hidden is unchanged."""
+        return SessionState(self.archived_state or ACTIVE) if self.state == HIDDEN else self
+
+    def require_open(self, session_id: str | None = None) -> None:
+        """Raise SessionHidden or SessionEnded unless the session takes messages."""
+        if self.state == HIDDEN:
+            raise SessionHidden(session_id=session_id)
+        if self.state == ENDED:
+            raise SessionEnded(session_id=session_id)
 
 
-def _settable_state(state: pb.SessionState) -> str:
-    if state not in _SETTABLE_STATES:
-        raise FieldInvalid(violations=[("session.state", "must be active, paused or completed")])
-    return STATES[state]
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Transition:
+    """A change of state, and the columns that it sets; None keeps end_time, end_reason and summary."""
+
+    # SessionState.end, hide or unhide.
+    rule: Callable[[SessionState], SessionState]
+    # The session's update_time is at least this.
+    at: datetime
+    archive_time: datetime | None = None
+    end_time: datetime | None = None
+    end_reason: str | None = None
+    summary: str | None = None
 
 
-def default_title(messages: Sequence[pb.Message]) -> str | None:
-    """Return the default title of a session: the start of its first user message; None without one."""
-    for message in messages:
-        if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
-            return message.content.strip()[:MAX_AUTOMATIC_TITLE]
-    return None
+def idle_cutoff(at: datetime, minutes: int) -> datetime | None:
+    """Return the time before which an active session was last used to be idle; None disables idling."""
+    return at - timedelta(minutes=minutes) if minutes > 0 else None

@@ -1,47 +1,55 @@
-"""RPCs of sessions: their fields, states, lists and deletion."""
+"""RPCs of sessions. A claim saves an empty response, so deletions save none."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes, read_past_time, require_keep_times
 from skein_session.sessions import convert
-from skein_session.sessions.lifecycle import Transition
-from skein_session.sessions.listing import ListCursor, SessionFilter
-from skein_session.sessions.model import SessionChange, SessionDraft
+from skein_session.sessions.listing import ListCursor
+from skein_session.sessions.model import SessionState, Transition
 
 if TYPE_CHECKING:
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.sessions.store import SessionStore
 
 
-class SessionRpc:
+class SessionHandlers:
     """Creates, reads, changes and deletes sessions."""
 
-    def __init__(self, sessions: SessionStore) -> None:
-        self._sessions = sessions
+    def __init__(self, store: SessionStore, idempotency: SessionIdempotencyStore) -> None:
+        self._store = store
+        self._idempotency = idempotency
 
     async def CreateSession(self, request: pb.CreateSessionRequest, context: Context) -> pb.CreateSessionResponse:
-        identity, at = caller(context), now()
+        caller, at = caller_of(context), now()
         times = None
         if request.keep_times:
-            times = ImportTimes.of(request.session, identity, at, keep_times=True)
-        draft = SessionDraft.of(request.session, at=at, agent_id=identity.agent_id, times=times)
-        return await self._sessions.create_session(identity, IdempotencyKey.of(identity, request), draft, at)
+            times = ImportTimes.read(request.session, caller, at, keep_times=True)
+        draft = convert.draft(request.session, at=at, agent_id=caller.agent_id, times=times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.CreateSessionResponse.FromString(write.saved_response)
+            row = await self._store.create_session(
+                write.tx, caller.require_tenant(), draft, at=at, created_by=caller.principal
+            )
+            return await write.save(pb.CreateSessionResponse(session=convert.session(row)))
 
     async def GetSession(self, request: pb.GetSessionRequest, context: Context) -> pb.GetSessionResponse:
-        row = await self._sessions.get_session(caller(context).tenant(), request.session_id)
+        row = await self._store.get_session(caller_of(context).require_tenant(), request.session_id)
         return pb.GetSessionResponse(session=convert.session(row))
 
     async def ListSessions(self, request: pb.ListSessionsRequest, context: Context) -> pb.ListSessionsResponse:
-        tenant_id, at = caller(context).tenant(), now()
+        tenant_id, at = caller_of(context).require_tenant(), now()
         cursor = ListCursor.of(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
-        scan = await self._sessions.list_sessions(tenant_id, SessionFilter.of(request), cursor, limit=size + 1)
+        scan = await self._store.list_sessions(tenant_id, convert.session_filter(request), cursor, limit=size + 1)
         sessions = fit_items(convert.session(row) for row in scan.rows[:size])
         response = pb.ListSessionsResponse(sessions=sessions)
         next_cursor = scan.next_cursor(cursor, page_length=len(sessions), at=at)
@@ -50,46 +58,58 @@ class SessionRpc:
         return response
 
     async def UpdateSession(self, request: pb.UpdateSessionRequest, context: Context) -> pb.UpdateSessionResponse:
-        identity = caller(context)
-        change = SessionChange.of(request)
-        return await self._sessions.update_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), change, now()
-        )
+        caller = caller_of(context)
+        change = convert.change(request)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UpdateSessionResponse.FromString(write.saved_response)
+            row = await self._store.update_session(write.tx, caller.require_tenant(), change, now())
+            return await write.save(pb.UpdateSessionResponse(session=convert.session(row)))
 
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
-        identity, at = caller(context), now()
-        end_time = at
+        caller, end_time = caller_of(context), now()
         if request.keep_times:
-            require_keep_times(identity)
-            end_time = read_past_time(request, "end_time", at) or at
+            require_keep_times(caller)
+            end_time = read_past_time(request, "end_time", end_time) or end_time
         transition = Transition(
-            at=end_time, end_time=end_time, end_reason=request.reason or None, summary=request.summary or None
+            rule=SessionState.end,
+            at=end_time,
+            end_time=end_time,
+            end_reason=request.reason or None,
+            summary=request.summary or None,
         )
-        return await self._sessions.end_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, transition
-        )
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.EndSessionResponse.FromString(write.saved_response)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
+            return await write.save(pb.EndSessionResponse(session=convert.session(row)))
 
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
-        identity, at = caller(context), now()
-        archive_time = at
+        caller, archive_time = caller_of(context), now()
         if request.keep_times:
-            require_keep_times(identity)
-            archive_time = read_past_time(request, "archive_time", at) or at
-        transition = Transition(at=archive_time, archive_time=archive_time)
-        return await self._sessions.hide_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, transition
-        )
+            require_keep_times(caller)
+            archive_time = read_past_time(request, "archive_time", archive_time) or archive_time
+        transition = Transition(rule=SessionState.hide, at=archive_time, archive_time=archive_time)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.ArchiveSessionResponse.FromString(write.saved_response)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
+            return await write.save(pb.ArchiveSessionResponse(session=convert.session(row)))
 
     async def UnarchiveSession(
         self, request: pb.UnarchiveSessionRequest, context: Context
     ) -> pb.UnarchiveSessionResponse:
-        identity = caller(context)
-        return await self._sessions.unhide_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, Transition(at=now())
-        )
+        caller = caller_of(context)
+        transition = Transition(rule=SessionState.unhide, at=now())
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                return pb.UnarchiveSessionResponse.FromString(write.saved_response)
+            row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
+            return await write.save(pb.UnarchiveSessionResponse(session=convert.session(row)))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
-        identity = caller(context)
-        return await self._sessions.delete_session(
-            identity.tenant(), IdempotencyKey.of(identity, request), request.session_id, now()
-        )
+        caller = caller_of(context)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is None:
+                await self._store.delete_session(write.tx, caller.require_tenant(), request.session_id, now())
+        return pb.DeleteSessionResponse()

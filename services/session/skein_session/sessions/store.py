@@ -1,23 +1,20 @@
-"""Sessions in the database."""
+"""Sessions in the database. Methods that take `tx` work in the caller's transaction, which sees the tenant."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import RevisionStale, TransactionConflict
+from skein_kit.search_text import postings
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
-from skein_session.sessions import convert
-from skein_session.sessions.lifecycle import SessionState
-from skein_session.sessions.participants import inherit_participants
-from skein_session.sessions.rows import delete_session_rows, lock_session, require_session
+from skein_session.sessions.model import ACTIVE, END_REASON_IDLE, SessionState, Transition, idle_cutoff
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from datetime import datetime
     from uuid import UUID
 
@@ -25,17 +22,16 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.filters.json_properties import Property
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.identity.identity_token import Caller
+    from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
-    from skein_session.idempotency import SessionIdempotencyStore
-    from skein_session.sessions.lifecycle import Transition
     from skein_session.sessions.listing import ListCursor, SessionFilter
     from skein_session.sessions.model import SessionChange, SessionDraft
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Sessions that one page of a list scans; a property of fewer sessions is rare.
 _SCAN_WINDOW = 1000
+# Messages that get the participants of their session in one transaction.
+_INHERIT_BATCH = 1000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,44 +62,37 @@ class SessionScan:
 class SessionStore:
     """Sessions, with the rules that only the database can keep."""
 
-    def __init__(self, database: Database, idempotency: SessionIdempotencyStore, quotas: QuotaCounter) -> None:
+    def __init__(self, database: Database, quotas: QuotaCounter, policies: PolicyCache) -> None:
         self._database = database
-        self._idempotency = idempotency
         self._quotas = quotas
+        self._policies = policies
 
     async def create_session(
-        self, caller: Caller, key: IdempotencyKey, draft: SessionDraft, at: datetime
-    ) -> pb.CreateSessionResponse:
-        """Create a session, or return the saved response of a repeated request. Raises SessionExists."""
-        tenant_id = caller.tenant()
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.CreateSessionResponse.FromString(saved)
-            row = await tx.row(
-                _QUERIES["insert_session"],
-                tenant_id=tenant_id,
-                session_id=draft.session_id,
-                title=draft.title,
-                state=draft.state,
-                session_type=draft.session_type,
-                subject_id=draft.subject_id,
-                agent_id=draft.agent_id,
-                metadata=draft.metadata,
-                summary=draft.summary,
-                create_time=draft.create_time,
-                update_time=draft.update_time,
-                active_time=max(draft.create_time, at),
-                created_by=caller.principal,
-            )
-            # After the insert, which has waited for a concurrent purge of the same session.
-            if row is None or await tombstones.find_purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
-                raise SessionExists(session_id=draft.session_id)
-            await self._insert_properties(tx, tenant_id, draft.session_id, draft.properties)
-            response = pb.CreateSessionResponse(session=convert.session(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            await self._quotas.charge(tx, tenant_id, {"sessions": 1})
-            return response
+        self, tx: Transaction, tenant_id: UUID, draft: SessionDraft, *, at: datetime, created_by: str
+    ) -> Record:
+        """Insert a session. Raises SessionExists and QuotaExceeded."""
+        row = await tx.row(
+            _QUERIES["insert_session"],
+            tenant_id=tenant_id,
+            session_id=draft.session_id,
+            title=draft.title,
+            state=draft.state,
+            session_type=draft.session_type,
+            subject_id=draft.subject_id,
+            agent_id=draft.agent_id,
+            metadata=draft.metadata,
+            summary=draft.summary,
+            create_time=draft.create_time,
+            update_time=draft.update_time,
+            active_time=max(draft.create_time, at),
+            created_by=created_by,
+        )
+        # After the insert, which has waited for a concurrent purge of the same session.
+        if row is None or await tombstones.find_purged(tx, tenant_id, [tombstones.of_session(draft.session_id)]):
+            raise SessionExists(session_id=draft.session_id)
+        await self._insert_properties(tx, tenant_id, draft.session_id, draft.properties)
+        await self._quotas.charge(tx, tenant_id, {"sessions": 1})
+        return row
 
     async def get_session(self, tenant_id: UUID, session_id: str) -> Record:
         """Read a session. Raises SessionNotFound."""
@@ -133,123 +122,46 @@ class SessionStore:
             last_id=edge["last_id"],
         )
 
-    async def update_session(
-        self, tenant_id: UUID, key: IdempotencyKey, change: SessionChange, at: datetime
-    ) -> pb.UpdateSessionResponse:
-        """Change a session, or return the saved response of a repeated request.
+    async def update_session(self, tx: Transaction, tenant_id: UUID, change: SessionChange, at: datetime) -> Record:
+        """Change a session. Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded."""
+        row = await tx.row(
+            _QUERIES["update_session"],
+            tenant_id=tenant_id,
+            session_id=change.session_id,
+            revision=change.revision,
+            fields=sorted(change.fields),
+            title=change.title,
+            state=change.state,
+            session_type=change.session_type,
+            subject_id=change.subject_id,
+            agent_id=change.agent_id,
+            metadata=change.metadata,
+            summary=change.summary,
+            at=at,
+        )
+        if row is None:
+            current = await require_session(tx, tenant_id, change.session_id)
+            if change.revision not in (0, current["revision"]):
+                raise RevisionStale(given=change.revision, current=current["revision"])
+            session_state(current).require_open(session_id=change.session_id)
+            # A concurrent call has unhidden the session after the update failed.
+            raise TransactionConflict
+        if row["has_uninherited"]:
+            # One batch here; the worker's rounds change the rest of a long session.
+            await self._inherit_participants(tx, tenant_id, session_id=change.session_id)
+        if "metadata" in change.fields:
+            await tx.execute(_QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id)
+            await self._insert_properties(tx, tenant_id, change.session_id, change.properties)
+        return row
 
-        Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.UpdateSessionResponse.FromString(saved)
-            row = await tx.row(
-                _QUERIES["update_session"],
-                tenant_id=tenant_id,
-                session_id=change.session_id,
-                revision=change.revision,
-                fields=sorted(change.fields),
-                title=change.title,
-                state=change.state,
-                session_type=change.session_type,
-                subject_id=change.subject_id,
-                agent_id=change.agent_id,
-                metadata=change.metadata,
-                summary=change.summary,
-                at=at,
-            )
-            if row is None:
-                current = await require_session(tx, tenant_id, change.session_id)
-                if change.revision not in (0, current["revision"]):
-                    raise RevisionStale(given=change.revision, current=current["revision"])
-                convert.session_state(current).require_open(session_id=change.session_id)
-                # A concurrent call has unhidden the session after the update failed.
-                raise TransactionConflict
-            if row["has_uninherited"]:
-                # One batch here; the worker's rounds change the rest of a long session.
-                await inherit_participants(tx, tenant_id, session_id=change.session_id)
-            if "metadata" in change.fields:
-                await tx.execute(
-                    _QUERIES["delete_session_properties"], tenant_id=tenant_id, session_id=change.session_id
-                )
-                await self._insert_properties(tx, tenant_id, change.session_id, change.properties)
-            response = pb.UpdateSessionResponse(session=convert.session(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            return response
-
-    async def end_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
-    ) -> pb.EndSessionResponse:
-        """End a session, or return the saved response; an ended session is unchanged.
+    async def change_state(self, tx: Transaction, tenant_id: UUID, session_id: str, transition: Transition) -> Record:
+        """Change a session's state; return its row, unchanged when it has the new state.
 
         Raises SessionNotFound, SessionHidden and SessionArchived.
         """
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.EndSessionResponse.FromString(saved)
-            row = await self._transition(tx, tenant_id, session_id, SessionState.end, transition)
-            response = pb.EndSessionResponse(session=convert.session(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            return response
-
-    async def hide_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
-    ) -> pb.ArchiveSessionResponse:
-        """Hide a session, or return the saved response; a hidden session is unchanged. Raises SessionNotFound."""
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.ArchiveSessionResponse.FromString(saved)
-            row = await self._transition(tx, tenant_id, session_id, SessionState.hide, transition)
-            response = pb.ArchiveSessionResponse(session=convert.session(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            return response
-
-    async def unhide_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, transition: Transition
-    ) -> pb.UnarchiveSessionResponse:
-        """Unhide a session, or return the saved response; a session that is not hidden is unchanged.
-
-        Raises SessionNotFound and SessionArchived.
-        """
-        async with self._database.transaction(tenant_id) as tx:
-            saved = (await self._idempotency.claim(tx, tenant_id, key)).saved_response
-            if saved is not None:
-                return pb.UnarchiveSessionResponse.FromString(saved)
-            row = await self._transition(tx, tenant_id, session_id, SessionState.unhide, transition)
-            response = pb.UnarchiveSessionResponse(session=convert.session(row))
-            await self._idempotency.save_response(tx, tenant_id, key, response)
-            return response
-
-    async def delete_session(
-        self, tenant_id: UUID, key: IdempotencyKey, session_id: str, at: datetime
-    ) -> pb.DeleteSessionResponse:
-        """Delete a session with its messages, once for each request. Raises SessionNotFound."""
-        response = pb.DeleteSessionResponse()
-        async with self._database.transaction(tenant_id) as tx:
-            write = await self._idempotency.claim(tx, tenant_id, key, response=response.SerializeToString())
-            if write.saved_response is not None:
-                return response
-            charges = await delete_session_rows(tx, tenant_id, session_id, at)
-            if charges is None:
-                raise SessionNotFound(session_id=session_id)
-            await self._quotas.charge(tx, tenant_id, charges)
-        return response
-
-    @staticmethod
-    async def _transition(
-        tx: Transaction,
-        tenant_id: UUID,
-        session_id: str,
-        rule: Callable[[SessionState], SessionState],
-        transition: Transition,
-    ) -> Record:
-        """Change a session's state by a rule of its lifecycle; return its row."""
         row = await lock_session(tx, tenant_id, session_id)
-        state = convert.session_state(row)
-        new_state = rule(state)
+        state = session_state(row)
+        new_state = transition.rule(state)
         if new_state == state:
             return row
         if row["store_time"] is not None:
@@ -267,6 +179,84 @@ class SessionStore:
             at=transition.at,
         )
         return changed or row
+
+    async def delete_session(self, tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> None:
+        """Delete a session with its messages. Raises SessionNotFound."""
+        charges = await delete_session_rows(tx, tenant_id, session_id, at)
+        if charges is None:
+            raise SessionNotFound(session_id=session_id)
+        await self._quotas.charge(tx, tenant_id, charges)
+
+    async def idle_cutoff(self, tx: Transaction, tenant_id: UUID, at: datetime) -> datetime | None:
+        """Return the time before which an active session was last used to be idle; None disables idling."""
+        policy = await self._policies.get(tx, tenant_id)
+        return idle_cutoff(at, policy.session_idle_minutes)
+
+    async def end_idle(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
+        """End up to `count` idle sessions of a tenant; return how many."""
+        async with self._database.transaction(tenant_id) as tx:
+            cutoff = await self.idle_cutoff(tx, tenant_id, at)
+            if cutoff is None:
+                return 0
+            return await tx.execute(
+                _QUERIES["end_idle_sessions"], tenant_id=tenant_id, idle_cutoff=cutoff, at=at, count=count
+            )
+
+    async def end_if_idle(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
+        """End one session if it is idle for too long."""
+        async with self._database.transaction(tenant_id) as tx:
+            cutoff = await self.idle_cutoff(tx, tenant_id, at)
+            row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
+            if cutoff is None or row is None or row["state"] != ACTIVE or row["active_time"] > cutoff:
+                return
+            transition = Transition(rule=SessionState.end, at=at, end_time=at, end_reason=END_REASON_IDLE)
+            await self.change_state(tx, tenant_id, session_id, transition)
+
+    async def inherit_participants(self, tenant_id: UUID, *, count: int) -> tuple[int, bool]:
+        """Give up to `count` messages the agent and subject of their session.
+
+        Return how many changed, and whether there may be more.
+        """
+        changed, remaining = 0, count
+        while remaining > 0:
+            async with self._database.transaction(tenant_id) as tx:
+                counts = await self._inherit_participants(tx, tenant_id, count=min(remaining, _INHERIT_BATCH))
+            if counts is None:
+                return changed, False
+            read_count, changed_count = counts
+            changed += changed_count
+            # At least one, because a session whose messages are all deleted costs a transaction too.
+            remaining -= max(1, read_count)
+        return changed, True
+
+    @staticmethod
+    async def _inherit_participants(
+        tx: Transaction, tenant_id: UUID, *, session_id: str | None = None, count: int = _INHERIT_BATCH
+    ) -> tuple[int, int] | None:
+        """Give up to `count` messages of one session its participants; return how many were read, and changed.
+
+        None when no session has such messages, or other transactions lock those that have.
+        """
+        session = await tx.row(_QUERIES["next_session_to_inherit"], tenant_id=tenant_id, session_id=session_id)
+        if session is None:
+            return None
+        of_session = {"tenant_id": tenant_id, "session_id": session["session_id"]}
+        order = await tx.rows(
+            _QUERIES["order_after"], **of_session, sequence=session["inherited_sequence"], limit=count
+        )
+        values = {
+            "tenant_id": tenant_id,
+            "message_ids": [row["message_id"] for row in order],
+            "agent_id": session["agent_id"],
+            "subject_id": session["subject_id"],
+        }
+        changed = 0
+        if order:
+            changed = await tx.execute(_QUERIES["inherit_messages"], **values)
+            await tx.execute(_QUERIES["inherit_documents"], **values)
+        inherited_sequence = order[-1]["sequence"] if len(order) == count else session["last_sequence"]
+        await tx.execute(_QUERIES["mark_inherited"], **of_session, sequence=inherited_sequence)
+        return len(order), changed
 
     @staticmethod
     async def _insert_properties(
@@ -313,3 +303,65 @@ class SessionStore:
             )
         after_time, after_id = cursor.after or (None, None)
         return await tx.rows(_QUERIES["list_sessions"], **values, after_time=after_time, after_id=after_id)
+
+
+def session_state(row: Record) -> SessionState:
+    """Return the state of a row of session.sessions."""
+    return SessionState(row["state"], row["archived_state"])
+
+
+async def require_session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
+    """Read a session that is not deleted. Raises SessionNotFound."""
+    row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
+    if row is None:
+        raise SessionNotFound(session_id=session_id)
+    return row
+
+
+async def require_unarchived_session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
+    """Read a session whose messages are in the tables. Raises SessionNotFound and SessionArchived."""
+    row = await require_session(tx, tenant_id, session_id)
+    if row["store_time"] is not None:
+        raise SessionArchived(session_id=session_id)
+    return row
+
+
+async def lock_session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
+    """Read a session that is not deleted and lock its row against every change. Raises SessionNotFound."""
+    row = await tx.row(_QUERIES["lock_session"], tenant_id=tenant_id, session_id=session_id)
+    if row is None:
+        raise SessionNotFound(session_id=session_id)
+    return row
+
+
+async def lock_session_shared(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
+    """Lock a session against deletion. Raises SessionNotFound."""
+    if await tx.row(_QUERIES["lock_session_shared"], tenant_id=tenant_id, session_id=session_id) is None:
+        raise SessionNotFound(session_id=session_id)
+
+
+async def delete_session_rows(tx: Transaction, tenant_id: UUID, session_id: str, at: datetime) -> dict[str, int] | None:
+    """Delete a session, its messages and items, and their rows in the search index.
+
+    Return the change of the tenant's row counts, by kind; None when the session is deleted already.
+    """
+    of_session = {"tenant_id": tenant_id, "session_id": session_id}
+    # First, because its lock keeps other transactions from adding or deleting messages.
+    if await tx.row(_QUERIES["delete_session"], **of_session, at=at) is None:
+        return None
+    await tx.execute(_QUERIES["delete_session_properties"], **of_session)
+    items = await tx.execute(_QUERIES["delete_items_of_session"], **of_session)
+    charges = {"sessions": -1, "session_items": -items}
+    archived = await tx.row(_QUERIES["get_archived_session"], **of_session)
+    if archived is not None:
+        charges["messages"] = -archived["message_count"]
+    ids = await tx.row(_QUERIES["id_range_of_session"], **of_session)
+    if ids is not None and ids["lowest"] is not None:
+        messages = await tx.execute(
+            _QUERIES["delete_messages_of_session"], **of_session, lowest=ids["lowest"], highest=ids["highest"]
+        )
+        await tx.execute(_QUERIES["delete_order_of_session"], **of_session)
+        await postings.subtract_session_counts(tx, tenant_id, session_id)
+        await tx.execute(_QUERIES["delete_documents_of_session"], **of_session)
+        charges["messages"] = charges.get("messages", 0) - messages
+    return charges

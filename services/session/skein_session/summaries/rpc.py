@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_kit.text.summary import DEFAULT_CHARACTERS, SpeakerTurn, summarize
 from skein_session.messages.convert import ROLES
+from skein_session.sessions import convert
 from skein_session.summaries.chat_model import ChatModel, ChatModelError
 from skein_session.summaries.store import TranscriptChanged
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.summaries.store import SummaryStore
 
 # Part of the caller's time that is reserved for saving the summary and replying.
@@ -33,34 +36,45 @@ _SUMMARIZED_ROLES = (pb.MESSAGE_ROLE_USER, pb.MESSAGE_ROLE_ASSISTANT)
 log = logs.get("session")
 
 
-class SummaryRpc:
+class SummaryHandlers:
     """Summarizes sessions; no connection is open during a call of the model."""
 
-    def __init__(self, summaries: SummaryStore, model: ChatModel | None) -> None:
-        self._summaries = summaries
+    def __init__(self, store: SummaryStore, idempotency: SessionIdempotencyStore, model: ChatModel | None) -> None:
+        self._store = store
+        self._idempotency = idempotency
         self._model = model
 
     async def SummarizeSession(
         self, request: pb.SummarizeSessionRequest, context: Context
     ) -> pb.SummarizeSessionResponse:
-        identity, at = caller(context), now()
-        key = IdempotencyKey.of(identity, request)
+        caller, at = caller_of(context), now()
+        tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         loop = asyncio.get_running_loop()
         deadline = loop.time() + context.time_remaining()
         for _ in range(_MAX_ATTEMPTS):
-            transcript = await self._summaries.read_transcript(identity.tenant(), request.session_id)
-            response = pb.SummarizeSessionResponse(session=transcript.session, truncated=transcript.is_cut)
+            transcript = await self._store.read_transcript(tenant_id, request.session_id)
+            response = pb.SummarizeSessionResponse(
+                session=convert.session(transcript.session), truncated=transcript.is_cut
+            )
             model_seconds = deadline - loop.time() - MARGIN_SECONDS
             await self._summarize(request, to_turns(transcript.messages), model_seconds, response)
+            if not (request.store or request.request_id):
+                return response
             with suppress(TranscriptChanged):
-                return await self._summaries.save_summary(
-                    identity.tenant(),
-                    key,
-                    response,
-                    at,
-                    is_stored=request.store,
-                    source_message_ids=[UUID(message.message_id) for message in transcript.messages],
-                )
+                async with self._idempotency.begin(tenant_id, key) as write:
+                    if write.saved_response is not None:
+                        return pb.SummarizeSessionResponse.FromString(write.saved_response)
+                    row = await self._store.save_summary(
+                        write.tx,
+                        tenant_id,
+                        request.session_id,
+                        response.summary if request.store else "",
+                        source_message_ids=[UUID(message.message_id) for message in transcript.messages],
+                        at=at,
+                    )
+                    if row is not None:
+                        response.session.CopyFrom(convert.session(row))
+                    return await write.save(response)
         raise TransactionConflict
 
     async def _summarize(
@@ -75,11 +89,11 @@ class SummaryRpc:
         if turns and request.method != pb.SUMMARY_METHOD_EXTRACTIVE:
             await self._summarize_by_model(turns, max_characters, model_seconds, response)
             if request.method == pb.SUMMARY_METHOD_UNSPECIFIED and response.fallback_reason == NOT_CONFIGURED:
-                # The caller has not asked for a model.
+                # The caller did not request a model.
                 response.fallback_reason = ""
         if not response.summary:
             response.method = pb.SUMMARY_METHOD_EXTRACTIVE
-            response.summary = await asyncio.to_thread(summarize, turns, most=max_characters)
+            response.summary = await asyncio.to_thread(summarize, turns, max_characters=max_characters)
 
     async def _summarize_by_model(
         self, turns: Sequence[SpeakerTurn], max_characters: int, seconds: float, response: pb.SummarizeSessionResponse

@@ -26,5 +26,5 @@ SELECT name
 FROM session.tombstone_salts AS own, unnest(:names::text[]) AS name
 WHERE own.tenant_id = :tenant_id
     AND EXISTS (
-        SELECT FROM session.tombstones AS stone
-        WHERE stone.tenant_id = :tenant_id AND stone.digest = sha256(own.salt || convert_to(name, 'UTF8')));
+        SELECT FROM session.tombstones AS tombstone
+        WHERE tombstone.tenant_id = :tenant_id AND tombstone.digest = sha256(own.salt || convert_to(name, 'UTF8')));

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Transaction
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 _SALT_BYTES = 32
 
 

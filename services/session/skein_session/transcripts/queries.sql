@@ -1,6 +1,6 @@
 -- messages_of_agent --
 -- Scan a window of an agent's messages within a range of ids, newest first. `is_match` is true for messages that are
--- not deleted and have the subject, if one is given.
+-- not deleted and have the subject; null is any subject.
 SELECT message_id,
     (is_active AND (:subject_id::text IS NULL OR subject_id IS NOT DISTINCT FROM :subject_id)) AS is_match
 FROM session.messages

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.calls.call import Context, caller
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
@@ -17,14 +18,14 @@ if TYPE_CHECKING:
     from skein_session.transcripts.store import TranscriptStore
 
 
-class TranscriptRpc:
+class TranscriptHandlers:
     """Lists messages of a session or an agent, and reads the recent window."""
 
     def __init__(self, transcripts: TranscriptStore) -> None:
         self._transcripts = transcripts
 
     async def ListMessages(self, request: pb.ListMessagesRequest, context: Context) -> pb.ListMessagesResponse:
-        tenant_id = caller(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         page = await self._transcripts.list_messages(
             tenant_id,
             request.session_id,
@@ -42,8 +43,8 @@ class TranscriptRpc:
         self, request: pb.ListAgentMessagesRequest, context: Context
     ) -> pb.ListAgentMessagesResponse:
         if not (request.agent_id or request.subject_id):
-            raise FieldInvalid(violations=[("agent_id", "or subject_id says whose messages")])
-        tenant_id = caller(context).tenant()
+            raise FieldInvalid(violations=[("agent_id", "must be set, unless subject_id is set")])
+        tenant_id = caller_of(context).require_tenant()
         start_time, end_time = read_time(request, "start_time"), read_time(request, "end_time")
         before_id = id_from_page_token(read_token(request.page_token, tenant_id, request))
         if before_id is None and end_time is not None:
@@ -64,7 +65,7 @@ class TranscriptRpc:
 
     async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
         window = await self._transcripts.read_window(
-            caller(context).tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
+            caller_of(context).require_tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
         )
         return pb.GetRecentWindowResponse(
             messages=window.messages(),

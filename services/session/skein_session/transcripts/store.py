@@ -12,10 +12,10 @@ from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
 from skein_session.errors import SessionArchived
-from skein_session.messages.id_ranges import id_ranges
+from skein_session.messages.model import id_ranges
 from skein_session.messages.store import read_in_order, read_order
 from skein_session.page_tokens import MAX_SEQUENCE
-from skein_session.sessions.rows import require_session, require_unarchived_session
+from skein_session.sessions.store import require_session, require_unarchived_session
 from skein_session.transcripts.window import RecentWindow
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 
-_QUERIES = Queries.of("skein_session")
+_QUERIES = Queries.load("skein_session")
 # Messages that one page of an agent's messages scans.
 _SCAN_WINDOW = 1000
 # Archived messages that are converted at once, so that a page of the longest ones is never in memory at once.

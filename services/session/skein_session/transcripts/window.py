@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from google.protobuf import json_format
 
-from skein_kit.text.token_estimate import CHARACTERS_OF_A_TOKEN, estimate_tokens
+from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
 
 if TYPE_CHECKING:
     from skein.session.v1 import session_pb2 as pb
@@ -23,7 +23,7 @@ def tokens_of(message: pb.Message) -> int:
     lists = (message.parts, message.tool_calls, message.tool_returns)
     others = sum(len(json_format.MessageToJson(value, indent=None)) for value in lists if value.values)
     characters = len(message.content) + len(message.name) + others
-    return TOKENS_OF_A_MESSAGE - (-characters // CHARACTERS_OF_A_TOKEN)
+    return TOKENS_OF_A_MESSAGE - (-characters // CHARACTERS_PER_TOKEN)
 
 
 @dataclass(slots=True)

@@ -28,19 +28,21 @@ class AgentHandlers:
     async def CreateAgent(self, request: pb.CreateAgentRequest, context: Context) -> pb.CreateAgentResponse:
         caller = caller_of(context)
         draft = convert.draft(request.agent)
-        times = ImportTimes.of(request.agent, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        times = ImportTimes.read(request.agent, caller, now(), keep_times=request.keep_times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateAgentResponse.FromString(write.saved_response)
-            agent = await self._store.create_agent(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
+            agent = await self._store.create_agent(
+                write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
+            )
             return await write.save(pb.CreateAgentResponse(agent=convert.agent(agent)))
 
     async def GetAgent(self, request: pb.GetAgentRequest, context: Context) -> pb.GetAgentResponse:
-        agent = await self._store.get_agent(caller_of(context).tenant(), request.agent_id)
+        agent = await self._store.get_agent(caller_of(context).require_tenant(), request.agent_id)
         return pb.GetAgentResponse(agent=convert.agent(agent))
 
     async def ListAgents(self, request: pb.ListAgentsRequest, context: Context) -> pb.ListAgentsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         position = pagination.read_token(request.page_token, tenant_id, request)
         rows = await self._store.list_agents(
@@ -55,38 +57,42 @@ class AgentHandlers:
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
         caller = caller_of(context)
         change = convert.change(request.agent, request.update_mask)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateAgentResponse.FromString(write.saved_response)
-            agent = await self._store.update_agent(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            agent = await self._store.update_agent(
+                write.tx, caller.require_tenant(), change, updated_by=caller.principal
+            )
             return await write.save(pb.UpdateAgentResponse(agent=convert.agent(agent)))
 
     async def DeleteAgent(self, request: pb.DeleteAgentRequest, context: Context) -> pb.DeleteAgentResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_agent(write.tx, caller.tenant(), request.agent_id, deleted_by=caller.principal)
+                await self._store.delete_agent(
+                    write.tx, caller.require_tenant(), request.agent_id, deleted_by=caller.principal
+                )
                 await write.save(pb.DeleteAgentResponse())
         return pb.DeleteAgentResponse()
 
     async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteAgentResponse.FromString(write.saved_response)
             agent = await self._store.undelete_agent(
-                write.tx, caller.tenant(), request.agent_id, updated_by=caller.principal
+                write.tx, caller.require_tenant(), request.agent_id, updated_by=caller.principal
             )
             return await write.save(pb.UndeleteAgentResponse(agent=convert.agent(agent)))
 
     async def PurgeAgent(self, request: pb.PurgeAgentRequest, context: Context) -> pb.PurgeAgentResponse:
         caller, agent_id = caller_of(context), request.agent_id
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.purge_agent(write.tx, caller.tenant(), agent_id, purged_by=caller.principal)
+                await self._store.purge_agent(write.tx, caller.require_tenant(), agent_id, purged_by=caller.principal)
                 await self._store.clear_responses(
                     write.tx,
-                    caller.tenant(),
+                    caller.require_tenant(),
                     methods=convert.METHODS_WITH_AGENT,
                     prefix=convert.agent_prefix(agent_id),
                 )

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_kit.canary import CANARIES, ORGANIZATION, SLUG
+from skein_kit.canary import CANARY_TENANTS, ORGANIZATION, SLUG
 from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
 
 if TYPE_CHECKING:
-    from skein_kit.canary import Canary
+    from skein_kit.canary import CanaryTenant
     from skein_kit.database.transactions import Database
 
 _ROLE = "viewer"
@@ -23,7 +23,7 @@ class CanaryStore:
 
     async def create_missing(self) -> None:
         at = now()
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             await tx.execute(
                 QUERIES["create_canary_organization"],
                 organization_id=ORGANIZATION,
@@ -31,7 +31,7 @@ class CanaryStore:
                 slug=SLUG,
                 create_time=at,
             )
-            for canary in CANARIES:
+            for canary in CANARY_TENANTS:
                 await tx.execute(
                     QUERIES["create_canary_tenant"],
                     tenant_id=canary.tenant_id,
@@ -40,10 +40,10 @@ class CanaryStore:
                     slug=canary.slug,
                     create_time=at,
                 )
-        for canary in CANARIES:
+        for canary in CANARY_TENANTS:
             await self._create_member(canary)
 
-    async def _create_member(self, canary: Canary) -> None:
+    async def _create_member(self, canary: CanaryTenant) -> None:
         async with self._database.transaction(canary.tenant_id) as tx:
             await tx.row(
                 QUERIES["create_member"],

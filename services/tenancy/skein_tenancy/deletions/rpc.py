@@ -120,5 +120,5 @@ class DeletionHandlers:
     async def PurgeTenant(
         self, request: members_pb2.PurgeTenantRequest, context: Context
     ) -> members_pb2.PurgeTenantResponse:
-        counts, more = await self._store.purge_tenant(caller_of(context).tenant(), request.limit)
+        counts, more = await self._store.purge_tenant(caller_of(context).require_tenant(), request.limit)
         return members_pb2.PurgeTenantResponse(deleted_counts=counts, more=more)

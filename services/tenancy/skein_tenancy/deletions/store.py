@@ -68,7 +68,7 @@ class DeletionStore:
 
     async def get_deletion(self, tenant_id: UUID) -> Deletion:
         """Read the last deletion of a tenant. Raises TenantNotFound."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             row = await tx.row(QUERIES["get_deletion"], tenant_id=tenant_id)
         if row is None:
             raise TenantNotFound
@@ -76,7 +76,7 @@ class DeletionStore:
 
     async def list_deletions(self, *, before: UUID | None, size: int) -> list[Deletion]:
         """Read deletions, newest first."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(QUERIES["list_deletions"], before=before, size=size)
         return [Deletion(**row) for row in rows]
 
@@ -85,7 +85,7 @@ class DeletionStore:
     ) -> list[Deletion]:
         """Read deletions whose grace period is over, the oldest first, from after this purge time and deletion."""
         after_time, after_id = after or (None, None)
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(
                 QUERIES["list_due_deletions"], at=at, after_time=after_time, after_id=after_id, size=size
             )
@@ -96,7 +96,7 @@ class DeletionStore:
 
         The finish removes the tenant's row and, with the last tenant, the row of a deleted organization.
         """
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             deletion = await _lock_deletion(tx, tenant_id)
             if deletion is None:
                 raise TenantNotDeleted

@@ -62,7 +62,7 @@ class RedeemableInvitation:
     def verify(self, token: BearerToken, email: str, at: datetime) -> None:
         """Raise InvitationNotFound, without saying why, for a wrong secret or address and for an ended invitation."""
         is_over = self.use_time is not None or self.revoke_time is not None or at >= self.expire_time
-        if not token.proves(self.secret_hash) or is_over or email != self.email:
+        if not token.matches_hash(self.secret_hash) or is_over or email != self.email:
             raise InvitationNotFound
 
     def require_verified(self, address: AccountAddress) -> None:
@@ -76,7 +76,7 @@ class RedeemableInvitation:
 
 def parse_token(text: str) -> BearerToken:
     """Read an invitation's token. Raises InvitationNotFound for a malformed one."""
-    token = BearerToken.read(PREFIX, text)
+    token = BearerToken.decode(PREFIX, text)
     if token is None:
         raise InvitationNotFound
     return token

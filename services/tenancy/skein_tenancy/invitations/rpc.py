@@ -47,7 +47,7 @@ class InvitationHandlers:
         self, request: pb.CreateInvitationRequest, context: Context
     ) -> pb.CreateInvitationResponse:
         caller = caller_of(context)
-        tenant_id = caller.tenant()
+        tenant_id = caller.require_tenant()
         draft = convert.draft(request, caller)
         Authority.of(caller).require_permissions_for(draft.role)
         async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
@@ -66,7 +66,7 @@ class InvitationHandlers:
         return response
 
     async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Context) -> pb.ListInvitationsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         before = parse_id_position(pagination.read_token(request.page_token, tenant_id, request))
         rows = await self._store.list_invitations(tenant_id, before=before, size=size + 1, at=now())
@@ -80,9 +80,9 @@ class InvitationHandlers:
         self, request: pb.RevokeInvitationRequest, context: Context
     ) -> pb.RevokeInvitationResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.revoke_invitation(write.tx, caller.tenant(), UUID(request.invitation_id))
+                await self._store.revoke_invitation(write.tx, caller.require_tenant(), UUID(request.invitation_id))
                 await write.save(pb.RevokeInvitationResponse())
         return pb.RevokeInvitationResponse()
 

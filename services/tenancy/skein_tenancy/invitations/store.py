@@ -48,8 +48,8 @@ class InvitationStore:
         since_id = min_id_at(at - RATE_WINDOW)
         count = await tx.value(QUERIES["count_recent_invitations"], tenant_id=tenant_id, since_id=since_id)
         if count >= max_per_hour:
-            raise RateLimited(kind="invitations", after=RATE_WINDOW.total_seconds())
-        token = BearerToken.made(PREFIX, tenant_id, new_id(at))
+            raise RateLimited(kind="invitations", retry_after=RATE_WINDOW.total_seconds())
+        token = BearerToken.generate(PREFIX, tenant_id, new_id(at))
         row = await tx.row(
             QUERIES["create_invitation"],
             tenant_id=tenant_id,
@@ -62,7 +62,7 @@ class InvitationStore:
             created_by=draft.created_by,
             grant_ids=list(draft.grant_ids),
         )
-        return Invitation(**require_row(row)), token.text()
+        return Invitation(**require_row(row)), token.encode()
 
     async def list_invitations(
         self, tenant_id: UUID, *, before: UUID | None, size: int, at: datetime

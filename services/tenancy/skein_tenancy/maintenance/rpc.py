@@ -35,7 +35,7 @@ class MaintenanceHandlers:
         self._idempotency = idempotency
 
     async def DeleteExpired(self, request: pb.DeleteExpiredRequest, context: Context) -> pb.DeleteExpiredResponse:
-        tenant_id, at = caller_of(context).tenant(), now()
+        tenant_id, at = caller_of(context).require_tenant(), now()
         deleted = await self._invitations.delete_expired(tenant_id, at)
         async with self._database.transaction(tenant_id) as tx:
             deleted += await self._idempotency.delete_expired(tx, tenant_id, at)

@@ -23,7 +23,7 @@ class AccountClient:
         """Return the e-mail address of the calling account, verified or not."""
         if caller.email:
             return AccountAddress(email=caller.email, is_verified=True)
-        request = auth_pb2.GetAccountStandingRequest(account_id=str(caller.account()))
+        request = auth_pb2.GetAccountStandingRequest(account_id=str(caller.require_account()))
         return AccountAddress(email=(await self._identity.GetAccountStanding(request)).email, is_verified=False)
 
     async def get_new_member(self, account_id: str, role: str, *, created_by: str) -> NewMember:

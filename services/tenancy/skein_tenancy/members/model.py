@@ -150,7 +150,7 @@ class NewMember:
     def from_caller(cls, caller: Caller, role: str) -> NewMember:
         """Return the calling account as a new member."""
         return cls(
-            account_id=caller.account(),
+            account_id=caller.require_account(),
             role=role,
             email=caller.email.lower(),
             display_name="",

@@ -33,18 +33,18 @@ class MemberHandlers:
         new_member = await self._accounts.get_new_member(
             request.account_id, convert.role_name(request.role), created_by=caller.principal
         )
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.AddMemberResponse.FromString(write.saved_response)
-            member = await self._store.add_member(write.tx, caller.tenant(), new_member)
+            member = await self._store.add_member(write.tx, caller.require_tenant(), new_member)
             return await write.save(pb.AddMemberResponse(member=convert.member(member)))
 
     async def GetMember(self, request: pb.GetMemberRequest, context: Context) -> pb.GetMemberResponse:
-        member = await self._store.get_member(caller_of(context).tenant(), UUID(request.account_id))
+        member = await self._store.get_member(caller_of(context).require_tenant(), UUID(request.account_id))
         return pb.GetMemberResponse(member=convert.member(member))
 
     async def ListMembers(self, request: pb.ListMembersRequest, context: Context) -> pb.ListMembersResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         after = parse_time_position(pagination.read_token(request.page_token, tenant_id, request))
         rows = await self._store.list_members(tenant_id, after=after, size=size + 1)
@@ -61,26 +61,28 @@ class MemberHandlers:
         change = RoleChange(
             account_id=UUID(request.account_id), role=convert.role_name(request.role), revision=request.revision
         )
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMemberResponse.FromString(write.saved_response)
-            member = await self._store.update_member(write.tx, caller.tenant(), change, Authority.of(caller))
+            member = await self._store.update_member(write.tx, caller.require_tenant(), change, Authority.of(caller))
             return await write.save(pb.UpdateMemberResponse(member=convert.member(member)))
 
     async def RemoveMember(self, request: pb.RemoveMemberRequest, context: Context) -> pb.RemoveMemberResponse:
         caller = caller_of(context)
         account_id = UUID(request.account_id)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.remove_member(write.tx, caller.tenant(), account_id, Authority.of(caller))
+                await self._store.remove_member(write.tx, caller.require_tenant(), account_id, Authority.of(caller))
                 await write.save(pb.RemoveMemberResponse())
         return pb.RemoveMemberResponse()
 
     async def LeaveTenant(self, request: pb.LeaveTenantRequest, context: Context) -> pb.LeaveTenantResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.remove_member(write.tx, caller.tenant(), caller.account(), authority=None)
+                await self._store.remove_member(
+                    write.tx, caller.require_tenant(), caller.require_account(), authority=None
+                )
                 await write.save(pb.LeaveTenantResponse())
         return pb.LeaveTenantResponse()
 
@@ -91,10 +93,10 @@ class MemberHandlers:
         from_account_id = UUID(request.from_account_id) if request.from_account_id else None
         transfer = OwnershipTransfer.of(caller, UUID(request.account_id), from_account_id)
         Authority.of(caller).require_permissions_for(OWNER)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.TransferOwnershipResponse.FromString(write.saved_response)
-            member = await self._store.transfer_ownership(write.tx, caller.tenant(), transfer)
+            member = await self._store.transfer_ownership(write.tx, caller.require_tenant(), transfer)
             return await write.save(pb.TransferOwnershipResponse(member=convert.member(member)))
 
     async def GetStanding(self, request: pb.GetStandingRequest, context: Context) -> pb.GetStandingResponse:

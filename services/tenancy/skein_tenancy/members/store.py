@@ -112,7 +112,7 @@ class MemberStore:
         Each tenant has a transaction of its own. When an owner becomes the last one meanwhile, LastOwner is raised
         and memberships that ended before stay ended.
         """
-        async with self._database.account(account_id) as tx:
+        async with self._database.account_transaction(account_id) as tx:
             memberships = await tx.rows(QUERIES["list_memberships"], account_id=account_id)
         for membership in memberships:
             if membership["role"] == OWNER:

@@ -43,7 +43,7 @@ class OrganizationStore:
 
     async def get_organization(self, organization_id: UUID) -> Organization:
         """Raises OrganizationNotFound."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             row = await tx.row(QUERIES["get_organization"], organization_id=organization_id)
         if row is None:
             raise OrganizationNotFound
@@ -51,7 +51,7 @@ class OrganizationStore:
 
     async def list_organizations(self, *, before: UUID | None, size: int) -> list[Organization]:
         """Read organizations, newest first, without the canary's."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             rows = await tx.rows(
                 QUERIES["list_organizations"], canary_organization_id=ORGANIZATION, before=before, size=size
             )

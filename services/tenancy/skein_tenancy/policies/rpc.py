@@ -23,13 +23,15 @@ class PolicyHandlers:
         self._idempotency = idempotency
 
     async def GetPolicy(self, request: pb.GetPolicyRequest, context: Context) -> pb.GetPolicyResponse:
-        return pb.GetPolicyResponse(policy=convert.policy(await self._store.get_policy(caller_of(context).tenant())))
+        return pb.GetPolicyResponse(
+            policy=convert.policy(await self._store.get_policy(caller_of(context).require_tenant()))
+        )
 
     async def UpdatePolicy(self, request: pb.UpdatePolicyRequest, context: Context) -> pb.UpdatePolicyResponse:
         caller = caller_of(context)
         change = convert.change(request)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdatePolicyResponse.FromString(write.saved_response)
-            columns = await self._store.update_policy(write.tx, caller.tenant(), change)
+            columns = await self._store.update_policy(write.tx, caller.require_tenant(), change)
             return await write.save(pb.UpdatePolicyResponse(policy=convert.policy(columns)))

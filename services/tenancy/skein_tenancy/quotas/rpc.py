@@ -62,7 +62,7 @@ class QuotaHandlers:
         return convert.organization_usage(await self._store.get_organization_usage(organization_id))
 
     async def CollectUsage(self, request: pb.CollectUsageRequest, context: Context) -> pb.CollectUsageResponse:
-        usage = await self._store.collect_usage(caller_of(context).tenant())
+        usage = await self._store.collect_usage(caller_of(context).require_tenant())
         return pb.CollectUsageResponse(usage=map(convert.usage, usage))
 
 

@@ -37,7 +37,7 @@ class QuotaStore:
 
     async def get_organization_quota(self, organization_id: UUID) -> Quota:
         """Raises OrganizationNotFound."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             await _require_organization(tx, organization_id)
             return _quota(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
 
@@ -79,7 +79,7 @@ class QuotaStore:
 
     async def get_organization_usage(self, organization_id: UUID) -> OrganizationUsage:
         """Sum up the usage collected last of each tenant. Raises OrganizationNotFound."""
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             await _require_organization(tx, organization_id)
             rows = await tx.rows(QUERIES["read_organization_usage"], organization_id=organization_id)
             limits = _limits(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
@@ -99,7 +99,7 @@ class QuotaStore:
             rows = [{"kind": item.kind, "amount": item.used, "collect_time": at} for item in usage]
             rows.append({"kind": TENANTS, "amount": 1, "collect_time": at})
             await tx.insert(QUERIES["collect_usage"], tenant_id, rows)
-        async with self._database.operator() as tx:
+        async with self._database.operator_transaction() as tx:
             organization_id = await tx.value(QUERIES["get_organization_of_tenant"], tenant_id=tenant_id)
             limits = _limits(await tx.rows(QUERIES["list_organization_limits"], organization_id=organization_id))
             used_by_others = await _used_by_others(tx, organization_id, tenant_id) if limits else {}

@@ -28,21 +28,21 @@ class SubjectHandlers:
     async def CreateSubject(self, request: pb.CreateSubjectRequest, context: Context) -> pb.CreateSubjectResponse:
         caller = caller_of(context)
         draft = convert.draft(request.subject)
-        times = ImportTimes.of(request.subject, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        times = ImportTimes.read(request.subject, caller, now(), keep_times=request.keep_times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateSubjectResponse.FromString(write.saved_response)
             subject = await self._store.create_subject(
-                write.tx, caller.tenant(), draft, times, created_by=caller.principal
+                write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
             )
             return await write.save(pb.CreateSubjectResponse(subject=convert.subject(subject)))
 
     async def GetSubject(self, request: pb.GetSubjectRequest, context: Context) -> pb.GetSubjectResponse:
-        subject = await self._store.get_subject(caller_of(context).tenant(), request.subject_id)
+        subject = await self._store.get_subject(caller_of(context).require_tenant(), request.subject_id)
         return pb.GetSubjectResponse(subject=convert.subject(subject))
 
     async def ListSubjects(self, request: pb.ListSubjectsRequest, context: Context) -> pb.ListSubjectsResponse:
-        tenant_id, subject_filter = caller_of(context).tenant(), convert.subject_filter(request)
+        tenant_id, subject_filter = caller_of(context).require_tenant(), convert.subject_filter(request)
         size = pagination.resolve_page_size(request.page_size)
         position = pagination.read_token(request.page_token, tenant_id, request)
         after = position[0] if position else ""
@@ -56,40 +56,42 @@ class SubjectHandlers:
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
         caller = caller_of(context)
         change = convert.change(request.subject, request.update_mask)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateSubjectResponse.FromString(write.saved_response)
-            subject = await self._store.update_subject(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            subject = await self._store.update_subject(
+                write.tx, caller.require_tenant(), change, updated_by=caller.principal
+            )
             return await write.save(pb.UpdateSubjectResponse(subject=convert.subject(subject)))
 
     async def DeleteSubject(self, request: pb.DeleteSubjectRequest, context: Context) -> pb.DeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_subject(
-                    write.tx, caller.tenant(), request.subject_id, deleted_by=caller.principal
+                    write.tx, caller.require_tenant(), request.subject_id, deleted_by=caller.principal
                 )
                 await write.save(pb.DeleteSubjectResponse())
         return pb.DeleteSubjectResponse()
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteSubjectResponse.FromString(write.saved_response)
             subject = await self._store.undelete_subject(
-                write.tx, caller.tenant(), request.subject_id, updated_by=caller.principal
+                write.tx, caller.require_tenant(), request.subject_id, updated_by=caller.principal
             )
             return await write.save(pb.UndeleteSubjectResponse(subject=convert.subject(subject)))
 
     async def PurgeSubject(self, request: pb.PurgeSubjectRequest, context: Context) -> pb.PurgeSubjectResponse:
         caller, subject_id = caller_of(context), request.subject_id
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.purge_subject(write.tx, caller.tenant(), subject_id)
+                await self._store.purge_subject(write.tx, caller.require_tenant(), subject_id)
                 await self._store.clear_responses(
                     write.tx,
-                    caller.tenant(),
+                    caller.require_tenant(),
                     methods=convert.METHODS_WITH_SUBJECT,
                     prefix=convert.subject_prefix(subject_id),
                 )

@@ -83,7 +83,7 @@ class TenantDraft(DirectoryDraft):
         operator_fields = {
             "tenant.slug": draft.has_explicit_slug,
             "tenant.organization_id": organization_id is not None,
-            "owner_account_id": owner_account_id not in ("", str(caller.account())),
+            "owner_account_id": owner_account_id not in ("", str(caller.require_account())),
         }
         if violations := [(field, "is for operators to choose") for field, is_set in operator_fields.items() if is_set]:
             raise FieldInvalid(violations=violations)

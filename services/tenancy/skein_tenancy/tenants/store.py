@@ -63,7 +63,7 @@ class TenantStore:
 
     async def add_owner(self, tx: Transaction, tenant_id: UUID, owner: NewMember) -> None:
         """Add the owner of a new tenant. Must come last: from here on the transaction sees this tenant's rows only."""
-        await tx.act_in(tenant_id)
+        await tx.set_tenant(tenant_id)
         await self._members.add_member(tx, tenant_id, owner)
 
     async def get_tenant(self, tenant_id: UUID, *, scope: DirectoryScope) -> Tenant:
@@ -118,13 +118,13 @@ class TenantStore:
         if scope.tenant_id is not None:
             return self._database.transaction(scope.tenant_id)
         if scope.account_id is not None:
-            return self._database.account(scope.account_id, directory=True)
-        return self._database.operator()
+            return self._database.account_transaction(scope.account_id, directory=True)
+        return self._database.operator_transaction()
 
 
 async def _check_owned_tenants(tx: Transaction, account_id: UUID, max_owned: int) -> None:
     """Raise QuotaExceeded for an account that owns `max_owned` tenants."""
-    await tx.act_for(account_id)
+    await tx.set_account(account_id)
     if await tx.value(QUERIES["count_owned_tenants"], account_id=account_id) >= max_owned:
         raise QuotaExceeded(kind="tenants", limit=max_owned)
 

@@ -28,19 +28,21 @@ class ToolHandlers:
     async def CreateTool(self, request: pb.CreateToolRequest, context: Context) -> pb.CreateToolResponse:
         caller = caller_of(context)
         draft = await convert.draft(request.tool)
-        times = ImportTimes.of(request.tool, caller, now(), keep_times=request.keep_times)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        times = ImportTimes.read(request.tool, caller, now(), keep_times=request.keep_times)
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateToolResponse.FromString(write.saved_response)
-            tool = await self._store.create_tool(write.tx, caller.tenant(), draft, times, created_by=caller.principal)
+            tool = await self._store.create_tool(
+                write.tx, caller.require_tenant(), draft, times, created_by=caller.principal
+            )
             return await write.save(pb.CreateToolResponse(tool=convert.tool(tool)))
 
     async def GetTool(self, request: pb.GetToolRequest, context: Context) -> pb.GetToolResponse:
-        tool = await self._store.get_tool(caller_of(context).tenant(), request.tool_id)
+        tool = await self._store.get_tool(caller_of(context).require_tenant(), request.tool_id)
         return pb.GetToolResponse(tool=convert.tool(tool))
 
     async def ListTools(self, request: pb.ListToolsRequest, context: Context) -> pb.ListToolsResponse:
-        tenant_id = caller_of(context).tenant()
+        tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
         position = pagination.read_token(request.page_token, tenant_id, request)
         after = position[0] if position else ""
@@ -56,52 +58,54 @@ class ToolHandlers:
     async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
         caller = caller_of(context)
         change = await convert.change(request.tool, request.update_mask)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateToolResponse.FromString(write.saved_response)
-            tool = await self._store.update_tool(write.tx, caller.tenant(), change, updated_by=caller.principal)
+            tool = await self._store.update_tool(write.tx, caller.require_tenant(), change, updated_by=caller.principal)
             return await write.save(pb.UpdateToolResponse(tool=convert.tool(tool)))
 
     async def DeleteTool(self, request: pb.DeleteToolRequest, context: Context) -> pb.DeleteToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.delete_tool(write.tx, caller.tenant(), request.tool_id, deleted_by=caller.principal)
+                await self._store.delete_tool(
+                    write.tx, caller.require_tenant(), request.tool_id, deleted_by=caller.principal
+                )
                 await write.save(pb.DeleteToolResponse())
         return pb.DeleteToolResponse()
 
     async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UndeleteToolResponse.FromString(write.saved_response)
             tool = await self._store.undelete_tool(
-                write.tx, caller.tenant(), request.tool_id, updated_by=caller.principal
+                write.tx, caller.require_tenant(), request.tool_id, updated_by=caller.principal
             )
             return await write.save(pb.UndeleteToolResponse(tool=convert.tool(tool)))
 
     async def PurgeTool(self, request: pb.PurgeToolRequest, context: Context) -> pb.PurgeToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.purge_tool(write.tx, caller.tenant(), request.tool_id)
+                await self._store.purge_tool(write.tx, caller.require_tenant(), request.tool_id)
                 await write.save(pb.PurgeToolResponse())
         return pb.PurgeToolResponse()
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.attach_tool(
-                    write.tx, caller.tenant(), request.agent_id, request.tool_id, created_by=caller.principal
+                    write.tx, caller.require_tenant(), request.agent_id, request.tool_id, created_by=caller.principal
                 )
                 await write.save(pb.AttachToolResponse())
         return pb.AttachToolResponse()
 
     async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
         caller = caller_of(context)
-        async with self._idempotency.begin(caller.tenant(), IdempotencyKey.of(caller, request)) as write:
+        async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
-                await self._store.detach_tool(write.tx, caller.tenant(), request.agent_id, request.tool_id)
+                await self._store.detach_tool(write.tx, caller.require_tenant(), request.agent_id, request.tool_id)
                 await write.save(pb.DetachToolResponse())
         return pb.DetachToolResponse()

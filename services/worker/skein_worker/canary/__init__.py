@@ -1,1 +1,1 @@
-"""The standing canary: two synthetic tenants that look for each other's data through the public door."""
+"""The isolation canary: two synthetic tenants that search for each other's data through the gateway."""

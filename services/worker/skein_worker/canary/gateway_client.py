@@ -1,4 +1,4 @@
-"""The gateway as a stranger with an API key meets it: any public RPC by its path."""
+"""Calls of the gateway with an API key: any public RPC by its path."""
 
 from __future__ import annotations
 
@@ -15,45 +15,45 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
     from grpc import aio
 
-_SECONDS = 10.0
-# A stream has sent what it has to send at once when it has been silent for so long; then it is left.
+_CALL_SECONDS = 10.0
+# A stream that sends nothing for this long has sent all stored messages, and is cancelled.
 _SILENCE_SECONDS = 0.25
-_MOST_MESSAGES = 20
+_MAX_MESSAGES = 20
 
 
 class GatewayClient:
-    """Calls of one tenant."""
+    """Calls the gateway with the API key of one tenant."""
 
     def __init__(self, channel: aio.Channel, key: str) -> None:
-        """Call the gateway over `channel` with an API key."""
         self._channel: Any = channel
         self._metadata = {AUTHORIZATION_KEY: f"Bearer {key}"}
 
     async def call(self, path: str, request: Message) -> Any:
-        """Return the answer, of a stream what it sends at once in one message. Raises AioRpcError."""
+        """Return the response; the first responses of a stream are merged into one. Raises AioRpcError."""
         method = method_of(path)
-        response = message_factory.GetMessageClass(method.output_type)
-        opened = self._channel.unary_stream if method.server_streaming else self._channel.unary_unary
-        calling = opened(
-            path, request_serializer=type(request).SerializeToString, response_deserializer=response.FromString
-        )(request, timeout=_SECONDS, metadata=self._metadata)
-        return await (_begun(calling, response()) if method.server_streaming else calling)
+        response_class = message_factory.GetMessageClass(method.output_type)
+        stub_factory = self._channel.unary_stream if method.server_streaming else self._channel.unary_unary
+        stub = stub_factory(
+            path, request_serializer=type(request).SerializeToString, response_deserializer=response_class.FromString
+        )
+        call = stub(request, timeout=_CALL_SECONDS, metadata=self._metadata)
+        return await (_merge_first(call, response_class()) if method.server_streaming else call)
 
 
 def method_of(path: str) -> MethodDescriptor:
-    """Return the contract of an RPC."""
+    """Return the descriptor of an RPC by its path."""
     service, _, name = path.removeprefix("/").partition("/")
-    found: MethodDescriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
-    return found
+    method: MethodDescriptor = descriptor_pool.Default().FindServiceByName(service).methods_by_name[name]
+    return method
 
 
-async def _begun(stream: Any, sent: Message) -> Message:
+async def _merge_first(stream: Any, merged: Message) -> Message:
     async with aclosing(stream) as messages:
-        for number in range(_MOST_MESSAGES):
+        for number in range(_MAX_MESSAGES):
             try:
-                # The first message comes soon or the call ends: its own deadline counts until then.
+                # Until the first message only the deadline of the call counts.
                 async with asyncio.timeout(_SILENCE_SECONDS if number else None):
-                    sent.MergeFrom(await anext(messages))
+                    merged.MergeFrom(await anext(messages))
             except (TimeoutError, StopAsyncIteration):
                 break
-    return sent
+    return merged

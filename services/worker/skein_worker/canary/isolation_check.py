@@ -1,6 +1,7 @@
-"""Rounds of the canary: each tenant looks for its own data and for the other's, and what it sees becomes a metric.
+"""The canary job: each synthetic tenant searches for its own data and for the other's through the gateway.
 
-A probe that does not find its own data has failed: it would see no leak either. What is logged are methods and codes.
+A probe that does not find its own data has failed, because it would find no leak either. The log has methods and
+status codes, and no content.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from grpc import aio
 from prometheus_client import Counter, Gauge
 
 from skein.auth.v1 import auth_pb2
-from skein_kit.canary import CANARIES
+from skein_kit.canary import CANARY_TENANTS
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
@@ -32,12 +33,12 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein.auth.v1 import auth_pb2_grpc
-    from skein_kit.canary import Canary
+    from skein_kit.canary import CanaryTenant
     from skein_worker.canary.probes import Probe
     from skein_worker.system_identity import SystemIdentity
 
 CANARY = "canary"
-STANDING = Job(name=CANARY, key=CANARY, priority=1)
+CANARY_JOB = Job(name=CANARY, dedupe_key=CANARY, priority=1)
 ISOLATED, LEAKED, FAILED = "isolated", "leaked", "failed"
 
 OUTCOMES = Counter(
@@ -51,29 +52,29 @@ LAST_ROUND = Gauge("skein_canary_last_round_timestamp_seconds", "When the last r
 _KEY_LIFETIME = timedelta(hours=1)
 _KEY_MARGIN_SECONDS = 300.0
 _CALL_SECONDS = 10.0
-# Until the first round has begun, a cluster that is starting up is asked again so soon.
+# The pause between attempts until the first round, because the cluster may be starting.
 _START_SECONDS = 2.0
-# The part of the time between two rounds that a round is spread over.
+# The share of the time between two rounds over which the probes of a round are spread.
 _SPREAD = 0.8
-# Whose last round is so many rounds ago has nothing to say: another worker goes on.
-_FORGET_ROUNDS = 3
+# The leaks of a worker without a round for this many rounds are dropped, because another worker runs the job.
+_MAX_MISSED_ROUNDS = 3
 
 log = logs.get("worker")
 
 
 @dataclass(kw_only=True, slots=True)
 class CanarySide:
-    """One of the two tenants, as it may be called for a while."""
+    """One of the two tenants, with an API key."""
 
-    door: GatewayClient
-    things: SyntheticData
-    # By this process's own clock.
-    ends: float
-    is_planted: bool = False
+    gateway: GatewayClient
+    data: SyntheticData
+    # When the key expires, by the monotonic clock.
+    expire_seconds: float
+    has_data: bool = False
 
 
 class IsolationCheck:
-    """The job of the canary."""
+    """Runs the probes and reports leaks."""
 
     def __init__(
         self,
@@ -84,157 +85,161 @@ class IsolationCheck:
         seconds: float,
         probes: Sequence[Probe] = PROBES,
     ) -> None:
-        """Look through `gateway`, with keys that `system` makes at `auth`; 0 seconds: never."""
+        """Run every `seconds` through `gateway`, with keys that `system` creates at `auth`; 0 never runs."""
         self._gateway = gateway
         self._auth = auth
         self._system = system
         self._seconds = seconds
         self._probes = probes
-        self._sides: dict[Canary, CanarySide] = {}
-        self._began = time.monotonic()
-        self._planted = False
-        self._round = 0
-        self._forgetting: asyncio.TimerHandle | None = None
+        self._sides: dict[CanaryTenant, CanarySide] = {}
+        self._start_seconds = time.monotonic()
+        self._has_had_data = False
+        self._round_number = 0
+        self._drop_timer: asyncio.TimerHandle | None = None
 
-    async def run(self, _payload: bytes, leave_off: asyncio.Event) -> float | None:
-        """Do one round, spread over most of the time until the next one; return the seconds until that."""
+    async def run(self, _payload: bytes, stop: asyncio.Event) -> float | None:
+        """Run one round, spread over most of the time until the next one; return the seconds until that."""
         if self._seconds <= 0:
             return None
-        started = time.monotonic()
+        start = time.monotonic()
         with without_tracing():
             try:
-                sides = [await self._side(canary) for canary in CANARIES]
+                sides = [await self._side(canary) for canary in CANARY_TENANTS]
             except aio.AioRpcError as error:
-                return self._unplanted(error)
-            await self._look(sides, leave_off)
-        return max(0.0, self._seconds - (time.monotonic() - started))
+                return self._retry_seconds(error)
+            await self._run_round(sides, stop)
+        return max(0.0, self._seconds - (time.monotonic() - start))
 
-    async def look(self) -> dict[str, str]:
-        """Look from both sides at once; return the outcome of each probe by its method, the worse one of both."""
-        sides = [await self._side(canary) for canary in CANARIES]
-        found: dict[str, str] = {}
+    async def check(self) -> dict[str, str]:
+        """Run each probe from both sides without pauses; return the worse outcome of both by method."""
+        sides = [await self._side(canary) for canary in CANARY_TENANTS]
+        outcomes: dict[str, str] = {}
         for probe in self._probes:
-            if probe.is_possible(side.things for side in sides):
-                outcomes = {await self._probed(probe, *pair) for pair in (sides, reversed(sides))}
-                found[probe.method] = next((one for one in (LEAKED, FAILED) if one in outcomes), ISOLATED)
-        self._tell(found)
-        return found
+            if probe.is_possible(side.data for side in sides):
+                both = {await self._run_probe(probe, *pair) for pair in (sides, reversed(sides))}
+                outcomes[probe.method] = next((one for one in (LEAKED, FAILED) if one in both), ISOLATED)
+        self._report(outcomes)
+        return outcomes
 
-    async def _look(self, sides: list[CanarySide], leave_off: asyncio.Event) -> None:
-        """Look with each RPC from one side, in the next round from the other: half of the work, and both in turn."""
+    async def _run_round(self, sides: list[CanarySide], stop: asyncio.Event) -> None:
+        """Run each probe from one side, and in the next round from the other, which halves the calls of a round."""
         pause = self._seconds * _SPREAD / len(self._probes)
-        found: dict[str, str] = {}
-        self._round += 1
+        outcomes: dict[str, str] = {}
+        self._round_number += 1
         for number, probe in enumerate(self._probes):
-            if probe.is_possible(side.things for side in sides):
-                turned = (number + self._round) % 2
-                found[probe.method] = await self._probed(probe, sides[turned], sides[1 - turned])
+            if probe.is_possible(side.data for side in sides):
+                own = (number + self._round_number) % 2
+                outcomes[probe.method] = await self._run_probe(probe, sides[own], sides[1 - own])
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
-                    await leave_off.wait()
-            if leave_off.is_set():
+                    await stop.wait()
+            if stop.is_set():
                 return
-        self._tell(found)
+        self._report(outcomes)
 
-    async def _side(self, canary: Canary) -> CanarySide:
-        """Return a side whose key is good for a while, with everything planted. Raises AioRpcError."""
+    async def _side(self, canary: CanaryTenant) -> CanarySide:
+        """Return a side with a valid key and all its data. Raises AioRpcError."""
         side = self._sides.get(canary)
-        if side is None or time.monotonic() >= side.ends - _KEY_MARGIN_SECONDS:
-            side = self._sides[canary] = await self._with_key(canary)
-        if not side.is_planted:
-            await SyntheticDataWriter(side.door, side.things).plant()
-            side.is_planted = self._planted = True
+        if side is None or time.monotonic() >= side.expire_seconds - _KEY_MARGIN_SECONDS:
+            side = self._sides[canary] = await self._create_side(canary)
+        if not side.has_data:
+            await SyntheticDataWriter(side.gateway, side.data).write()
+            side.has_data = self._has_had_data = True
         return side
 
-    async def _with_key(self, canary: Canary) -> CanarySide:
+    async def _create_side(self, canary: CanaryTenant) -> CanarySide:
         request = auth_pb2.CreateApiKeyRequest(
             display_name=f"canary {canary.secret}", permissions=sorted(ROLE_PERMISSIONS["admin"])
         )
         request.expire_time.FromDatetime(datetime.now(UTC) + _KEY_LIFETIME)
-        ends = time.monotonic() + _KEY_LIFETIME.total_seconds()
-        async with self._system.acting(tenant_id=str(canary.tenant_id), seconds=_CALL_SECONDS):
-            made = await self._auth.CreateApiKey(request)
-        things = SyntheticData(canary=canary, api_key=made.secret)
-        things.ids |= {
+        expire_seconds = time.monotonic() + _KEY_LIFETIME.total_seconds()
+        async with self._system.as_system(tenant_id=str(canary.tenant_id), seconds=_CALL_SECONDS):
+            response = await self._auth.CreateApiKey(request)
+        data = SyntheticData(canary=canary, api_key=response.secret)
+        data.ids |= {
             "tenant": str(canary.tenant_id),
             "member": str(canary.account_id),
-            "api_key": made.api_key.api_key_id,
+            "api_key": response.api_key.api_key_id,
         }
-        return CanarySide(door=GatewayClient(self._gateway, made.secret), things=things, ends=ends)
+        return CanarySide(
+            gateway=GatewayClient(self._gateway, response.secret), data=data, expire_seconds=expire_seconds
+        )
 
-    def _unplanted(self, error: aio.AioRpcError) -> float:
-        """Return when to try again; a cluster that is only just starting is no failure."""
+    def _retry_seconds(self, error: aio.AioRpcError) -> float:
+        """Return the seconds until the next attempt; an error of a starting cluster is no failure."""
         if error.code() is grpc.StatusCode.UNAUTHENTICATED:
-            # Somebody revoked a key, or the database is as it was before it was made.
+            # A caller has revoked the key, or an older backup was restored.
             self._sides.clear()
-        if not self._planted and time.monotonic() - self._began < self._seconds:
+        if not self._has_had_data and time.monotonic() - self._start_seconds < self._seconds:
             return min(_START_SECONDS, self._seconds)
         OUTCOMES.labels(FAILED).inc()
         log.warning("canary_not_ready", code=error.code().name)
         return self._seconds
 
-    async def _probed(self, probe: Probe, mine: CanarySide, theirs: CanarySide) -> str:
+    async def _run_probe(self, probe: Probe, own: CanarySide, other: CanarySide) -> str:
+        """Run a probe from one side; return and count its outcome."""
         try:
-            if probe.asked is not None:
-                outcome = await _asked(probe, probe.asked(mine.things, theirs.things), mine, theirs.things)
+            if probe.request_for_both is not None:
+                request = probe.request_for_both(own.data, other.data)
+                outcome = await _probe_both(probe, request, own, other.data)
             else:
-                outcome = await _named(probe, mine, theirs.things)
+                outcome = await _probe_each(probe, own, other.data)
         except aio.AioRpcError as error:
             log.warning("canary_probe_failed", method=probe.method, code=error.code().name)
             outcome = FAILED
         OUTCOMES.labels(outcome).inc()
         if outcome == LEAKED:
-            # At once: the round may be left off.
+            # At once, because the round may be stopped before its report.
             LEAKS.labels(probe.method).set(1)
             log.error("canary_leak", method=probe.method)
-            self._forget_later()
+            self._drop_leaks_later()
         return outcome
 
-    def _tell(self, found: dict[str, str]) -> None:
-        for method, outcome in found.items():
+    def _report(self, outcomes: dict[str, str]) -> None:
+        for method, outcome in outcomes.items():
             LEAKS.labels(method).set(int(outcome == LEAKED))
-        blind = sorted(method for method, outcome in found.items() if outcome == FAILED)
-        if blind:
-            log.warning("canary_failed", methods=blind)
-            # What was planted may be gone: it is looked for before the next round.
+        failed_methods = sorted(method for method, outcome in outcomes.items() if outcome == FAILED)
+        if failed_methods:
+            log.warning("canary_failed", methods=failed_methods)
+            # Rows may be missing: write them again before the next round.
             for side in self._sides.values():
-                side.is_planted = False
+                side.has_data = False
         LAST_ROUND.set_to_current_time()
-        self._forget_later()
+        self._drop_leaks_later()
 
-    def _forget_later(self) -> None:
-        if self._forgetting is not None:
-            self._forgetting.cancel()
+    def _drop_leaks_later(self) -> None:
+        if self._drop_timer is not None:
+            self._drop_timer.cancel()
         loop = asyncio.get_running_loop()
-        self._forgetting = loop.call_later(_FORGET_ROUNDS * self._seconds, LEAKS.clear)
+        self._drop_timer = loop.call_later(_MAX_MISSED_ROUNDS * self._seconds, LEAKS.clear)
 
 
-async def _asked(probe: Probe, request: Message, mine: CanarySide, theirs: SyntheticData) -> str:
-    """Ask for both at once: only one's own may be in the answer."""
-    said = request.SerializeToString()
-    answer = (await mine.door.call(probe.path, request)).SerializeToString()
-    if _shows(answer, theirs, said):
+async def _probe_both(probe: Probe, request: Message, own: CanarySide, other: SyntheticData) -> str:
+    """Call with a request for the data of both sides; only the caller's own may be in the response."""
+    request_bytes = request.SerializeToString()
+    response = (await own.gateway.call(probe.path, request)).SerializeToString()
+    if _contains(response, other, request_bytes):
         return LEAKED
-    return ISOLATED if probe.plain or _shows(answer, mine.things, said) else FAILED
+    return ISOLATED if probe.has_no_marks or _contains(response, own.data, request_bytes) else FAILED
 
 
-async def _named(probe: Probe, mine: CanarySide, theirs: SyntheticData) -> str:
-    """Ask for the other's thing, which must not be there, and for one's own, which must."""
-    assert probe.named is not None  # noqa: S101 - a probe has one of both.
-    request = probe.named(theirs)
+async def _probe_each(probe: Probe, own: CanarySide, other: SyntheticData) -> str:
+    """Call for the other side's data, which must be missing, and for the caller's own, which must not."""
+    assert probe.request_for is not None  # noqa: S101 - a probe has one of the two builders.
+    request = probe.request_for(other)
     try:
-        answer = (await mine.door.call(probe.path, request)).SerializeToString()
+        response = (await own.gateway.call(probe.path, request)).SerializeToString()
     except aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.NOT_FOUND:
             raise
     else:
-        if _shows(answer, theirs, request.SerializeToString()) or (probe.plain and answer):
+        if _contains(response, other, request.SerializeToString()) or (probe.has_no_marks and response):
             return LEAKED
-    request = probe.named(mine.things)
-    answer = (await mine.door.call(probe.path, request)).SerializeToString()
-    return ISOLATED if probe.plain or _shows(answer, mine.things, request.SerializeToString()) else FAILED
+    request = probe.request_for(own.data)
+    response = (await own.gateway.call(probe.path, request)).SerializeToString()
+    return ISOLATED if probe.has_no_marks or _contains(response, own.data, request.SerializeToString()) else FAILED
 
 
-def _shows(answer: bytes, things: SyntheticData, request: bytes) -> bool:
-    """Say whether there is something of a tenant in an answer that was not in the request."""
-    return any(trace in answer for trace in things.traces(request))
+def _contains(response: bytes, data: SyntheticData, request: bytes) -> bool:
+    """Return whether a response contains data of a tenant that was not in the request."""
+    return any(mark in response for mark in data.marks(request))

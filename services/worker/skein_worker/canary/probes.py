@@ -1,4 +1,4 @@
-"""For every public RPC that reads: how one tenant looks with it for its own data and for the other's."""
+"""The probes: for each public RPC that reads, requests for the caller's own data and for the other tenant's."""
 
 from __future__ import annotations
 
@@ -43,42 +43,42 @@ if TYPE_CHECKING:
 
 RECALL = "/skein.recall.v1.RecallService/"
 GATEWAY = "/skein.gateway.v1.GatewayService/"
-# Before all that happened, so that a stream of changes has something to send at once.
-BEGINNING = "A" * 32
+# The position before the first change, so that a stream of changes sends some at once.
+_FIRST_POSITION = "A" * 32
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Probe:
-    """One RPC.
+    """One RPC, with the builder of its request.
 
-    With `named` the request names a thing: it is made once of one's own things and once of the other's. With `asked`
-    the same request asks for both at once.
+    `request_for` builds a request for the data of one tenant, and runs for each of the two. `request_for_both` builds
+    one request for the caller's data and the other tenant's.
     """
 
     path: str
-    named: Callable[[SyntheticData], Message] | None = None
-    asked: Callable[[SyntheticData, SyntheticData], Message] | None = None
-    # The RPC tells none of the words that were planted, so it is enough that it answers when it is asked for one's own;
-    # asked for the other's, it must tell nothing at all.
-    plain: bool = False
-    # A thing that not every cluster lets a tenant have.
-    needs: str = ""
+    request_for: Callable[[SyntheticData], Message] | None = None
+    request_for_both: Callable[[SyntheticData, SyntheticData], Message] | None = None
+    # The response contains no marks. Then any response for the caller's own data will do, and the response for the
+    # other tenant's must be empty.
+    has_no_marks: bool = False
+    # The name of a row that some clusters do not let tenants have.
+    required_row: str = ""
 
     @property
     def method(self) -> str:
-        """Return "MemoryService/GetMemory"."""
+        """The service and method, as in "MemoryService/GetMemory"."""
         return self.path.rpartition(".")[2]
 
     def is_possible(self, sides: Iterable[SyntheticData]) -> bool:
-        """Say whether this cluster lets tenants have what the probe looks for."""
-        return not self.needs or all(self.needs in things.ids for things in sides)
+        """Return whether all tenants have the required row."""
+        return not self.required_row or all(self.required_row in data.ids for data in sides)
 
 
-# What is open to the public and reads, and cannot tell anything of one tenant to another.
+# Public RPCs that read and cannot show data of another tenant, with the reason.
 EXEMPT: Mapping[str, str] = {
     **dict.fromkeys(
         (f"{AUTH}{name}" for name in ("ListAuthSessions", "ListIdentities", "ListMyAuditEvents")),
-        "tells people of themselves; no key is let in",
+        "shows accounts their own data; refuses API keys",
     ),
     **dict.fromkeys(
         (f"{AUTH}{name}" for name in ("GetAccount", "ListAccounts")), "for operators, who see every account"
@@ -92,39 +92,41 @@ EXEMPT: Mapping[str, str] = {
         "for operators, who see every model",
     ),
     f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
-    f"{RECALL}EmbedText": "turns the caller's own words into numbers",
+    f"{RECALL}EmbedText": "embeds the caller's own text",
     f"{RECALL}ListEmbeddingModels": "models belong to no tenant",
-    f"{GATEWAY}GetClusterStatus": "tells of services, not of tenants",
+    f"{GATEWAY}GetClusterStatus": "shows services, not tenants",
 }
 
 
-def _by_id_probe(path: str, request: type[Message], *, needs: str = "", plain: bool = False, **fields: str) -> Probe:
-    """Return a probe whose request has these fields, each with the id of the thing that is named."""
+def _by_id_probe(
+    path: str, request: type[Message], *, required_row: str = "", has_no_marks: bool = False, **row_names: str
+) -> Probe:
+    """Return a probe whose request has ids of rows; `row_names` are by field."""
 
-    def build(things: SyntheticData) -> Message:
-        return request(**{field: things[name] for field, name in fields.items()})
+    def build(data: SyntheticData) -> Message:
+        return request(**{field: data[name] for field, name in row_names.items()})
 
-    return Probe(path=path, named=build, plain=plain, needs=needs)
+    return Probe(path=path, request_for=build, has_no_marks=has_no_marks, required_row=required_row)
 
 
-def _fixed_probe(path: str, request: type[Message], *, plain: bool = False, **values: Any) -> Probe:
-    """Return a probe whose request is the same for everybody."""
-    return Probe(path=path, asked=lambda _mine, _theirs: request(**values), plain=plain)
+def _fixed_probe(path: str, request: type[Message], *, has_no_marks: bool = False, **values: Any) -> Probe:
+    """Return a probe whose request is the same for both tenants."""
+    return Probe(path=path, request_for_both=lambda _own, _other: request(**values), has_no_marks=has_no_marks)
 
 
 def _search_probe(path: str, build: Callable[[str], Message]) -> Probe:
     """Return a probe that searches for the words of both tenants."""
-    return Probe(path=path, asked=lambda mine, theirs: build(f"{mine.word} {theirs.word}"))
+    return Probe(path=path, request_for_both=lambda own, other: build(f"{own.word} {other.word}"))
 
 
-def _list_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
-    """Return a probe that names a thing of one's own or of the other's, which has a list."""
-    return Probe(path=path, named=build)
+def _built_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
+    """Return a probe whose request needs a builder of its own."""
+    return Probe(path=path, request_for=build)
 
 
-def _visible(things: SyntheticData) -> memory_pb2.MemoryFilter:
-    who = memory_pb2.ScopeContext(agent_id=things["agent"], subject_id=things["subject"])
-    return memory_pb2.MemoryFilter(visible_to=who)
+def _visible(data: SyntheticData) -> memory_pb2.MemoryFilter:
+    context = memory_pb2.ScopeContext(agent_id=data["agent"], subject_id=data["subject"])
+    return memory_pb2.MemoryFilter(visible_to=context)
 
 
 _OF_AUTH = (
@@ -135,7 +137,7 @@ _OF_AUTH = (
     ),
     _fixed_probe(f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest),
     _fixed_probe(f"{AUTH}ListApiKeys", auth_pb2.ListApiKeysRequest),
-    Probe(path=f"{AUTH}Introspect", named=lambda things: auth_pb2.IntrospectRequest(credential=things.api_key)),
+    Probe(path=f"{AUTH}Introspect", request_for=lambda data: auth_pb2.IntrospectRequest(credential=data.api_key)),
 )
 _OF_TENANCY = (
     _by_id_probe(f"{TENANCY}GetTenant", tenancy_pb2.GetTenantRequest, tenant_id="tenant"),
@@ -150,17 +152,17 @@ _OF_TENANCY = (
     _fixed_probe(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest),
     _by_id_probe(f"{TENANCY}GetSubject", subjects_pb2.GetSubjectRequest, subject_id="subject"),
     _fixed_probe(f"{TENANCY}ListSubjects", subjects_pb2.ListSubjectsRequest),
-    # Both are numbers alone.
-    _fixed_probe(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, plain=True),
-    _fixed_probe(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, plain=True),
+    # The responses of both have only numbers.
+    _fixed_probe(f"{TENANCY}GetQuota", limits_pb2.GetQuotaRequest, has_no_marks=True),
+    _fixed_probe(f"{TENANCY}GetUsage", limits_pb2.GetUsageRequest, has_no_marks=True),
 )
 _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
     _fixed_probe(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
     _by_id_probe(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
-    _list_probe(
+    _built_probe(
         f"{SESSIONS}StreamMessages",
-        lambda things: session_pb2.StreamMessagesRequest(session_id=things["session"], after_sequence=0),
+        lambda data: session_pb2.StreamMessagesRequest(session_id=data["session"], after_sequence=0),
     ),
     _by_id_probe(f"{SESSIONS}ListMessages", session_pb2.ListMessagesRequest, session_id="session"),
     _by_id_probe(
@@ -177,45 +179,45 @@ _OF_SESSION = (
 )
 _OF_MEMORY = (
     _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
-    _list_probe(
+    _built_probe(
         f"{MEMORIES}BatchGetMemories",
-        lambda things: memory_pb2.BatchGetMemoriesRequest(memory_ids=[things["memory"], things["other_memory"]]),
+        lambda data: memory_pb2.BatchGetMemoriesRequest(memory_ids=[data["memory"], data["other_memory"]]),
     ),
     _fixed_probe(f"{MEMORIES}ListMemories", memory_pb2.ListMemoriesRequest, show_archived=True, show_deleted=True),
     _fixed_probe(f"{MEMORIES}ListMemoryTypes", memory_pb2.ListMemoryTypesRequest),
-    # By the name that we gave it: the answer has the id.
+    # By external id, so that the id is a mark in the response.
     Probe(
         path=f"{MEMORIES}ExplainScore",
-        named=lambda things: scores_pb2.ExplainScoreRequest(memory_id=things.own_id("memory")),
+        request_for=lambda data: scores_pb2.ExplainScoreRequest(memory_id=data.chosen_id("memory")),
     ),
     _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
-    _list_probe(
+    _built_probe(
         f"{MEMORIES}ExportMatching",
-        lambda things: memory_pb2.ExportMatchingRequest(
-            selection=memory_pb2.MemorySelection(memory_ids=[things["memory"]])
+        lambda data: memory_pb2.ExportMatchingRequest(
+            selection=memory_pb2.MemorySelection(memory_ids=[data["memory"]])
         ),
     ),
-    _by_id_probe(f"{MEMORIES}RevealSecret", memory_pb2.RevealSecretRequest, needs="vault", memory_id="vault"),
+    _by_id_probe(f"{MEMORIES}RevealSecret", memory_pb2.RevealSecretRequest, required_row="vault", memory_id="vault"),
     _fixed_probe(f"{MEMORIES}ListTasks", memory_pb2.ListTasksRequest),
     _fixed_probe(f"{MEMORIES}ListObjectives", memory_pb2.ListObjectivesRequest),
     _fixed_probe(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
     _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
     _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
     _by_id_probe(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
-    _list_probe(
+    _built_probe(
         f"{LINKS}GetSubgraph",
-        lambda things: memory_pb2.GetSubgraphRequest(memory_ids=[things["memory"]], include_memories=True),
+        lambda data: memory_pb2.GetSubgraphRequest(memory_ids=[data["memory"]], include_memories=True),
     ),
     _by_id_probe(
         f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
     ),
-    _list_probe(
+    _built_probe(
         f"{LINKS}Activate",
-        lambda things: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=things["memory"])]),
+        lambda data: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
     ),
-    _list_probe(
+    _built_probe(
         f"{LINKS}SuggestLinks",
-        lambda things: memory_pb2.SuggestLinksRequest(memory_id=things["alike"], min_score=0.0),
+        lambda data: memory_pb2.SuggestLinksRequest(memory_id=data["alike"], min_score=0.0),
     ),
     _by_id_probe(f"{CURATION}GetSourceTrust", curation_pb2.GetSourceTrustRequest, source="source"),
     _fixed_probe(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
@@ -239,11 +241,11 @@ _OF_MEMORY = (
 )
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
-    _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=BEGINNING),
+    _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
     _by_id_probe(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
     _fixed_probe(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
-    # Nothing is delivered: what the watch waits for does not happen.
-    _by_id_probe(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, plain=True, watch_id="watch"),
+    # The watch has no deliveries, because its event does not happen.
+    _by_id_probe(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, has_no_marks=True, watch_id="watch"),
     _fixed_probe(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
     _fixed_probe(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
     _by_id_probe(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),
@@ -254,19 +256,21 @@ _OF_HISTORY = (
 _OF_RECALL = (
     _search_probe(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
     _by_id_probe(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
-    _list_probe(
+    _built_probe(
         f"{RECALL}BatchGetIndexStates",
-        # By external id: of what the request does not say, the answer has the ids alone.
-        lambda things: recall_pb2.BatchGetIndexStatesRequest(item_ids=[things.own_id("memory")]),
+        # By external id, so that the id is a mark in the response.
+        lambda data: recall_pb2.BatchGetIndexStatesRequest(item_ids=[data.chosen_id("memory")]),
     ),
     Probe(
         path=f"{GATEWAY}Recall",
-        asked=lambda mine, theirs: gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}", filter=_visible(mine)),
+        request_for_both=lambda own, other: gateway_pb2.RecallRequest(
+            query=f"{own.word} {other.word}", filter=_visible(own)
+        ),
     ),
     Probe(
         path=f"{GATEWAY}BuildContext",
-        asked=lambda mine, theirs: gateway_pb2.BuildContextRequest(
-            recall=gateway_pb2.RecallRequest(query=f"{mine.word} {theirs.word}")
+        request_for_both=lambda own, other: gateway_pb2.BuildContextRequest(
+            recall=gateway_pb2.RecallRequest(query=f"{own.word} {other.word}")
         ),
     ),
 )

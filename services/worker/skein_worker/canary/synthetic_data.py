@@ -1,6 +1,6 @@
-"""What each synthetic tenant has: one of each thing that a reading RPC could show, with its secret word in every text.
+"""The data of the synthetic tenants: a row of each kind that an RPC could show, with a secret word in every text.
 
-Whatever is there already is found again by its own id or in its list, so planting may be done at any time.
+A write finds existing rows by their ids or in their lists, so it may be repeated at any time.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from google.protobuf.message import Message
 
-    from skein_kit.canary import Canary
+    from skein_kit.canary import CanaryTenant
     from skein_worker.canary.gateway_client import GatewayClient
 
 AUTH = "/skein.auth.v1.AuthService/"
@@ -38,275 +38,280 @@ CURATION = "/skein.memory.v1.CurationService/"
 HISTORY = "/skein.memory.v1.HistoryService/"
 SNAPSHOTS = "/skein.memory.v1.SnapshotService/"
 _LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-# Of the memories below.
+# The types of the memories below.
 _TYPES = ("note", "fact", "task", "objective", "knowledge_vault")
 
 
 @dataclass(kw_only=True)
 class SyntheticData:
-    """What one tenant has, by name, and by which words it is known."""
+    """The ids of one tenant's rows by name, and the words in its texts."""
 
-    canary: Canary
+    canary: CanaryTenant
     api_key: str = field(repr=False)
     ids: dict[str, str] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> str:
-        """Return the id of a thing."""
+        """Return the id of a row."""
         return self.ids[name]
 
     @property
     def word(self) -> str:
-        """Return the word that its texts are found by."""
+        """The word by which its texts are searched."""
         return self.canary.word
 
-    def text(self, what: str) -> str:
-        """Return a text about something, with the word and the secret."""
-        return f"{what} {self.canary.word} {self.canary.secret}"
+    def text(self, topic: str) -> str:
+        """Return a text with the topic, the word and the secret."""
+        return f"{topic} {self.canary.word} {self.canary.secret}"
 
-    def own_id(self, what: str) -> str:
-        """Return the id of a thing whose id may be chosen."""
-        return f"{self.canary.slug}-{what}"
+    def chosen_id(self, name: str) -> str:
+        """Return the id of a row whose id the caller chooses."""
+        return f"{self.canary.slug}-{name}"
 
-    def traces(self, request: bytes) -> list[bytes]:
-        """Return what shows, in an answer to a request, that something of this tenant was read."""
-        known = (self.canary.secret, str(self.canary.tenant_id), str(self.canary.account_id), *self.ids.values())
-        return [trace for text in known if (trace := text.encode()) not in request]
+    def marks(self, request: bytes) -> list[bytes]:
+        """Return texts that identify this tenant's data in a response, without those that the request contains."""
+        texts = (self.canary.secret, str(self.canary.tenant_id), str(self.canary.account_id), *self.ids.values())
+        return [mark for text in texts if (mark := text.encode()) not in request]
 
 
 class SyntheticDataWriter:
-    """Plants, in one tenant, what is missing there."""
+    """Writes the missing rows of one tenant."""
 
-    def __init__(self, door: GatewayClient, things: SyntheticData) -> None:
-        self._door = door
-        self._things = things
+    def __init__(self, gateway: GatewayClient, data: SyntheticData) -> None:
+        self._gateway = gateway
+        self._data = data
 
-    async def plant(self) -> None:
-        """Make what is missing, and know the ids of all. Raises AioRpcError."""
-        await self._plant_tenancy()
-        await self._plant_sessions()
-        await self._plant_memories()
-        await self._plant_graph()
-        await self._plant_rest()
+    async def write(self) -> None:
+        """Write the missing rows, and set the ids of all. Raises AioRpcError."""
+        await self._write_tenancy()
+        await self._write_sessions()
+        await self._write_memories()
+        await self._write_graph()
+        await self._write_rest()
 
-    async def _plant_tenancy(self) -> None:
-        things = self._things
-        named: dict[str, Any] = {"display_name": things.text("the")}
+    async def _write_tenancy(self) -> None:
+        data = self._data
+        display_name: dict[str, Any] = {"display_name": data.text("the")}
         preferences = Struct()
-        preferences.update({"note": things.canary.secret})
-        await self._chosen(
+        preferences.update({"note": data.canary.secret})
+        await self._create_with_id(
             "agent",
             f"{TENANCY}CreateAgent",
-            lambda id_: tenancy_pb2.CreateAgentRequest(agent=tenancy_pb2.Agent(agent_id=id_, **named)),
+            lambda id_: tenancy_pb2.CreateAgentRequest(agent=tenancy_pb2.Agent(agent_id=id_, **display_name)),
         )
-        await self._chosen(
+        await self._create_with_id(
             "tool",
             f"{TENANCY}CreateTool",
-            lambda id_: subjects_pb2.CreateToolRequest(tool=subjects_pb2.Tool(tool_id=id_, name=things.text("tool"))),
+            lambda id_: subjects_pb2.CreateToolRequest(tool=subjects_pb2.Tool(tool_id=id_, name=data.text("tool"))),
         )
-        await self._chosen(
+        await self._create_with_id(
             "subject",
             f"{TENANCY}CreateSubject",
             lambda id_: subjects_pb2.CreateSubjectRequest(
-                subject=subjects_pb2.Subject(subject_id=id_, preferences=preferences, **named)
+                subject=subjects_pb2.Subject(subject_id=id_, preferences=preferences, **display_name)
             ),
         )
-        await self._plant_policy()
-        invited: dict[str, Any] = {
-            "email": f"invited-{things.canary.secret}@canary.invalid",
+        await self._write_policy()
+        invitation: dict[str, Any] = {
+            "email": f"invited-{data.canary.secret}@canary.invalid",
             "role": members_pb2.ROLE_VIEWER,
         }
-        await self._listed(
+        await self._find_or_create(
             "invitation",
             (f"{TENANCY}ListInvitations", members_pb2.ListInvitationsRequest(), "invitations"),
-            (f"{TENANCY}CreateInvitation", members_pb2.CreateInvitationRequest(**invited)),
+            (f"{TENANCY}CreateInvitation", members_pb2.CreateInvitationRequest(**invitation)),
         )
-        account = accounts_pb2.ServiceAccount(**named, permissions=["memory.read"])
-        await self._listed(
+        account = accounts_pb2.ServiceAccount(**display_name, permissions=["memory.read"])
+        await self._find_or_create(
             "service_account",
             (f"{AUTH}ListServiceAccounts", accounts_pb2.ListServiceAccountsRequest(), "service_accounts"),
             (f"{AUTH}CreateServiceAccount", accounts_pb2.CreateServiceAccountRequest(service_account=account)),
         )
 
-    async def _plant_policy(self) -> None:
-        """Accept the types that are planted, and one that is named by the secret word."""
-        secret = self._things.canary.secret
-        found = await self._door.call(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest())
-        if secret not in found.policy.memory_types:
+    async def _write_policy(self) -> None:
+        """Allow the types of the memories, and one whose name is the secret."""
+        secret = self._data.canary.secret
+        response = await self._gateway.call(f"{TENANCY}GetPolicy", subjects_pb2.GetPolicyRequest())
+        if secret not in response.policy.memory_types:
             request = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy(memory_types=[*_TYPES, secret]))
             request.update_mask.paths.append("memory_types")
-            await self._door.call(f"{TENANCY}UpdatePolicy", request)
+            await self._gateway.call(f"{TENANCY}UpdatePolicy", request)
 
-    async def _plant_sessions(self) -> None:
-        things = self._things
-        who: dict[str, Any] = {"agent_id": things["agent"], "subject_id": things["subject"]}
-        await self._chosen(
+    async def _write_sessions(self) -> None:
+        data = self._data
+        participants: dict[str, Any] = {"agent_id": data["agent"], "subject_id": data["subject"]}
+        await self._create_with_id(
             "session",
             f"{SESSIONS}CreateSession",
             lambda id_: session_pb2.CreateSessionRequest(
-                session=session_pb2.Session(session_id=id_, title=things.text("title"), **who)
+                session=session_pb2.Session(session_id=id_, title=data.text("title"), **participants)
             ),
         )
-        await self._message("message", "session", **who)
-        state = states_pb2.AgentState(agent_id=things["agent"], session_id=things["session"])
-        state.state_data.update({"thought": things.canary.secret})
-        await self._door.call(f"{SESSIONS}PutAgentState", states_pb2.PutAgentStateRequest(state=state))
-        things.ids["item"] = things.own_id("item")
+        await self._message("message", "session", **participants)
+        state = states_pb2.AgentState(agent_id=data["agent"], session_id=data["session"])
+        state.state_data.update({"thought": data.canary.secret})
+        await self._gateway.call(f"{SESSIONS}PutAgentState", states_pb2.PutAgentStateRequest(state=state))
+        data.ids["item"] = data.chosen_id("item")
         item = states_pb2.PutItemRequest(
-            session_id=things["session"], key=things["item"], value=Value(string_value=things.canary.secret)
+            session_id=data["session"], key=data["item"], value=Value(string_value=data.canary.secret)
         )
-        # It is written each time, so that the access log, which keeps no reads of ours, always has a line.
-        await self._door.call(f"{SESSIONS}PutItem", item)
-        await self._chosen(
+        # Written in every round, so that the access log, which has no reads of the canary, gets a row.
+        await self._gateway.call(f"{SESSIONS}PutItem", item)
+        await self._create_with_id(
             "stored_session",
             f"{SESSIONS}CreateSession",
             lambda id_: session_pb2.CreateSessionRequest(
-                session=session_pb2.Session(session_id=id_, title=things.text("stored"))
+                session=session_pb2.Session(session_id=id_, title=data.text("stored"))
             ),
         )
         stored = session_archives_pb2.ListStoredSessionsRequest()
-        if not (await self._door.call(f"{SESSIONS}ListStoredSessions", stored)).sessions:
-            name = {"session_id": things["stored_session"]}
-            # Whoever was interrupted in the middle has archived it already.
-            with _being_there(grpc.StatusCode.FAILED_PRECONDITION):
+        if not (await self._gateway.call(f"{SESSIONS}ListStoredSessions", stored)).sessions:
+            # An interrupted write has hidden the session already.
+            with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
                 await self._append("stored_message", "stored_session")
-                await self._door.call(
-                    f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(session_id=name["session_id"])
+                await self._gateway.call(
+                    f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(session_id=data["stored_session"])
                 )
-            await self._door.call(f"{SESSIONS}StoreSession", session_archives_pb2.StoreSessionRequest(**name))
+            await self._gateway.call(
+                f"{SESSIONS}StoreSession", session_archives_pb2.StoreSessionRequest(session_id=data["stored_session"])
+            )
 
-    async def _message(self, what: str, session: str, **who: Any) -> None:
-        await self._append(what, session, **who)
-        known = session_pb2.GetMessageRequest(message_id=self._things.own_id(what))
-        self._things.ids[what] = (await self._door.call(f"{SESSIONS}GetMessage", known)).message.message_id
+    async def _message(self, name: str, session: str, **participants: Any) -> None:
+        await self._append(name, session, **participants)
+        request = session_pb2.GetMessageRequest(message_id=self._data.chosen_id(name))
+        self._data.ids[name] = (await self._gateway.call(f"{SESSIONS}GetMessage", request)).message.message_id
 
-    async def _append(self, what: str, session: str, **who: Any) -> None:
-        things = self._things
+    async def _append(self, name: str, session: str, **participants: Any) -> None:
+        data = self._data
         message = session_pb2.Message(
-            external_id=things.own_id(what),
+            external_id=data.chosen_id(name),
             role=session_pb2.MESSAGE_ROLE_USER,
-            content=things.text("we spoke of"),
-            **who,
+            content=data.text("we spoke of"),
+            **participants,
         )
-        request = session_pb2.AppendMessagesRequest(session_id=things[session], messages=[message])
-        with _being_there():
-            await self._door.call(f"{SESSIONS}AppendMessages", request)
+        request = session_pb2.AppendMessagesRequest(session_id=data[session], messages=[message])
+        with _ignore_existing():
+            await self._gateway.call(f"{SESSIONS}AppendMessages", request)
 
-    async def _plant_memories(self) -> None:
-        things = self._things
-        tagged: dict[str, Any] = {"tags": [things.canary.secret], "source": things.canary.secret, "confidence": 1.0}
-        await self._memory("memory", **tagged)
-        await self._listed(
+    async def _write_memories(self) -> None:
+        data = self._data
+        marked: dict[str, Any] = {"tags": [data.canary.secret], "source": data.canary.secret, "confidence": 1.0}
+        await self._memory("memory", **marked)
+        await self._find_or_create(
             "snapshot",
             (f"{SNAPSHOTS}ListSnapshots", snapshots_pb2.ListSnapshotsRequest(), "snapshots"),
-            (f"{SNAPSHOTS}CreateSnapshot", snapshots_pb2.CreateSnapshotRequest(label=things.text("label"))),
+            (f"{SNAPSHOTS}CreateSnapshot", snapshots_pb2.CreateSnapshotRequest(label=data.text("label"))),
         )
-        await self._memory("other_memory", **tagged)
-        # Alike enough for a link to be suggested.
-        await self._memory("alike", **tagged)
+        await self._memory("other_memory", **marked)
+        # Similar enough for a suggested link.
+        await self._memory("alike", **marked)
         await self._memory("alias")
-        # Two facts whose keys differ in spaces alone are a conflict.
+        # Facts whose keys differ only in spaces are a conflict.
         for number, key in (("1", "colour"), ("2", "colour ")):
-            await self._memory(f"fact_{number}", type="fact", key=f"{key} {things.canary.secret}", confidence=1.0)
+            await self._memory(f"fact_{number}", type="fact", key=f"{key} {data.canary.secret}", confidence=1.0)
         await self._memory("task", type="task")
         await self._memory("objective", type="objective")
-        # A cluster without a master key keeps no secrets.
-        with _being_there(grpc.StatusCode.FAILED_PRECONDITION):
-            await self._memory("vault", type="knowledge_vault", secret_value=things.text("opens"))
+        # A cluster without a master key stores no secrets.
+        with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
+            await self._memory("vault", type="knowledge_vault", secret_value=data.text("opens"))
 
-    async def _plant_graph(self) -> None:
-        things = self._things
+    async def _write_graph(self) -> None:
+        data = self._data
         link = memory_pb2.Link(
-            from_memory_id=things["memory"],
-            to_memory_id=things["other_memory"],
+            from_memory_id=data["memory"],
+            to_memory_id=data["other_memory"],
             relation="related",
-            label=things.canary.secret,
+            label=data.canary.secret,
         )
-        made = await self._door.call(f"{LINKS}UpsertLink", memory_pb2.UpsertLinkRequest(link=link))
-        things.ids["link"] = made.link.link_id
-        aliases = curation_pb2.ListAliasesRequest(memory_id=things["memory"])
-        if not (await self._door.call(f"{CURATION}ListAliases", aliases)).aliases:
-            await self._door.call(
+        response = await self._gateway.call(f"{LINKS}UpsertLink", memory_pb2.UpsertLinkRequest(link=link))
+        data.ids["link"] = response.link.link_id
+        aliases = curation_pb2.ListAliasesRequest(memory_id=data["memory"])
+        if not (await self._gateway.call(f"{CURATION}ListAliases", aliases)).aliases:
+            await self._gateway.call(
                 f"{CURATION}ResolveEntity",
                 curation_pb2.ResolveEntityRequest(
-                    alias_memory_id=things["alias"], canonical_memory_id=things["memory"], note=things.canary.secret
+                    alias_memory_id=data["alias"], canonical_memory_id=data["memory"], note=data.canary.secret
                 ),
             )
-        settled = curation_pb2.ListConflictResolutionsRequest()
-        if not (await self._door.call(f"{CURATION}ListConflictResolutions", settled)).resolutions:
-            await self._door.call(
+        resolutions = curation_pb2.ListConflictResolutionsRequest()
+        if not (await self._gateway.call(f"{CURATION}ListConflictResolutions", resolutions)).resolutions:
+            await self._gateway.call(
                 f"{CURATION}ResolveConflict",
                 curation_pb2.ResolveConflictRequest(
-                    a_memory_id=things["fact_1"],
-                    b_memory_id=things["fact_2"],
+                    a_memory_id=data["fact_1"],
+                    b_memory_id=data["fact_2"],
                     status=curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW,
-                    note=things.canary.secret,
+                    note=data.canary.secret,
                 ),
             )
-        things.ids["source"] = things.own_id("source")
-        trust = curation_pb2.SetSourceTrustRequest(source=things["source"], trust=0.5, notes=things.canary.secret)
-        await self._door.call(f"{CURATION}SetSourceTrust", trust)
+        data.ids["source"] = data.chosen_id("source")
+        trust = curation_pb2.SetSourceTrustRequest(source=data["source"], trust=0.5, notes=data.canary.secret)
+        await self._gateway.call(f"{CURATION}SetSourceTrust", trust)
 
-    async def _plant_rest(self) -> None:
-        things = self._things
-        block: dict[str, Any] = {"label": "canary", "value": things.text("core")}
-        await self._chosen(
+    async def _write_rest(self) -> None:
+        data = self._data
+        block: dict[str, Any] = {"label": "canary", "value": data.text("core")}
+        await self._create_with_id(
             "block",
             f"{BLOCKS}CreateBlock",
             lambda id_: blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(block_id=id_, **block)),
         )
-        revisions = blocks_pb2.ListBlockRevisionsRequest(block_id=things["block"])
-        if not (await self._door.call(f"{BLOCKS}ListBlockRevisions", revisions)).revisions:
-            more = blocks_pb2.AppendToBlockRequest(block_id=things["block"], text=things.text("more"))
-            await self._door.call(f"{BLOCKS}AppendToBlock", more)
-        attached = blocks_pb2.AttachBlockRequest(block_id=things["block"], agent_id=things["agent"])
-        await self._door.call(f"{BLOCKS}AttachBlock", attached)
-        # It is never told anything: what it waits for does not happen.
+        revisions = blocks_pb2.ListBlockRevisionsRequest(block_id=data["block"])
+        if not (await self._gateway.call(f"{BLOCKS}ListBlockRevisions", revisions)).revisions:
+            more = blocks_pb2.AppendToBlockRequest(block_id=data["block"], text=data.text("more"))
+            await self._gateway.call(f"{BLOCKS}AppendToBlock", more)
+        attached = blocks_pb2.AttachBlockRequest(block_id=data["block"], agent_id=data["agent"])
+        await self._gateway.call(f"{BLOCKS}AttachBlock", attached)
+        # It has no deliveries, because this event does not happen.
         watch = watches_pb2.Watch(
-            display_name=things.text("watch"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
+            display_name=data.text("watch"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
         )
-        await self._listed(
+        await self._find_or_create(
             "watch",
             (f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest(), "watches"),
             (f"{HISTORY}CreateWatch", watches_pb2.CreateWatchRequest(watch=watch)),
         )
-        if not (await self._door.call(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest())).archives:
-            old = memory_pb2.Memory(content=things.text("long ago"), session_id=things["session"])
+        if not (await self._gateway.call(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest())).archives:
+            old = memory_pb2.Memory(content=data.text("long ago"), session_id=data["session"])
             old.create_time.FromDatetime(_LONG_AGO)
-            await self._door.call(f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=old))
-            request = archives_pb2.CreateArchiveRequest(session_id=things["session"], label=things.text("archive"))
+            await self._gateway.call(f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=old))
+            request = archives_pb2.CreateArchiveRequest(session_id=data["session"], label=data.text("archive"))
             request.idle_since_time.FromDatetime(datetime.now(UTC) - timedelta(milliseconds=1))
-            await self._door.call(f"{HISTORY}CreateArchive", request)
+            await self._gateway.call(f"{HISTORY}CreateArchive", request)
 
-    async def _memory(self, what: str, **fields: Any) -> None:
-        things = self._things
-        known = memory_pb2.GetMemoryRequest(memory_id=things.own_id(what))
+    async def _memory(self, name: str, **fields: Any) -> None:
+        data = self._data
+        request = memory_pb2.GetMemoryRequest(memory_id=data.chosen_id(name))
         try:
-            found = await self._door.call(f"{MEMORIES}GetMemory", known)
+            response = await self._gateway.call(f"{MEMORIES}GetMemory", request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            memory = memory_pb2.Memory(external_id=things.own_id(what), content=things.text(what), **fields)
-            found = await self._door.call(f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory))
-        things.ids[what] = found.memory.memory_id
+            memory = memory_pb2.Memory(external_id=data.chosen_id(name), content=data.text(name), **fields)
+            response = await self._gateway.call(
+                f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=memory)
+            )
+        data.ids[name] = response.memory.memory_id
 
-    async def _chosen(self, what: str, path: str, request: Callable[[str], Message]) -> None:
-        """Make a thing whose id we choose, unless it is there."""
-        things = self._things
-        things.ids[what] = things.own_id(what)
-        with _being_there():
-            await self._door.call(path, request(things[what]))
+    async def _create_with_id(self, name: str, path: str, request: Callable[[str], Message]) -> None:
+        """Create a row with a chosen id, unless it exists."""
+        data = self._data
+        data.ids[name] = data.chosen_id(name)
+        with _ignore_existing():
+            await self._gateway.call(path, request(data[name]))
 
-    async def _listed(self, what: str, lists: tuple[str, Message, str], makes: tuple[str, Message]) -> None:
-        """Find the one thing of a list, or make it."""
-        path, request, name = lists
-        found = getattr(await self._door.call(path, request), name)
-        made = found[0] if found else getattr(await self._door.call(*makes), what)
-        self._things.ids[what] = getattr(made, f"{what}_id")
+    async def _find_or_create(
+        self, name: str, list_call: tuple[str, Message, str], create_call: tuple[str, Message]
+    ) -> None:
+        """Find the only row of a list, or create it."""
+        path, request, field = list_call
+        rows = getattr(await self._gateway.call(path, request), field)
+        row = rows[0] if rows else getattr(await self._gateway.call(*create_call), name)
+        self._data.ids[name] = getattr(row, f"{name}_id")
 
 
 @contextmanager
-def _being_there(*codes: grpc.StatusCode) -> Iterator[None]:
-    """Pass over a refusal of what is there already, and those with other codes that are named."""
+def _ignore_existing(*codes: grpc.StatusCode) -> Iterator[None]:
+    """Ignore errors with these codes and ALREADY_EXISTS."""
     try:
         yield
     except aio.AioRpcError as error:

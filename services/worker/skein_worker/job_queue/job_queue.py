@@ -1,6 +1,7 @@
-"""The job queue: pgqueuer on one connection of its own, which comes back by itself when it is lost.
+"""The job queue: pgqueuer on a connection of its own, which is opened again when it is lost.
 
-Nothing here knows what jobs do. A job is a name, a payload and, so that it exists once, a key.
+Of pgqueuer this module uses what the package exports at its top, and from submodules DBSettings, Durability, Channel
+and the three query builders: only these put the tables into a schema without reading environment variables.
 """
 
 from __future__ import annotations
@@ -15,13 +16,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import asyncpg
-from pgqueuer.adapters.drivers.asyncpg import AsyncpgDriver
+from pgqueuer import AsyncpgDriver, Queries, QueueManager, RetryRequested
 from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder, QuerySchedulerBuilder
-from pgqueuer.adapters.persistence.queries import Queries
-from pgqueuer.core.qm import QueueManager
 from pgqueuer.domain.settings import DBSettings, Durability
-from pgqueuer.domain.types import Channel
-from pgqueuer.errors import RetryRequested
+from pgqueuer.types import Channel
 from prometheus_client import Counter, Histogram
 
 from skein_kit.database.connection_settings import connect_arguments, database_role
@@ -30,13 +28,13 @@ from skein_kit.telemetry import logs
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
 
-    from pgqueuer.models import Job as Row
+    from pgqueuer import Job as JobRow
 
-# What does a job: payload, and an event that asks it to leave off soon (the process stops or the queue is lost). It
-# returns the seconds after which the same job is to run again, or None when it is done. Doing a job twice does no harm.
-Work = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
+# Runs a job with its payload and an event that is set when the job should stop soon: the process stops, or the queue is
+# lost. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.
+JobHandler = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
 
-# Not labelled "job": Prometheus has a label of that name for what it scrapes.
+# The label is not "job", which Prometheus sets to the name of the scraped target.
 JOBS = Counter("skein_worker_jobs_total", "Jobs that ended.", ["name", "outcome"])
 JOB_TIME = Histogram(
     "skein_worker_job_duration_seconds",
@@ -46,18 +44,18 @@ JOB_TIME = Histogram(
 )
 
 _CONNECT_SECONDS = 5.0
-# A statement that takes longer means that the connection is of no more use.
+# The connection counts as lost when a statement takes longer.
 _STATEMENT_SECONDS = 15.0
-_FIRST_PAUSE_SECONDS = 0.1
-_LONGEST_PAUSE_SECONDS = 2.0
-_LONGEST_POLL_SECONDS = 5.0
-# After a fault of ours the same job is tried again, unhurriedly.
-_FAULT_PAUSE_SECONDS = 30.0
+_MIN_RECONNECT_SECONDS = 0.1
+_MAX_RECONNECT_SECONDS = 2.0
+_MAX_POLL_SECONDS = 5.0
+# The pause before a job runs again after an exception.
+_FAILED_JOB_SECONDS = 30.0
 _JOBS_PER_BATCH = 4
 _JOBS_AT_ONCE = 2 * _JOBS_PER_BATCH
 
-# Every name is said: what is left unsaid would be read from environment variables such as CHANNEL or FUNCTION.
-_NAMES = DBSettings(
+# All fields are set, because pgqueuer reads others from environment variables such as CHANNEL or FUNCTION.
+_TABLES = DBSettings(
     prefix="",
     db_schema="worker",
     channel=Channel("ch_pgqueuer"),
@@ -73,23 +71,24 @@ _NAMES = DBSettings(
 )
 
 log = logs.get("worker")
-# A lost connection and a failed job are events here, once each; the library would add a traceback to every one.
+# This module logs lost connections and failed jobs once each; pgqueuer would add a traceback to each.
 logging.getLogger("pgqueuer").setLevel(logging.CRITICAL)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Job:
-    """Something to do. Of the jobs with one key only one waits or works at a time, over all workers."""
+    """A job of the queue. Of the jobs with one dedupe key, over all workers, only one is queued or runs at a time."""
 
+    # The name of its handler.
     name: str
-    key: str
+    dedupe_key: str
     payload: bytes = b""
-    # The highest goes first; among equals the oldest.
+    # The highest runs first; among equals the oldest.
     priority: int = 0
 
 
 class JobQueue:
-    """Takes jobs and does them, several at once, while the connection lasts."""
+    """Runs jobs, several at once, and reconnects when the connection is lost."""
 
     def __init__(
         self,
@@ -99,34 +98,34 @@ class JobQueue:
         silence_seconds: float,
         stop_seconds: float,
     ) -> None:
+        """Take jobs of workers that were silent for `silence_seconds`; give jobs `stop_seconds` to stop."""
         self._url = url
-        self._poll = timedelta(seconds=min(poll_seconds, _LONGEST_POLL_SECONDS))
+        self._poll = timedelta(seconds=min(poll_seconds, _MAX_POLL_SECONDS))
         self._silence = timedelta(seconds=silence_seconds)
         self._stop_seconds = stop_seconds
         self._queries: Queries | None = None
         self._stopping = asyncio.Event()
-        self._complaint = ""
+        self._last_error = ""
 
     async def is_connected(self) -> bool:
-        """Say whether jobs are being taken."""
+        """Return whether the queue runs jobs."""
         return self._queries is not None
 
     async def add(self, *jobs: Job) -> None:
-        """Put jobs into the queue, passing over those whose key waits or works already.
+        """Add jobs, but for those whose dedupe key is queued or runs.
 
-        While the connection is lost nothing is added: whoever finds work finds it again.
+        Adds nothing while the connection is lost: the next round adds the job.
         """
         if self._queries is not None:
             await _add(self._queries, jobs)
 
     @asynccontextmanager
-    async def running(self, works: Mapping[str, Work], *, standing: Sequence[Job]) -> AsyncIterator[None]:
-        """Do jobs until the block ends, then let those at work leave off.
+    async def run(self, handlers: Mapping[str, JobHandler], *, periodic_jobs: Sequence[Job]) -> AsyncIterator[None]:
+        """Run jobs until the block ends, and then stop those that run.
 
-        `works` is what does the jobs of each name. Every worker adds the `standing` jobs that are missing whenever it
-        connects, so they exist for ever.
+        `handlers` are those of the jobs by name. Each worker adds missing `periodic_jobs` whenever it connects.
         """
-        task = asyncio.create_task(self._keep_working(works, standing))
+        task = asyncio.create_task(self._reconnect_forever(handlers, periodic_jobs))
         try:
             yield
         finally:
@@ -135,21 +134,21 @@ class JobQueue:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _keep_working(self, works: Mapping[str, Work], standing: Sequence[Job]) -> None:
-        pause = _FIRST_PAUSE_SECONDS
+    async def _reconnect_forever(self, handlers: Mapping[str, JobHandler], periodic_jobs: Sequence[Job]) -> None:
+        pause = _MIN_RECONNECT_SECONDS
         while not self._stopping.is_set():
             started = time.monotonic()
             try:
-                await self._work(works, standing)
-            except Exception as error:  # noqa: BLE001 - whatever broke this connection, the next one may work.
-                self._complain(error)
-            if time.monotonic() - started > _LONGEST_PAUSE_SECONDS:
-                pause = _FIRST_PAUSE_SECONDS
-            await _either(self._stopping, seconds=pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                await self._consume(handlers, periodic_jobs)
+            except Exception as error:  # noqa: BLE001 - the next connection may work after any error.
+                self._log_error(error)
+            if time.monotonic() - started > _MAX_RECONNECT_SECONDS:
+                pause = _MIN_RECONNECT_SECONDS
+            await _wait_first(self._stopping, seconds=pause)
+            pause = min(2 * pause, _MAX_RECONNECT_SECONDS)
 
-    async def _work(self, works: Mapping[str, Work], standing: Sequence[Job]) -> None:
-        """Connect and do jobs until the connection is lost (an error) or the process stops."""
+    async def _consume(self, handlers: Mapping[str, JobHandler], periodic_jobs: Sequence[Job]) -> None:
+        """Connect and run jobs until the process stops. Raises an error when the connection is lost."""
         connection = await asyncpg.connect(
             **connect_arguments(self._url, database_role("worker")),
             timeout=_CONNECT_SECONDS,
@@ -157,75 +156,75 @@ class JobQueue:
         )
         lost = asyncio.Event()
         connection.add_termination_listener(lambda _connection: lost.set())
-        leave_off = asyncio.Event()
+        stop = asyncio.Event()
         queries = Queries(
             AsyncpgDriver(connection),
-            QueryBuilderEnvironment(_NAMES),
-            QueryQueueBuilder(_NAMES),
-            QuerySchedulerBuilder(_NAMES),
+            QueryBuilderEnvironment(_TABLES),
+            QueryQueueBuilder(_TABLES),
+            QuerySchedulerBuilder(_TABLES),
         )
-        manager = QueueManager(queries, _NAMES.channel)
-        for name, work in works.items():
-            manager.entrypoint(name, accepts_context=False)(_doing(name, work, leave_off))
+        manager = QueueManager(queries, _TABLES.channel)
+        for name, handler in handlers.items():
+            manager.entrypoint(name, accepts_context=False)(_job_runner(name, handler, stop))
         try:
-            await _add(queries, standing)
-            working = asyncio.create_task(
+            await _add(queries, periodic_jobs)
+            consumer = asyncio.create_task(
                 manager.run(
                     dequeue_timeout=self._poll,
                     batch_size=_JOBS_PER_BATCH,
                     max_concurrent_tasks=_JOBS_AT_ONCE,
                     shutdown_on_listener_failure=True,
                     heartbeat_timeout=self._silence,
-                    # Statistics are Prometheus' business.
+                    # Prometheus has the statistics.
                     log_aggregation_interval=timedelta(0),
                 )
             )
             self._queries = queries
-            self._complaint = ""
+            self._last_error = ""
             log.info("queue_connected")
             try:
-                await _either(lost, self._stopping, task=working)
+                await _wait_first(lost, self._stopping, task=consumer)
                 self._queries = None
-                leave_off.set()
+                stop.set()
                 manager.shutdown.set()
-                await working
+                await consumer
             finally:
                 self._queries = None
-                working.cancel()
-                await asyncio.gather(working, return_exceptions=True)
+                consumer.cancel()
+                await asyncio.gather(consumer, return_exceptions=True)
             if lost.is_set():
                 message = "the server closed the connection"
                 raise ConnectionResetError(message)
         finally:
             await _close(connection)
 
-    def _complain(self, error: Exception) -> None:
-        """Log a reason once, not at every attempt."""
-        complaint = f"{type(error).__name__}: {error}"
-        if complaint != self._complaint:
-            self._complaint = complaint
-            log.warning("queue_lost", error=complaint)
+    def _log_error(self, error: Exception) -> None:
+        """Log an error unless the attempt before failed with the same."""
+        text = f"{type(error).__name__}: {error}"
+        if text != self._last_error:
+            self._last_error = text
+            log.warning("queue_lost", error=text)
 
 
-def _doing(name: str, work: Work, leave_off: asyncio.Event) -> Callable[[Row], Awaitable[None]]:
+def _job_runner(name: str, handler: JobHandler, stop: asyncio.Event) -> Callable[[JobRow], Awaitable[None]]:
     timer = JOB_TIME.labels(name)
     done, failed = JOBS.labels(name, "done"), JOBS.labels(name, "failed")
 
-    async def do(row: Row) -> None:
+    async def run_job(row: JobRow) -> None:
         started = time.perf_counter()
         try:
-            again = await work(row.payload or b"", leave_off)
+            pause = await handler(row.payload or b"", stop)
             done.inc()
         except Exception:
             failed.inc()
             log.exception("job_failed", job=name, job_id=row.id)
-            again = _FAULT_PAUSE_SECONDS
+            pause = _FAILED_JOB_SECONDS
         finally:
             timer.observe(time.perf_counter() - started)
-        if again is not None:
-            raise RetryRequested(delay=timedelta(seconds=again))
+        if pause is not None:
+            raise RetryRequested(delay=timedelta(seconds=pause))
 
-    return do
+    return run_job
 
 
 async def _add(queries: Queries, jobs: Sequence[Job]) -> None:
@@ -233,13 +232,15 @@ async def _add(queries: Queries, jobs: Sequence[Job]) -> None:
         [job.name for job in jobs],
         [job.payload for job in jobs],
         [job.priority for job in jobs],
-        dedupe_key=[job.key for job in jobs],
+        dedupe_key=[job.dedupe_key for job in jobs],
         on_conflict="skip",
     )
 
 
-async def _either(*events: asyncio.Event, task: asyncio.Task[None] | None = None, seconds: float | None = None) -> None:
-    """Wait until an event is set, the task is done or the time is over."""
+async def _wait_first(
+    *events: asyncio.Event, task: asyncio.Task[None] | None = None, seconds: float | None = None
+) -> None:
+    """Wait until an event is set, the task is done, or `seconds` are over."""
     waits = [asyncio.create_task(event.wait()) for event in events]
     try:
         await asyncio.wait({*waits, *([task] if task else [])}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)

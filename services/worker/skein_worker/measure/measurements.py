@@ -1,7 +1,6 @@
-"""What is measured now and then: the server and the queue by every worker, what tenants have waiting by rounds.
+"""Periodic measurements: of the server and the queue by every worker, of waiting items by rounds over tenants.
 
-Nothing here reads a tenant's rows: the server's statistics, its catalog, the queue's table, and what services say of
-the tenant that they were asked for. What could not be measured is not shown.
+A gauge whose measurement fails disappears after a few rounds.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from skein_kit.telemetry.metrics import without_tracing
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
-    from skein_worker.job_queue.store import Store
+    from skein_worker.measure.store import MeasurementStore
 
-# A statement that takes longer is given up until the next round.
+# A statement that takes longer is cancelled until the next round.
 _STATEMENT_SECONDS = 10.0
-# Rounds that may fail before the last values are shown no more.
-_ROUNDS = 3
+# Rounds that may fail before a gauge disappears.
+_MAX_FAILED_ROUNDS = 3
 _MARGIN_SECONDS = 30.0
 _BACKLOG, _WEBHOOKS = "embedding_backlog", "webhooks"
 
@@ -83,46 +82,46 @@ log = logs.get("worker")
 
 
 class ServerMeasurements:
-    """Looks at the server and the queue, round by round."""
+    """Measures the server and the queue."""
 
-    def __init__(self, store: Store, *, seconds: float) -> None:
-        """Ask `store` every so many `seconds`."""
+    def __init__(self, store: MeasurementStore, *, seconds: float) -> None:
+        """Measure every `seconds`."""
         self._store = store
         self._seconds = seconds
-        self._lasting = _ROUNDS * seconds + _MARGIN_SECONDS
-        self._complaints: dict[str, str] = {}
-        self._looks = {
+        self._lasting = _MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS
+        self._last_errors: dict[str, str] = {}
+        self._measurements = {
             "server": self._server,
             "transactions": self._transactions,
             "replicas": self._replicas,
             "tables": self._tables,
             "queue": self._queue,
         }
-        declare_measurements(*self._looks, _BACKLOG, _WEBHOOKS)
+        declare_measurements(*self._measurements, _BACKLOG, _WEBHOOKS)
 
-    async def keep(self) -> None:
-        """Measure for ever."""
+    async def run(self) -> None:
+        """Measure until cancelled."""
         while True:
             with without_tracing():
                 await self.measure()
             await asyncio.sleep(self._seconds)
 
     async def measure(self) -> None:
-        """Measure everything once; what fails keeps the rest from nothing."""
-        for name, look in self._looks.items():
-            await self._one(name, look)
+        """Do each measurement once, also after one that fails."""
+        for name, measurement in self._measurements.items():
+            await self._measure_one(name, measurement)
 
-    async def _one(self, name: str, look: Callable[[], Awaitable[None]]) -> None:
+    async def _measure_one(self, name: str, measurement: Callable[[], Awaitable[None]]) -> None:
         try:
             async with asyncio.timeout(_STATEMENT_SECONDS):
-                await look()
+                await measurement()
         except (RpcError, asyncpg.PostgresError, TimeoutError) as error:
-            complaint = type(error).__name__
-            if self._complaints.get(name) != complaint:
-                log.warning("not_measured", measurement=name, error=complaint)
-            self._complaints[name] = complaint
+            error_name = type(error).__name__
+            if self._last_errors.get(name) != error_name:
+                log.warning("not_measured", measurement=name, error=error_name)
+            self._last_errors[name] = error_name
         else:
-            self._complaints.pop(name, None)
+            self._last_errors.pop(name, None)
             record_measurement(name)
 
     async def _server(self) -> None:
@@ -140,17 +139,17 @@ class ServerMeasurements:
     async def _replicas(self) -> None:
         rows = await self._store.measure_replicas()
         for metric, column in ((REPLICATION_SECONDS, "seconds"), (REPLICATION_BYTES, "bytes")):
-            found: Values = {}
+            lags: Values = {}
             for row in rows:
                 if row[column] is not None:
-                    # Replicas that share a name are one: the one that is behind the most.
-                    found[row["name"],] = max(found.get((row["name"],), 0.0), float(row[column]))
-            metric.put(found, lasting=self._lasting)
+                    # Replicas that share a name count as the one that is behind the most.
+                    lags[row["name"],] = max(lags.get((row["name"],), 0.0), float(row[column]))
+            metric.put(lags, ttl_seconds=self._lasting)
 
     async def _tables(self) -> None:
         rows = await self._store.measure_tables()
         sizes: Values = {(row["schema"], row["table"]): float(row["bytes"]) for row in rows}
-        TABLE_BYTES.put(sizes, lasting=self._lasting)
+        TABLE_BYTES.put(sizes, ttl_seconds=self._lasting)
 
     async def _queue(self) -> None:
         rows = await self._store.measure_queue()
@@ -159,26 +158,26 @@ class ServerMeasurements:
         for row in rows:
             if row["oldest"] is not None:
                 oldest[row["entrypoint"],] = float(row["oldest"])
-        QUEUE_JOBS.put(jobs, lasting=self._lasting)
-        QUEUE_OLDEST.put(oldest, lasting=self._lasting)
+        QUEUE_JOBS.put(jobs, ttl_seconds=self._lasting)
+        QUEUE_OLDEST.put(oldest, ttl_seconds=self._lasting)
 
     def _put(self, metric: ExpiringGauge, value: float | None) -> None:
-        metric.put({} if value is None else {(): float(value)}, lasting=self._lasting)
+        metric.put({} if value is None else {(): float(value)}, ttl_seconds=self._lasting)
 
 
 @dataclass(slots=True)
 class WaitingCounts:
-    """What each tenant has waiting, as far as it is known; tenants with nothing take no room.
+    """Counts of waiting items by tenant, as this worker has seen them.
 
-    Items that were imported are as old as they say. So none has waited for longer than its tenant has had something
-    waiting, as seen by this worker.
+    An imported item may be older than its import. Therefore no item counts as waiting for longer than this worker has
+    seen its tenant with waiting items.
     """
 
     _waiting: dict[str, tuple[int, float]] = field(default_factory=dict)
     _since: dict[str, float] = field(default_factory=dict)
 
-    def note(self, tenant_id: str, count: int, oldest: float, *, at: float) -> None:
-        """Note that a tenant has so many waiting, the oldest from the time `oldest`; times are those of Unix."""
+    def record(self, tenant_id: str, count: int, oldest: float, *, at: float) -> None:
+        """Set a tenant's count at the time `at`; `oldest` is the time of its oldest item. Times are Unix seconds."""
         if count:
             self._waiting[tenant_id] = count, oldest
             self._since.setdefault(tenant_id, at)
@@ -187,35 +186,38 @@ class WaitingCounts:
             self._since.pop(tenant_id, None)
 
     def keep(self, tenant_ids: Collection[str]) -> None:
-        """Forget all other tenants: they are gone."""
-        for gone in self._waiting.keys() - set(tenant_ids):
-            del self._waiting[gone], self._since[gone]
+        """Drop all other tenants."""
+        for tenant_id in self._waiting.keys() - set(tenant_ids):
+            del self._waiting[tenant_id], self._since[tenant_id]
 
     @property
     def count(self) -> int:
-        """Return how many wait in all."""
+        """The waiting items of all tenants."""
         return sum(count for count, _ in self._waiting.values())
 
-    def oldest(self, at: float, *, seen: bool) -> float:
-        """Return for how long the oldest waits; with `seen` no longer than it has been seen."""
-        begins = [max(oldest, self._since[tenant]) if seen else oldest for tenant, (_, oldest) in self._waiting.items()]
-        return max(0.0, at - min(begins, default=at))
+    def oldest_age(self, at: float, *, since_seen: bool) -> float:
+        """Return how many seconds the oldest item has waited; with `since_seen`, since this worker saw its tenant's."""
+        start_times = [
+            max(oldest, self._since[tenant_id]) if since_seen else oldest
+            for tenant_id, (_, oldest) in self._waiting.items()
+        ]
+        return max(0.0, at - min(start_times, default=at))
 
 
-def set_backlog_metrics(tally: WaitingCounts, *, pause: float) -> None:
-    """Show what waits for vectors, after a sweep that another follows after a `pause`."""
-    _put_waiting(_BACKLOG, tally, BACKLOG_ITEMS, BACKLOG_OLDEST, pause=pause, seen=True)
+def set_backlog_metrics(counts: WaitingCounts, *, pause: float) -> None:
+    """Set the metrics of items without vectors; the next scan begins after `pause` seconds."""
+    _put_counts(_BACKLOG, counts, BACKLOG_ITEMS, BACKLOG_OLDEST, pause=pause, since_seen=True)
 
 
-def set_webhook_metrics(tally: WaitingCounts, *, pause: float) -> None:
-    """Show what webhooks wait for, after a round that another follows after a `pause`."""
-    _put_waiting(_WEBHOOKS, tally, WEBHOOKS_DUE, WEBHOOKS_OLDEST, pause=pause, seen=False)
+def set_webhook_metrics(counts: WaitingCounts, *, pause: float) -> None:
+    """Set the metrics of due webhook deliveries; the next round begins after `pause` seconds."""
+    _put_counts(_WEBHOOKS, counts, WEBHOOKS_DUE, WEBHOOKS_OLDEST, pause=pause, since_seen=False)
 
 
-def _put_waiting(
-    name: str, tally: WaitingCounts, counted: ExpiringGauge, oldest: ExpiringGauge, *, pause: float, seen: bool
+def _put_counts(
+    name: str, counts: WaitingCounts, items: ExpiringGauge, oldest: ExpiringGauge, *, pause: float, since_seen: bool
 ) -> None:
-    lasting = _ROUNDS * pause + _MARGIN_SECONDS
-    counted.put({(): float(tally.count)}, lasting=lasting)
-    oldest.put({(): tally.oldest(time.time(), seen=seen)}, lasting=lasting)
+    lasting = _MAX_FAILED_ROUNDS * pause + _MARGIN_SECONDS
+    items.put({(): float(counts.count)}, ttl_seconds=lasting)
+    oldest.put({(): counts.oldest_age(time.time(), since_seen=since_seen)}, ttl_seconds=lasting)
     record_measurement(name)

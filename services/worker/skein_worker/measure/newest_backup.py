@@ -1,4 +1,4 @@
-"""The newest backup in the folder of SKEIN_BACKUP_DIR, looked at now and then; nothing is shown where there is none."""
+"""Periodic measurement of the newest backup in the folder of SKEIN_BACKUP_DIR."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from skein_kit.backup_folder import NewestBackup
 
-# Rounds that may fail before the last values are shown no more.
-_ROUNDS = 3
+# Rounds that may fail before a gauge disappears.
+_MAX_FAILED_ROUNDS = 3
 _MARGIN_SECONDS = 30.0
 
 LAST_SUCCESS = ExpiringGauge(
@@ -24,16 +24,17 @@ LAST_SUCCESS = ExpiringGauge(
 BYTES = ExpiringGauge("skein_backup_bytes", "Size of the newest backup in SKEIN_BACKUP_DIR.")
 
 
-async def keep(folder: Path, seconds: float) -> None:
-    """Look every so many seconds, until cancelled."""
+async def run(folder: Path, seconds: float) -> None:
+    """Measure every `seconds`, until cancelled."""
     declare_measurements("backups")
     while True:
-        put(await asyncio.to_thread(find_newest_backup, folder), lasting=_ROUNDS * seconds + _MARGIN_SECONDS)
+        newest = await asyncio.to_thread(find_newest_backup, folder)
+        set_backup_metrics(newest, lasting=_MAX_FAILED_ROUNDS * seconds + _MARGIN_SECONDS)
         record_measurement("backups")
         await asyncio.sleep(seconds)
 
 
-def put(found: NewestBackup | None, *, lasting: float) -> None:
-    """Show what was found, for so many seconds."""
-    LAST_SUCCESS.put({(): found.finish_time.timestamp()} if found else {}, lasting=lasting)
-    BYTES.put({(): float(found.byte_count)} if found else {}, lasting=lasting)
+def set_backup_metrics(newest: NewestBackup | None, *, lasting: float) -> None:
+    """Set the metrics of the newest backup for `lasting` seconds; without a backup they disappear."""
+    LAST_SUCCESS.put({(): newest.finish_time.timestamp()} if newest else {}, ttl_seconds=lasting)
+    BYTES.put({(): float(newest.byte_count)} if newest else {}, ttl_seconds=lasting)

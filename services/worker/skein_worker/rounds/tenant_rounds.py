@@ -1,4 +1,4 @@
-"""Rounds: what is asked of a service for every tenant now and then, again while it says that there is more."""
+"""Rounds: calls that each tenant gets periodically, repeated while the response says that there is more."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from grpc import aio
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.idle_backoff import IdleBackoff
-from skein_worker.rounds.jobs import TenantVisit
+from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from skein_worker.job_queue.job_queue import Work
-    from skein_worker.rounds.jobs import Jobs
+    from skein_worker.job_queue.job_queue import JobHandler
+    from skein_worker.rounds.tenant_visits import TenantVisitor
     from skein_worker.system_identity import SystemIdentity
 
 _CALL_SECONDS = 60.0
@@ -31,102 +30,113 @@ log = logs.get("worker")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Round:
-    """A round: its name, the seconds between two, and the calls that each tenant gets, one after the other.
+    """A round: its name, the seconds between two rounds, and the calls that each tenant gets in order.
 
-    A call whose answer has a field `more` is repeated while that is set. Where answers have a field `active`, a tenant
-    of which none is active rests, up to `rest_seconds`.
+    A call is repeated while its response has `more`. With `max_backoff_seconds`, a tenant without an `active` response
+    is visited less and less often.
     """
 
     name: str
     seconds: float
     calls: Sequence[Callable[[], Awaitable[Any]]]
     priority: int = 1
-    # Calls of one kind that one tenant gets; one with more to do has its next turn with all the others.
-    calls_per_turn: int = 20
-    # 0: every tenant is visited in every round.
-    rest_seconds: float = 0.0
-    # A round over thousands of tenants rests so many times as long as it took.
-    pauses: float = 4.0
-    # Seconds for which one job does round after round: the queue is not as punctual as that.
+    # How often one visit repeats a call; the next round continues.
+    max_repeats: int = 20
+    # The longest pause between two visits of a tenant without work; 0 visits every tenant in every round.
+    max_backoff_seconds: float = 0.0
+    # The shortest pause after a round, in durations of the round, which is long with thousands of tenants.
+    pause_factor: float = 4.0
+    # Seconds for which one job runs round after round, because the queue is less punctual.
     turn_seconds: float = 0.0
-    # Takes what each call answered last in each tenant.
-    note: Callable[[str, Any], None] | None = None
-    # Takes the tenants there are and the pause that follows, after a round that was not broken off.
-    end: Callable[[Collection[str], float], None] | None = None
+    # Called with each tenant and response.
+    on_response: Callable[[str, Any], None] | None = None
+    # Called after a complete round with all tenants and the seconds until the next round.
+    on_end: Callable[[Collection[str], float], None] | None = None
 
 
 class TenantRounds:
-    """The rounds as jobs of the queue."""
+    """The jobs of the rounds."""
 
-    def __init__(self, jobs: Jobs, system: SystemIdentity, tasks: Sequence[Round]) -> None:
-        self._jobs = jobs
+    def __init__(self, visitor: TenantVisitor, system: SystemIdentity, rounds: Sequence[Round]) -> None:
+        self._visitor = visitor
         self._system = system
-        self._tasks = tasks
-        self._rests = {task.name: IdleBackoff(task.seconds, task.rest_seconds) for task in tasks if task.rest_seconds}
+        self._rounds = rounds
+        self._backoffs = {
+            each.name: IdleBackoff(each.seconds, each.max_backoff_seconds)
+            for each in rounds
+            if each.max_backoff_seconds
+        }
 
     @property
-    def standing(self) -> tuple[Job, ...]:
-        """Return the jobs that are always there."""
-        return tuple(Job(name=task.name, key=task.name, priority=task.priority) for task in self._tasks)
+    def periodic_jobs(self) -> Sequence[Job]:
+        """One job for each round."""
+        return [Job(name=each.name, dedupe_key=each.name, priority=each.priority) for each in self._rounds]
 
-    def works(self) -> Mapping[str, Work]:
-        """Return what does each of them."""
-        return {task.name: self._work(task) for task in self._tasks}
+    def handlers(self) -> Mapping[str, JobHandler]:
+        """Return the handlers by the names of their jobs."""
+        return {each.name: self._handler(each) for each in self._rounds}
 
-    def _work(self, task: Round) -> Work:
-        async def work(_payload: bytes, leave_off: asyncio.Event) -> float:
-            ends = asyncio.get_running_loop().time() + task.turn_seconds
+    def _handler(self, tenant_round: Round) -> JobHandler:
+        async def run_turn(_payload: bytes, stop: asyncio.Event) -> float:
+            loop = asyncio.get_running_loop()
+            end = loop.time() + tenant_round.turn_seconds
             while True:
-                pause = await self._go(task, leave_off)
-                if leave_off.is_set() or pause >= task.turn_seconds:
+                pause = await self._run_round(tenant_round, stop)
+                if stop.is_set() or pause >= tenant_round.turn_seconds:
                     return pause
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(leave_off.wait(), pause)
-                if leave_off.is_set() or asyncio.get_running_loop().time() >= ends:
+                    await asyncio.wait_for(stop.wait(), pause)
+                if stop.is_set() or loop.time() >= end:
                     return 0.0
 
-        return work
+        return run_turn
 
-    async def _go(self, task: Round, leave_off: asyncio.Event) -> float:
+    async def _run_round(self, tenant_round: Round, stop: asyncio.Event) -> float:
+        """Visit all tenants that are due; return the seconds until the next round."""
         loop = asyncio.get_running_loop()
-        started = loop.time()
-        visits = TenantVisit(leave_off=leave_off, rests=self._rests.get(task.name))
+        start = loop.time()
+        progress = RoundProgress(stop=stop, backoff=self._backoffs.get(tenant_round.name))
 
-        async def turn(tenant_id: str) -> bool:
-            # What one call cannot do keeps the others from nothing.
+        async def visit(tenant_id: str) -> bool:
+            # A call that fails does not keep the tenant from the next one.
             active = False
-            for call in task.calls:
+            for call in tenant_round.calls:
                 try:
-                    active = await self._repeated(task, call, tenant_id, leave_off) or active
+                    active = await self._call_until_done(tenant_round, call, tenant_id, stop) or active
                 except aio.AioRpcError as error:
-                    visits.failed(error)
+                    progress.add_failure(error)
                     active = True
-                    if visits.is_over():
+                    if progress.is_stopped:
                         break
             return active
 
         with without_tracing():
-            await self._jobs.visit(turn, visits)
-        if visits.failures:
-            log.warning("round_incomplete", round=task.name, tenants=visits.visited, failures=visits.failures)
-        if visits.is_over():
-            return min(_RETRY_SECONDS, task.seconds)
-        pause = max(task.seconds, task.pauses * (loop.time() - started))
-        if task.end is not None:
-            task.end(visits.seen, pause)
+            await self._visitor.visit_all(visit, progress)
+        if progress.failures:
+            log.warning(
+                "round_incomplete",
+                round=tenant_round.name,
+                tenants=progress.visited_count,
+                failures=progress.failures,
+            )
+        if progress.is_stopped:
+            return min(_RETRY_SECONDS, tenant_round.seconds)
+        pause = max(tenant_round.seconds, tenant_round.pause_factor * (loop.time() - start))
+        if tenant_round.on_end is not None:
+            tenant_round.on_end(progress.tenant_ids, pause)
         return pause
 
-    async def _repeated(
-        self, task: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, leave_off: asyncio.Event
+    async def _call_until_done(
+        self, tenant_round: Round, call: Callable[[], Awaitable[Any]], tenant_id: str, stop: asyncio.Event
     ) -> bool:
-        """Say whether there was something to do."""
+        """Repeat a call while there is more; return whether the tenant had work."""
         active = False
-        for _ in range(task.calls_per_turn):
-            async with self._system.acting(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+        for _ in range(tenant_round.max_repeats):
+            async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
                 response = await call()
-            if task.note is not None:
-                task.note(tenant_id, response)
+            if tenant_round.on_response is not None:
+                tenant_round.on_response(tenant_id, response)
             active = active or getattr(response, "active", False)
-            if leave_off.is_set() or not getattr(response, "more", False):
+            if stop.is_set() or not getattr(response, "more", False):
                 break
         return active

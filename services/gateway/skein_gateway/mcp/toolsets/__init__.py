@@ -1,4 +1,4 @@
-"""All tools, by toolset; a client names the sets that it wants, and gets the default one otherwise."""
+"""All tools by toolset. A client selects toolsets by name, else it gets the default one."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ SET_OF: Mapping[str, str] = {tool.name: name for name, tools in TOOLSETS.items()
 
 
 class ToolsetUnknown(ValueError):
-    """There is no toolset of that name."""
+    """The toolset does not exist."""
 
 
-def named(texts: Sequence[str]) -> frozenset[str]:
-    """Read what a client wants: names separated by commas, "all" for all. Raises ToolsetUnknown."""
-    names = [name.strip() for text in texts for name in text.split(",") if name.strip()]
+def parse_toolsets(values: Sequence[str]) -> frozenset[str]:
+    """Parse names of toolsets, separated by commas; "all" selects all. Raises ToolsetUnknown."""
+    names = [name.strip() for text in values for name in text.split(",") if name.strip()]
     if not names:
         return frozenset({DEFAULT})
     if ALL in names:
@@ -59,5 +59,5 @@ def named(texts: Sequence[str]) -> frozenset[str]:
 
 
 def tools_of(toolsets: Collection[str]) -> list[Tool]:
-    """Return the tools of some sets, always in the same order."""
+    """Return the tools of some toolsets in a fixed order."""
     return [tool for name, tools in TOOLSETS.items() if name in toolsets for tool in tools]

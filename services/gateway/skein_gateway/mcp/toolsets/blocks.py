@@ -1,15 +1,15 @@
-"""Core memory beyond the default tools: making, sharing, templates, revisions."""
+"""Blocks beyond the default tools: creation, sharing, templates, revisions."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.BlockService/"
-_SAID = (
-    may("value", "block.value", "What it says."),
-    may("limit", "block.limit"),
-    may("description", "block.description"),
-    may("read_only", "block.read_only"),
+_FIELDS = (
+    optional("value", "block.value", "What it says."),
+    optional("limit", "block.limit"),
+    optional("description", "block.description"),
+    optional("read_only", "block.read_only"),
 )
 
 TOOLS = (
@@ -19,11 +19,11 @@ TOOLS = (
         _SERVICE + "CreateBlock",
         Effect.ADDS,
         "Make a block of core memory, attached to an agent if one is named.",
-        needs("label", "block.label", "persona, human, system or a name of your own."),
-        *_SAID,
-        may("subject_id", "block.subject_id", "The person it is about."),
-        may("is_template", "block.is_template"),
-        may("template_name", "block.template_name"),
+        required("label", "block.label", "persona, human, system or a name of your own."),
+        *_FIELDS,
+        optional("subject_id", "block.subject_id", "The person it is about."),
+        optional("is_template", "block.is_template"),
+        optional("template_name", "block.template_name"),
         "agent_id",
     ),
     tool(
@@ -34,8 +34,8 @@ TOOLS = (
         "Make a block whose text is a template's, with its variables filled in.",
         "template_block_id",
         "variables",
-        may("label", "block.label"),
-        may("subject_id", "block.subject_id"),
+        optional("label", "block.label"),
+        optional("subject_id", "block.subject_id"),
         "agent_id",
     ),
     tool("get_block", "Read a block", _SERVICE + "GetBlock", Effect.READS, "Read one block.", "block_id"),
@@ -45,12 +45,12 @@ TOOLS = (
         _SERVICE + "UpdateBlock",
         Effect.CHANGES,
         "Change a block; what is not given stays.",
-        needs("block_id", "block.block_id"),
-        may("label", "block.label"),
-        *_SAID,
-        may("revision", "block.revision", "Refuse unless this is its revision."),
-        masked="block",
-        row=frozenset({"block_id", "revision"}),
+        required("block_id", "block.block_id"),
+        optional("label", "block.label"),
+        *_FIELDS,
+        optional("revision", "block.revision", "Refuse unless this is its revision."),
+        masked_field="block",
+        key_fields=frozenset({"block_id", "revision"}),
     ),
     tool(
         "insert_into_block",
@@ -59,7 +59,7 @@ TOOLS = (
         Effect.ADDS,
         "Insert a line into a block.",
         "block_id",
-        needs("text"),
+        required("text"),
         "line",
         "revision",
     ),

@@ -1,8 +1,8 @@
-"""Keeping memories in order: conflicts, aliases, trust, duplicates, what to look at again, statistics."""
+"""Curation: conflicts, aliases, trust, duplicates, the review queue, statistics."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, tool
+from skein_gateway.mcp.tool import Effect, optional, tool
 
 _SERVICE = "memory.v1.CurationService/"
 _MEMORIES = "memory.v1.MemoryService/"
@@ -15,7 +15,7 @@ TOOLS = (
         Effect.READS,
         "List pairs of facts that contradict each other or share a key and differ, and how they were resolved.",
         "all_types",
-        may("include_settled", "show_settled", "Also those that were resolved."),
+        optional("include_settled", "show_settled", "Also those that were resolved."),
         "statuses",
         "page_size",
         "page_token",
@@ -130,8 +130,8 @@ TOOLS = (
         Effect.READS,
         "Return memories by the hour, day or week that they were made in.",
         "unit",
-        may("since", "start_time"),
-        may("until", "end_time"),
+        optional("since", "start_time"),
+        optional("until", "end_time"),
     ),
     tool(
         "statistics",
@@ -148,7 +148,7 @@ TOOLS = (
         Effect.CHANGES,
         "Let the first of some memories take in the others, which are archived.",
         "memory_ids",
-        repeatable=False,
+        is_idempotent=False,
     ),
     tool(
         "consolidate",
@@ -171,7 +171,7 @@ TOOLS = (
         "confidence_delta",
         "importance_delta",
         "spread",
-        repeatable=False,
+        is_idempotent=False,
     ),
     tool(
         "decay",

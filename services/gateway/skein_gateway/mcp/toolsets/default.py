@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.text_output import forgotten, packed, recalled, spoken, surrounding
-from skein_gateway.mcp.tool import Argument, Effect, may, needs, tool
+from skein_gateway.mcp.text_output import context_text, forget_text, messages_text, recall_text, subgraph_text
+from skein_gateway.mcp.tool import Argument, Effect, optional, required, tool
 
-# Conditions on what is searched or listed, few of those that there are; `where` has all the others.
+# The most useful filter conditions; `where` covers all others.
 CONDITIONS = ("types", "tags", "subject_id", "agent_id", "session_id", "since", "until", "where")
-# What a memory says of itself.
-SAID = (
+# Fields of a memory that a model may set.
+MEMORY_FIELDS = (
     "title",
     "type",
     "tags",
@@ -54,13 +54,13 @@ _MEMORY = {
 
 
 def conditions(prefix: str) -> tuple[Argument, ...]:
-    """Return the arguments that make a MemoryFilter."""
-    return tuple(may(name, f"{prefix}.{_FILTER[name][0]}", _FILTER[name][1]) for name in CONDITIONS)
+    """Return the arguments that set a MemoryFilter."""
+    return tuple(optional(name, f"{prefix}.{_FILTER[name][0]}", _FILTER[name][1]) for name in CONDITIONS)
 
 
-def about(prefix: str = "memory") -> tuple[Argument, ...]:
-    """Return the arguments that say what a memory is."""
-    return tuple(may(name, f"{prefix}.{name}", _MEMORY.get(name, "")) for name in SAID)
+def memory_arguments(prefix: str = "memory") -> tuple[Argument, ...]:
+    """Return the arguments that set the fields of a memory."""
+    return tuple(optional(name, f"{prefix}.{name}", _MEMORY.get(name, "")) for name in MEMORY_FIELDS)
 
 
 TOOLS = (
@@ -71,8 +71,8 @@ TOOLS = (
         Effect.ADDS,
         "Save one thing worth knowing later: a fact, a preference, a decision, a task. One thought a call, in words "
         "that stand by themselves. Returns its id, its scores and memories that it could be linked with.",
-        needs("content", "memory.content", "What to remember, understandable without this conversation."),
-        *about(),
+        required("content", "memory.content", "What to remember, understandable without this conversation."),
+        *memory_arguments(),
         fixed={"suggest_links": True},
     ),
     tool(
@@ -82,14 +82,14 @@ TOOLS = (
         Effect.READS,
         "Search memories, past conversations and core memory by meaning and words, best first, each with why it was "
         "found. Use it before answering whatever may have been said or decided before.",
-        needs("query", "query", "What to look for: a question or a few words."),
-        may("mode", "mode", _MODE),
-        may("limit", "limit", "How many hits; 10 when left out."),
-        may("arms", "arms", "Search only these; all when left out."),
+        required("query", "query", "What to look for: a question or a few words."),
+        optional("mode", "mode", _MODE),
+        optional("limit", "limit", "How many hits; 10 when left out."),
+        optional("arms", "arms", "Search only these; all when left out."),
         *conditions("filter"),
-        may("min_similarity", "min_similarity", "Leave out what is less alike in meaning than this, 0 to 1."),
-        may("include_superseded", "show_superseded", "Also what a newer memory replaced."),
-        render=recalled,
+        optional("min_similarity", "min_similarity", "Leave out what is less alike in meaning than this, 0 to 1."),
+        optional("include_superseded", "show_superseded", "Also what a newer memory replaced."),
+        render=recall_text,
     ),
     tool(
         "build_context",
@@ -98,12 +98,12 @@ TOOLS = (
         Effect.READS,
         "Pack what is known about a question into one text of limited length, with citations. Use it at the start of "
         "a task instead of several searches.",
-        needs("query", "recall.query", "The question or the task."),
-        may("mode", "recall.mode", _MODE),
-        may("token_budget", "token_budget", "How long the text may be, in tokens; 2000 when left out."),
+        required("query", "recall.query", "The question or the task."),
+        optional("mode", "recall.mode", _MODE),
+        optional("token_budget", "token_budget", "How long the text may be, in tokens; 2000 when left out."),
         *conditions("recall.filter")[:5],
-        may("conversation_id", "session_id", "A session whose newest messages come along."),
-        render=packed,
+        optional("conversation_id", "session_id", "A session whose newest messages come along."),
+        render=context_text,
     ),
     tool(
         "get_memory",
@@ -112,7 +112,7 @@ TOOLS = (
         Effect.READS,
         "Read one memory whole, by its id or external id.",
         "memory_id",
-        may("as_of_time", "as_of_time", "What it said at this time (RFC 3339)."),
+        optional("as_of_time", "as_of_time", "What it said at this time (RFC 3339)."),
     ),
     tool(
         "list_memories",
@@ -121,11 +121,11 @@ TOOLS = (
         Effect.READS,
         "Page through memories by conditions, newest first. Use recall to search by what they say.",
         *conditions("filter"),
-        may("key", "filter.key", "The fact of this key."),
+        optional("key", "filter.key", "The fact of this key."),
         "order_by",
         "page_size",
         "page_token",
-        may("include_archived", "show_archived", "Archived ones as well."),
+        optional("include_archived", "show_archived", "Archived ones as well."),
     ),
     tool(
         "update_memory",
@@ -133,14 +133,16 @@ TOOLS = (
         "memory.v1.MemoryService/UpdateMemory",
         Effect.CHANGES,
         "Correct or complete a memory; what is not given stays, null clears. Earlier versions are kept.",
-        needs("memory_id", "memory.memory_id", "Which one."),
-        may("content", "memory.content", "What it says from now on."),
-        *about(),
-        may("archive_time", "memory.archive_time", "A time archives it (kept, not recalled); null brings it back."),
-        may("revision", "memory.revision", "Refuse unless this is its revision; any when left out."),
-        masked="memory",
-        row=frozenset({"memory_id", "revision"}),
-        repeatable=False,
+        required("memory_id", "memory.memory_id", "Which one."),
+        optional("content", "memory.content", "What it says from now on."),
+        *memory_arguments(),
+        optional(
+            "archive_time", "memory.archive_time", "A time archives it (kept, not recalled); null brings it back."
+        ),
+        optional("revision", "memory.revision", "Refuse unless this is its revision; any when left out."),
+        masked_field="memory",
+        key_fields=frozenset({"memory_id", "revision"}),
+        is_idempotent=False,
     ),
     tool(
         "forget",
@@ -149,14 +151,14 @@ TOOLS = (
         Effect.CHANGES,
         "Delete memories by id or by conditions, up to 200 a call; at least one of them is needed. They can be "
         "restored unless hard is set. Try conditions with dry_run first.",
-        may("memory_ids", "selection.memory_ids", "Which ones."),
+        optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
-        may("hard", "hard", "Remove for good, with every copy. Only when a person asked for that."),
-        may("dry_run", "dry_run", "Say what would go, and delete nothing."),
+        optional("hard", "hard", "Remove for good, with every copy. Only when a person asked for that."),
+        optional("dry_run", "dry_run", "Say what would go, and delete nothing."),
         "page_size",
         "page_token",
         fixed={"selection": {}},
-        render=forgotten,
+        render=forget_text,
     ),
     tool(
         "link_memories",
@@ -165,11 +167,11 @@ TOOLS = (
         Effect.CHANGES,
         "Say how one memory relates to another: related, supports, contradicts, supersedes, causes, example_of, "
         "follow_up. A link that is there already gets what is given here.",
-        needs("from_memory_id", "link.from_memory_id"),
-        needs("to_memory_id", "link.to_memory_id"),
-        may("relation", "link.relation", "related when left out."),
-        may("label", "link.label", "In words."),
-        may("weight", "link.weight", "How strong, 0 to 1; 1 when left out."),
+        required("from_memory_id", "link.from_memory_id"),
+        required("to_memory_id", "link.to_memory_id"),
+        optional("relation", "link.relation", "related when left out."),
+        optional("label", "link.label", "In words."),
+        optional("weight", "link.weight", "How strong, 0 to 1; 1 when left out."),
     ),
     tool(
         "neighbours",
@@ -178,11 +180,11 @@ TOOLS = (
         Effect.READS,
         "Return a memory and those linked with it, nearest first, with what they say, and the links among them.",
         "memory_id",
-        may("hops", "hops", "How many links away; 1 when left out."),
-        may("relations", "filter.relations", "Follow only these relations."),
-        may("max_nodes", "max_nodes", "How many memories; 80 when left out."),
+        optional("hops", "hops", "How many links away; 1 when left out."),
+        optional("relations", "filter.relations", "Follow only these relations."),
+        optional("max_nodes", "max_nodes", "How many memories; 80 when left out."),
         fixed={"include_memories": True},
-        render=surrounding,
+        render=subgraph_text,
     ),
     tool(
         "read_blocks",
@@ -190,8 +192,8 @@ TOOLS = (
         "memory.v1.BlockService/ListBlocks",
         Effect.READS,
         "Read core memory: blocks of text about an agent (persona), a person (human) or anything else, by label.",
-        may("label", "label", "Only blocks of this label: persona, human, ..."),
-        may("subject_id", "subject_id", "Only blocks about this person."),
+        optional("label", "label", "Only blocks of this label: persona, human, ..."),
+        optional("subject_id", "subject_id", "Only blocks about this person."),
         "page_size",
         "page_token",
     ),
@@ -202,8 +204,8 @@ TOOLS = (
         Effect.ADDS,
         "Add a line to the end of a block of core memory. What it would make too long is refused.",
         "block_id",
-        needs("text"),
-        may("revision", "revision", "Refuse unless this is its revision."),
+        required("text"),
+        optional("revision", "revision", "Refuse unless this is its revision."),
     ),
     tool(
         "replace_in_block",
@@ -214,8 +216,8 @@ TOOLS = (
         "block_id",
         "old_text",
         "new_text",
-        may("revision", "revision", "Refuse unless this is its revision."),
-        repeatable=False,
+        optional("revision", "revision", "Refuse unless this is its revision."),
+        is_idempotent=False,
     ),
     tool(
         "list_sessions",
@@ -226,8 +228,8 @@ TOOLS = (
         "subject_id",
         "agent_id",
         "states",
-        may("since", "start_time", "Created at or after this time (RFC 3339)."),
-        may("until", "end_time", "Created before this time (RFC 3339)."),
+        optional("since", "start_time", "Created at or after this time (RFC 3339)."),
+        optional("until", "end_time", "Created before this time (RFC 3339)."),
         "page_size",
         "page_token",
     ),
@@ -241,7 +243,7 @@ TOOLS = (
         "newest_first",
         "page_size",
         "page_token",
-        render=spoken,
+        render=messages_text,
     ),
     tool(
         "append_messages",
@@ -250,14 +252,14 @@ TOOLS = (
         Effect.ADDS,
         "Append turns to a conversation, which is opened when there is none of that id. Only new turns: nothing is "
         "replaced.",
-        needs("session_id", "session_id", "Any id of your own, e.g. of this chat."),
-        needs(
+        required("session_id", "session_id", "Any id of your own, e.g. of this chat."),
+        required(
             "messages",
             "messages",
             "The turns, oldest first.",
             only=("role", "content", "name", "subject_id", "agent_id", "external_id", "create_time"),
         ),
         fixed={"create_session": True},
-        render=spoken,
+        render=messages_text,
     ),
 )

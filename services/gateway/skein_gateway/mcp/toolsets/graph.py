@@ -1,14 +1,14 @@
-"""Links between memories, and walks along them."""
+"""Links between memories, and traversals along them."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.LinkService/"
-_FOLLOWED = (
-    may("relations", "filter.relations", "Follow only these relations."),
-    may("direction", "filter.direction"),
-    may("min_weight", "filter.min_weight"),
+_LINK_FILTER = (
+    optional("relations", "filter.relations", "Follow only these relations."),
+    optional("direction", "filter.direction"),
+    optional("min_weight", "filter.min_weight"),
 )
 
 TOOLS = (
@@ -30,7 +30,7 @@ TOOLS = (
         _SERVICE + "BatchCreateLinks",
         Effect.ADDS,
         "Make several links, all or none.",
-        needs(
+        required(
             "links",
             "links",
             "From one memory to another, each.",
@@ -43,12 +43,12 @@ TOOLS = (
         _SERVICE + "UpdateLink",
         Effect.CHANGES,
         "Change relation, label or weight of a link; what is not given stays.",
-        needs("link_id", "link.link_id"),
-        may("relation", "link.relation"),
-        may("label", "link.label"),
-        may("weight", "link.weight"),
-        masked="link",
-        row=frozenset({"link_id"}),
+        required("link_id", "link.link_id"),
+        optional("relation", "link.relation"),
+        optional("label", "link.label"),
+        optional("weight", "link.weight"),
+        masked_field="link",
+        key_fields=frozenset({"link_id"}),
     ),
     tool(
         "unlink",
@@ -68,7 +68,7 @@ TOOLS = (
         "radius",
         "max_nodes",
         "infer_links",
-        *_FOLLOWED,
+        *_LINK_FILTER,
     ),
     tool(
         "find_paths",
@@ -80,7 +80,7 @@ TOOLS = (
         "to_memory_id",
         "max_hops",
         "max_paths",
-        *_FOLLOWED,
+        *_LINK_FILTER,
     ),
     tool(
         "suggest_links",
@@ -112,6 +112,6 @@ TOOLS = (
         "seeds",
         "hops",
         "max_nodes",
-        *_FOLLOWED,
+        *_LINK_FILTER,
     ),
 )

@@ -1,17 +1,17 @@
-"""What changed, who wants to be told, and copies of everything: changes, watches, snapshots, transfer."""
+"""Changes, watches, snapshots, export and import."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.HistoryService/"
 _SNAPSHOTS = "memory.v1.SnapshotService/"
 _WATCH = (
-    needs("display_name", "watch.display_name", "What it is called."),
-    needs("event_types", "watch.event_types"),
-    needs("webhook_url", "watch.webhook_url"),
-    may("where", "watch.where"),
-    may("active", "watch.active", "False: it rests, as it does until this is true."),
+    required("display_name", "watch.display_name", "What it is called."),
+    required("event_types", "watch.event_types"),
+    required("webhook_url", "watch.webhook_url"),
+    optional("where", "watch.where"),
+    optional("active", "watch.active", "False: it rests, as it does until this is true."),
 )
 
 TOOLS = (
@@ -21,9 +21,9 @@ TOOLS = (
         _SERVICE + "ListChanges",
         Effect.READS,
         "Page through the log of all that changed: what, when, by whom. Keep `position` to go on from here later.",
-        may("event_types", "filter.event_types"),
-        may("entity_type", "filter.entity_type"),
-        may("entity_id", "filter.entity_id", "Only changes of this memory, link, block, ..."),
+        optional("event_types", "filter.event_types"),
+        optional("entity_type", "filter.entity_type"),
+        optional("entity_id", "filter.entity_id", "Only changes of this memory, link, block, ..."),
         "position",
         "page_size",
         "page_token",
@@ -40,8 +40,8 @@ TOOLS = (
         "agent_id",
         "claimed_agent_id",
         "claimed_session_id",
-        may("since", "start_time"),
-        may("until", "end_time"),
+        optional("since", "start_time"),
+        optional("until", "end_time"),
         "page_size",
         "page_token",
         omit=frozenset(),
@@ -54,7 +54,7 @@ TOOLS = (
         "Have a webhook called, signed, when memories change; it is told what changed. The secret is shown once. Only "
         "when a person asked for that.",
         *_WATCH,
-        outside=True,
+        is_open_world=True,
     ),
     tool(
         "get_watch",
@@ -79,11 +79,11 @@ TOOLS = (
         _SERVICE + "UpdateWatch",
         Effect.CHANGES,
         "Change a watch; what is not given stays.",
-        needs("watch_id", "watch.watch_id"),
-        *(may(one.name, one.path, one.text) for one in _WATCH),
-        masked="watch",
-        row=frozenset({"watch_id"}),
-        outside=True,
+        required("watch_id", "watch.watch_id"),
+        *(optional(argument.name, argument.path, argument.text) for argument in _WATCH),
+        masked_field="watch",
+        key_fields=frozenset({"watch_id"}),
+        is_open_world=True,
     ),
     tool(
         "delete_watch",
@@ -100,7 +100,7 @@ TOOLS = (
         Effect.ADDS,
         "Send a test event to a watch's webhook and tell whether it arrived.",
         "watch_id",
-        outside=True,
+        is_open_world=True,
     ),
     tool(
         "list_deliveries",

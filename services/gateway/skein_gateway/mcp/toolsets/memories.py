@@ -1,9 +1,9 @@
-"""Memories beyond the default tools: several at once, versions, types, levels, removal for good."""
+"""Memories beyond the default tools: batches, versions, types, levels, purges."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
-from skein_gateway.mcp.toolsets.default import SAID, conditions
+from skein_gateway.mcp.tool import Effect, optional, required, tool
+from skein_gateway.mcp.toolsets.default import MEMORY_FIELDS, conditions
 
 _SERVICE = "memory.v1.MemoryService/"
 
@@ -14,7 +14,7 @@ TOOLS = (
         _SERVICE + "BatchCreateMemories",
         Effect.ADDS,
         "Save several memories, all or none.",
-        needs("memories", "memories", "Each as remember takes it.", only=("content", "external_id", *SAID)),
+        required("memories", "memories", "Each as remember takes it.", only=("content", "external_id", *MEMORY_FIELDS)),
     ),
     tool(
         "get_memories",
@@ -38,7 +38,7 @@ TOOLS = (
         _SERVICE + "PurgeMemories",
         Effect.CHANGES,
         "Remove memories for good with every copy, by id or by conditions; returns a receipt. Try with dry_run first.",
-        may("memory_ids", "selection.memory_ids", "Which ones."),
+        optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
         "dry_run",
         "page_size",
@@ -51,7 +51,7 @@ TOOLS = (
         _SERVICE + "ExportMatching",
         Effect.READS,
         "Read memories with their versions and links, by id or by conditions.",
-        may("memory_ids", "selection.memory_ids", "Which ones."),
+        optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
         "page_size",
         "page_token",
@@ -93,7 +93,7 @@ TOOLS = (
         "Move a memory one level up: contextual, operational, tactical, strategic.",
         "memory_id",
         "revision",
-        repeatable=False,
+        is_idempotent=False,
     ),
     tool(
         "demote_memory",
@@ -103,6 +103,6 @@ TOOLS = (
         "Move a memory one level down.",
         "memory_id",
         "revision",
-        repeatable=False,
+        is_idempotent=False,
     ),
 )

@@ -1,17 +1,17 @@
-"""Conversations beyond the default tools: their state, messages, short-term items, and the states of agents."""
+"""Sessions beyond the default tools: state, messages, items, and agent states."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.text_output import spoken
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.text_output import messages_text
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "session.v1.SessionService/"
-_SAID = (
-    may("title", "session.title"),
-    may("session_type", "session.session_type"),
-    may("subject_id", "session.subject_id", "The person who speaks."),
-    may("agent_id", "session.agent_id"),
-    may("metadata", "session.metadata"),
+_FIELDS = (
+    optional("title", "session.title"),
+    optional("session_type", "session.session_type"),
+    optional("subject_id", "session.subject_id", "The person who speaks."),
+    optional("agent_id", "session.agent_id"),
+    optional("metadata", "session.metadata"),
 )
 
 TOOLS = (
@@ -21,8 +21,8 @@ TOOLS = (
         _SERVICE + "CreateSession",
         Effect.ADDS,
         "Open a conversation. append_messages does so by itself.",
-        may("session_id", "session.session_id", "An id of your own; else one is made."),
-        *_SAID,
+        optional("session_id", "session.session_id", "An id of your own; else one is made."),
+        *_FIELDS,
     ),
     tool(
         "get_session", "Read about a session", _SERVICE + "GetSession", Effect.READS, "Read one session.", "session_id"
@@ -33,12 +33,12 @@ TOOLS = (
         _SERVICE + "UpdateSession",
         Effect.CHANGES,
         "Change title, state or summary of a session; what is not given stays.",
-        needs("session_id", "session.session_id"),
-        *_SAID,
-        may("state", "session.state"),
-        may("summary", "session.summary"),
-        masked="session",
-        row=frozenset({"session_id"}),
+        required("session_id", "session.session_id"),
+        *_FIELDS,
+        optional("state", "session.state"),
+        optional("summary", "session.summary"),
+        masked_field="session",
+        key_fields=frozenset({"session_id"}),
     ),
     tool(
         "end_session",
@@ -84,8 +84,8 @@ TOOLS = (
         "session_id",
         "mode",
         "context_size",
-        may("since", "start_time"),
-        may("until", "end_time"),
+        optional("since", "start_time"),
+        optional("until", "end_time"),
         "limit",
     ),
     tool(
@@ -116,11 +116,11 @@ TOOLS = (
         "List the newest messages of an agent or a person over all conversations.",
         "agent_id",
         "subject_id",
-        may("since", "start_time"),
-        may("until", "end_time"),
+        optional("since", "start_time"),
+        optional("until", "end_time"),
         "page_size",
         "page_token",
-        render=spoken,
+        render=messages_text,
     ),
     tool("get_message", "Read a message", _SERVICE + "GetMessage", Effect.READS, "Read one message.", "message_id"),
     tool(
@@ -129,11 +129,11 @@ TOOLS = (
         _SERVICE + "UpdateMessage",
         Effect.CHANGES,
         "Correct what a message says.",
-        needs("message_id", "message.message_id"),
-        may("content", "message.content"),
-        may("metadata", "message.metadata"),
-        masked="message",
-        row=frozenset({"message_id"}),
+        required("message_id", "message.message_id"),
+        optional("content", "message.content"),
+        optional("metadata", "message.metadata"),
+        masked_field="message",
+        key_fields=frozenset({"message_id"}),
     ),
     tool(
         "delete_message",
@@ -151,8 +151,8 @@ TOOLS = (
         "Keep a value under a key in a session for a while: a day unless ttl says otherwise.",
         "session_id",
         "key",
-        needs("value", "value", "Any JSON."),
-        may("ttl", "ttl", 'Seconds, as "3600s".'),
+        required("value", "value", "Any JSON."),
+        optional("ttl", "ttl", 'Seconds, as "3600s".'),
     ),
     tool("get_item", "Read an item", _SERVICE + "GetItem", Effect.READS, "Read what is kept.", "session_id", "key"),
     tool(
@@ -181,9 +181,9 @@ TOOLS = (
         _SERVICE + "PutAgentState",
         Effect.CHANGES,
         "Save the state of an agent, in a session or for all.",
-        needs("agent_id", "state.agent_id"),
-        may("session_id", "state.session_id"),
-        needs("state_data", "state.state_data", "Any JSON object."),
+        required("agent_id", "state.agent_id"),
+        optional("session_id", "state.session_id"),
+        required("state_data", "state.state_data", "Any JSON object."),
         "mode",
         "ttl",
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.MemoryService/"
 
@@ -13,11 +13,11 @@ TOOLS = (
         _SERVICE + "CreateMemory",
         Effect.ADDS,
         "Note something to do. data may hold due_time and objective_id.",
-        needs("content", "memory.content", "What is to be done."),
-        may("title", "memory.title"),
-        may("importance", "memory.importance"),
-        may("data", "memory.data", 'E.g. {"due_time": "2030-01-31T12:00:00Z", "objective_id": "..."}.'),
-        may("tags", "memory.tags"),
+        required("content", "memory.content", "What is to be done."),
+        optional("title", "memory.title"),
+        optional("importance", "memory.importance"),
+        optional("data", "memory.data", 'E.g. {"due_time": "2030-01-31T12:00:00Z", "objective_id": "..."}.'),
+        optional("tags", "memory.tags"),
         fixed={"memory.type": "task"},
     ),
     tool(
@@ -26,10 +26,10 @@ TOOLS = (
         _SERVICE + "CreateMemory",
         Effect.ADDS,
         "Note what tasks lead to.",
-        needs("content", "memory.content", "What is to be reached."),
-        may("title", "memory.title"),
-        may("importance", "memory.importance"),
-        may("tags", "memory.tags"),
+        required("content", "memory.content", "What is to be reached."),
+        optional("title", "memory.title"),
+        optional("importance", "memory.importance"),
+        optional("tags", "memory.tags"),
         fixed={"memory.type": "objective"},
     ),
     tool(

@@ -1,23 +1,23 @@
-"""Whom memories are about and who keeps them: people, agents, their tools, the tenant's policy."""
+"""Subjects, agents, their tools, and the tenant's policy and usage."""
 
 from __future__ import annotations
 
-from skein_gateway.mcp.tool import Effect, may, needs, tool
+from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "tenancy.v1.TenancyService/"
 _PERSON = (
-    may("display_name", "subject.display_name"),
-    may("timezone", "subject.timezone"),
-    may("profile", "subject.profile", "What is known of the person, any JSON object."),
-    may("preferences", "subject.preferences", "Any JSON object."),
+    optional("display_name", "subject.display_name"),
+    optional("timezone", "subject.timezone"),
+    optional("profile", "subject.profile", "What is known of the person, any JSON object."),
+    optional("preferences", "subject.preferences", "Any JSON object."),
 )
 _AGENT = (
-    may("display_name", "agent.display_name"),
-    may("agent_type", "agent.agent_type"),
-    may("description", "agent.description"),
-    may("system_prompt", "agent.system_prompt"),
-    may("topic", "agent.topic"),
-    may("metadata", "agent.metadata"),
+    optional("display_name", "agent.display_name"),
+    optional("agent_type", "agent.agent_type"),
+    optional("description", "agent.description"),
+    optional("system_prompt", "agent.system_prompt"),
+    optional("topic", "agent.topic"),
+    optional("metadata", "agent.metadata"),
 )
 _POLICY = (
     "decay_days",
@@ -58,7 +58,7 @@ TOOLS = (
         _SERVICE + "CreateSubject",
         Effect.ADDS,
         "Add somebody that memories are about.",
-        may("subject_id", "subject.subject_id", "An id of your own; else one is made."),
+        optional("subject_id", "subject.subject_id", "An id of your own; else one is made."),
         *_PERSON,
     ),
     tool(
@@ -67,10 +67,10 @@ TOOLS = (
         _SERVICE + "UpdateSubject",
         Effect.CHANGES,
         "Change a profile; what is not given stays.",
-        needs("subject_id", "subject.subject_id"),
+        required("subject_id", "subject.subject_id"),
         *_PERSON,
-        masked="subject",
-        row=frozenset({"subject_id"}),
+        masked_field="subject",
+        key_fields=frozenset({"subject_id"}),
     ),
     tool(
         "forget_person",
@@ -88,7 +88,7 @@ TOOLS = (
         _SERVICE + "CreateAgent",
         Effect.ADDS,
         "Add an agent.",
-        may("agent_id", "agent.agent_id", "An id of your own; else one is made."),
+        optional("agent_id", "agent.agent_id", "An id of your own; else one is made."),
         *_AGENT,
     ),
     tool("get_agent", "Read about an agent", _SERVICE + "GetAgent", Effect.READS, "Read one agent.", "agent_id"),
@@ -101,10 +101,10 @@ TOOLS = (
         _SERVICE + "UpdateAgent",
         Effect.CHANGES,
         "Change an agent; what is not given stays.",
-        needs("agent_id", "agent.agent_id"),
+        required("agent_id", "agent.agent_id"),
         *_AGENT,
-        masked="agent",
-        row=frozenset({"agent_id"}),
+        masked_field="agent",
+        key_fields=frozenset({"agent_id"}),
     ),
     tool(
         "delete_agent",
@@ -120,10 +120,10 @@ TOOLS = (
         _SERVICE + "CreateTool",
         Effect.ADDS,
         "Describe a tool that agents can use.",
-        needs("name", "tool.name"),
-        may("description", "tool.description"),
-        may("json_schema", "tool.json_schema"),
-        may("tags", "tool.tags"),
+        required("name", "tool.name"),
+        optional("description", "tool.description"),
+        optional("json_schema", "tool.json_schema"),
+        optional("tags", "tool.tags"),
     ),
     tool(
         "list_agent_tools",
@@ -168,9 +168,9 @@ TOOLS = (
         _SERVICE + "UpdatePolicy",
         Effect.CHANGES,
         "Change the tenant's rules: how memories age, how long they are kept. What is not given stays.",
-        *(may(name, f"policy.{name}") for name in _POLICY),
-        masked="policy",
-        row=frozenset(),
+        *(optional(name, f"policy.{name}") for name in _POLICY),
+        masked_field="policy",
+        key_fields=frozenset(),
     ),
     tool("usage", "Usage", _SERVICE + "GetUsage", Effect.READS, "Tell what the tenant uses of what it may."),
 )

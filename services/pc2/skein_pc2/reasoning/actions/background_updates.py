@@ -1,4 +1,4 @@
-"""Updates that outlast the time of their answer, carried on in the background. The client never sends them again."""
+"""Updates that continue after their reply. Clients do not send them again."""
 
 from __future__ import annotations
 
@@ -7,29 +7,20 @@ from collections.abc import Awaitable, Callable
 from itertools import islice
 from typing import TYPE_CHECKING
 
-import grpc
 from grpc import aio
 
 from skein_kit.telemetry import logs
-from skein_pc2.protocol.errors import RequestError, reason_of_call
-from skein_pc2.protocol.work_queue import RequestContext
+from skein_pc2.protocol.concurrency import RequestContext
+from skein_pc2.protocol.errors import RETRYABLE, RequestError, log_reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Updates that wait.
+# Longest queue of updates.
 MAX_WAITING = 10_000
 _AT_ONCE = 8
 _CALL_SECONDS = 30.0
 _MAX_TRIES, _PAUSE_SECONDS = 5, 0.5
-_RETRYABLE = frozenset(
-    {
-        grpc.StatusCode.UNAVAILABLE,
-        grpc.StatusCode.DEADLINE_EXCEEDED,
-        grpc.StatusCode.ABORTED,
-        grpc.StatusCode.RESOURCE_EXHAUSTED,
-    }
-)
 
 Update = Callable[[RequestContext], Awaitable[object]]
 
@@ -37,7 +28,7 @@ log = logs.get("pc2")
 
 
 class BackgroundUpdates:
-    """Carries updates on, a few at a time; of two of one target the later one counts. They end with the process."""
+    """Runs queued updates, a few at a time; a target's later update replaces the earlier. Stopping loses them."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Update] = {}
@@ -47,7 +38,7 @@ class BackgroundUpdates:
         self._has_finished_batch.set()
 
     def submit(self, target: str, update: Update) -> None:
-        """Update a target as soon as possible. With too many updates waiting, log and leave it."""
+        """Update a target as soon as possible. When the queue is full, log a warning and do nothing."""
         if len(self._waiting) >= MAX_WAITING and target not in self._waiting:
             log.warning("background_update_stopped", reason="TOO_MANY_WAITING")
             return
@@ -56,17 +47,17 @@ class BackgroundUpdates:
         self._is_idle.clear()
 
     async def supersede(self, targets: Iterable[str]) -> None:
-        """Drop the updates of targets that are about to be updated, and wait for those under way."""
+        """Drop queued updates of targets that are about to be updated, and wait for running ones."""
         for target in targets:
             self._waiting.pop(target, None)
         await self._has_finished_batch.wait()
 
-    async def drained(self) -> None:
-        """Wait until nothing is left to update."""
+    async def wait_drained(self) -> None:
+        """Wait until the queue is empty."""
         await self._is_idle.wait()
 
     async def run(self) -> None:
-        """Carry updates on until cancelled."""
+        """Run queued updates until cancelled."""
         while True:
             await self._is_wanted.wait()
             batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _AT_ONCE))]
@@ -85,10 +76,9 @@ class BackgroundUpdates:
             try:
                 await update(RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS))
             except (RequestError, aio.AioRpcError) as error:
-                is_retryable = isinstance(error, aio.AioRpcError) and error.code() in _RETRYABLE
+                is_retryable = isinstance(error, aio.AioRpcError) and error.code() in RETRYABLE
                 if is_retryable and attempt < _MAX_TRIES:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
-                reason = error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
-                log.warning("background_update_stopped", reason=reason)
+                log.warning("background_update_stopped", reason=log_reason(error))
             return

@@ -1,4 +1,4 @@
-"""`coordinate_with`: what the episodic memory and the dream world are asked to do, done to Skein's memories."""
+"""`coordinate_with`: operations for the episodic memory and the dream world, on Skein's memories."""
 
 from __future__ import annotations
 
@@ -8,31 +8,30 @@ from typing import TYPE_CHECKING, Any
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import memory_lists, record_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import AgentRequest
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 KEY = "coordinate_with"
-# Who can be asked, and the type of the memories that are stored for them.
+# The agents, and the type of the memories stored for each.
 TYPES = {"episodic": "episodic", "dreamworld": "simulation"}
-# What an operation's data says in words, the best first.
+# Keys of an operation's data that hold its text, best first.
 _TEXTS = ("content", "text", "summary", "description", "message", "scenario", "event", "result")
 _DEFAULT_HITS = 20
 
-Operation = Callable[["Ask", dict[str, Any]], Awaitable[dict[str, Any]]]
+Operation = Callable[["AgentRequest", dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 class Coordination:
-    """Does operations for the two agents that have no port of their own here."""
+    """Operations for the two agents without a port of their own."""
 
-    def __init__(self, keeper: MemoryStore) -> None:
-        self._keeper = keeper
+    def __init__(self, store: MemoryStore) -> None:
+        self._memories = store
         named: dict[Operation, tuple[str, ...]] = {
             self._store: ("store", "add", "create", "save", "record", "add_memory", "store_memory", "store_episode"),
             self._query: ("query", "search", "recall", "find", "query_memory", "search_memory"),
@@ -43,93 +42,96 @@ class Coordination:
         }
         self._operations = {name: operation for operation, names in named.items() for name in names}
 
-    async def coordinate(self, ask: Ask) -> Message:
-        """Do an operation, not a second time for the same op_id."""
-        target, name = words.text(ask.message, KEY).lower(), words.text(ask.message, "operation").lower()
+    async def coordinate(self, request: AgentRequest) -> Message:
+        """Run an operation, once for each op_id."""
+        target, name = (
+            record_values.text(request.message, KEY).lower(),
+            record_values.text(request.message, "operation").lower(),
+        )
         if target not in TYPES:
-            text = f"Unknown agent: {words.truncate_name(target)}"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, f"Unknown agent: {record_values.truncate_name(target)}")
         operation = self._operations.get(name)
         if operation is None:
-            text = f"Unknown operation: {words.truncate_name(name)}"
-            raise RequestError(INVALID_REQUEST, text)
-        data = fields.mapping(ask.message.get("data"), "data")
-        return {"status": "coordinated", "result": await operation(ask, data)}
+            raise RequestError(INVALID_REQUEST, f"Unknown operation: {record_values.truncate_name(name)}")
+        data = fields.mapping(request.message.get("data"), "data")
+        return {"status": "coordinated", "result": await operation(request, data)}
 
-    async def _store(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
-        target = str(ask.message[KEY]).lower()
-        content = words.text(data, *(name for name in _TEXTS if isinstance(data.get(name), str)))
+    async def _store(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
+        target = str(request.message[KEY]).lower()
+        content = record_values.text(data, *(name for name in _TEXTS if isinstance(data.get(name), str)))
         if not content.strip():
             if not data:
                 raise fields.invalid("data", "is needed")
-            content = words.replace_unstorable(words.to_compact_json(data))
+            content = record_values.replace_unstorable(record_values.to_compact_json(data))
         metadata = fields.mapping(data.get("metadata"), "metadata")
         rest = {
             name: value
             for name, value in data.items()
-            if name not in {*_TEXTS, *records.FIELDS} and words.is_storable({name: value})
+            if name not in {*_TEXTS, *records.FIELDS} and record_values.is_storable({name: value})
         }
         values = {"type": TYPES[target], **data, "content": content, "metadata": {**rest, **metadata}}
-        operation = _operation(ask)
+        operation = _operation(request)
         memory = records.memory_of(
             values,
-            external_id=records.id_of(operation) if operation else records.new_id(ask.message),
-            importance=words.importance(ask.message.get("priority")),
+            external_id=records.id_of(operation) if operation else records.new_id(request.message),
+            importance=record_values.importance(request.message.get("priority")),
         )
-        return {"status": "success", "memory_id": await self._keeper.keep(ask, memory)}
+        return {"status": "success", "memory_id": await self._memories.create_once(request, memory)}
 
-    async def _query(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
+    async def _query(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         query = dict(data)
-        text = words.text(data, *(name for name in ("query", "text", "content") if isinstance(data.get(name), str)))
+        text = record_values.text(
+            data, *(name for name in ("query", "text", "content") if isinstance(data.get(name), str))
+        )
         if text and not query.get("keywords"):
             query["keywords"] = [text]
         if data.get("memory_id"):
             query["id"] = data["memory_id"]
         limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
-        found = await self._keeper.find(ask, query)
-        result: dict[str, Any] = {"memories": [records.record(memory, ask.at) for memory in found.memories[:limit]]}
+        found = await self._memories.find(request, query)
+        result: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in found.memories[:limit]]}
         if found.is_cut or len(found.memories) > limit:
             result["truncated"] = True
         return {"status": "success", **result}
 
-    async def _read(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
-        """Read one memory or, where none is named, find some."""
+    async def _read(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
+        """Read one memory, or search when no id is given."""
         if not data.get("memory_id") and not data.get("id"):
-            return await self._query(ask, data)
-        memory = await self._keeper.get(ask, _memory_id(data))
-        return {"status": "success", "memory": records.record(memory, ask.at)}
+            return await self._query(request, data)
+        memory = await self._memories.get(request, _memory_id(data))
+        return {"status": "success", "memory": records.record(memory, request.at)}
 
-    async def _update(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
-        """Change a memory. Doing so again changes nothing, whatever the op_id."""
-        memory = await self._keeper.get(ask, _memory_id(data))
-        given = data.get("update_data", data)
-        paths = records.changes(memory, fields.mapping(given, "update_data"))
+    async def _update(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
+        """Update a memory. A repeat changes nothing, whatever its op_id."""
+        memory = await self._memories.get(request, _memory_id(data))
+        update_data = data.get("update_data", data)
+        paths = records.changes(memory, fields.mapping(update_data, "update_data"))
         if paths:
             memory.revision = 0
-            memory = await self._keeper.update(ask, memory, paths)
+            memory = await self._memories.update(request, memory, paths)
         return {"status": "success", "memory_id": memory_lists.memory_id(memory)}
 
-    async def _reinforce(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
+    async def _reinforce(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         memory_id = _memory_id(data)
-        strength = await self._keeper.reinforce(ask, memory_id, operation=_operation(ask))
+        strength = await self._memories.reinforce(request, memory_id, operation=_operation(request))
         return {"status": "success", "memory_id": memory_id, "strength": records.rounded(strength)}
 
-    async def _delete(self, ask: Ask, data: dict[str, Any]) -> dict[str, Any]:
+    async def _delete(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         memory_id = _memory_id(data)
-        await self._keeper.delete(ask, memory_id, operation=_operation(ask))
+        await self._memories.delete(request, memory_id, operation=_operation(request))
         return {"status": "success", "memory_id": memory_id}
 
 
 def _memory_id(data: Mapping[str, Any]) -> str:
-    return words.needed(data, "memory_id", "id", missing="data.memory_id is needed")
+    return record_values.required_text(data, "memory_id", "id", missing="data.memory_id is needed")
 
 
-def _operation(ask: Ask) -> str:
-    """Return the name under which an operation is known again, which is "" when its sender gave it none."""
-    op_id = ask.message.get("op_id")
+def _operation(request: AgentRequest) -> str:
+    """Return the idempotency key of an operation; "" without an op_id."""
+    op_id = request.message.get("op_id")
     if op_id is None or op_id == "":
         return ""
     if isinstance(op_id, int) and not isinstance(op_id, bool):
         op_id = str(op_id)
-    name = words.text({"op_id": op_id}, "op_id")
-    return records.id_of(*(words.text(ask.message, key).lower() for key in (KEY, "operation")), name)
+    name = record_values.text({"op_id": op_id}, "op_id")
+    return records.id_of(*(record_values.text(request.message, key).lower() for key in (KEY, "operation")), name)

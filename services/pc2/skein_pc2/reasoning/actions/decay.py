@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skein_pc2.protocol.frames import local_timestamp
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import memory_lists, record_values
 from skein_pc2.reasoning.records.strength import Strength
 
 if TYPE_CHECKING:
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
 
 DEFAULT_TERM = "short_term"
 _TERM_SUFFIX = "_term"
-# Where the metadata of a memory or message keeps, under `pc2`, what the decay manager has changed.
+# Key under `pc2` in the metadata for the decay manager's changes.
 _DECAY = "decay"
 _DECIMALS = 3
-# Fields of an item that `records.changes` writes into the memory itself.
+# Item fields that `records.changes` writes into memory fields.
 _MEMORY_FIELDS = frozenset(
     {"id", "memory_id", "memory_type", "content", "text", "title", "priority", "tags", "metadata"}
 )
@@ -34,22 +33,22 @@ _FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
-    """Write a memory as `get_all_memories` does, with what the decay manager has changed."""
+    """Return a memory as an item of `get_all_memories`, with the decay manager's changes."""
     return {
         "id": memory_lists.memory_id(memory),
         "type": memory.type if is_term(memory.type) else DEFAULT_TERM,
         "memory_type": memory.type,
-        "freshness_score": freshness(memory_lists.created(memory), at),
-        "timestamp": local_timestamp(memory_lists.created(memory)),
+        "freshness_score": freshness(memory_lists.create_time_of(memory), at),
+        "timestamp": local_timestamp(memory_lists.create_time_of(memory)),
         "session_id": memory.session_id,
         "content": memory.content,
-        "priority": words.priority(memory.importance),
+        "priority": record_values.priority(memory.importance),
         **records.own_object(memory.metadata, _DECAY),
     }
 
 
 def message_item(message: session_pb2.Message, at: datetime) -> dict[str, Any]:
-    """Write a message as `get_all_memories` does, with what the decay manager has changed."""
+    """Return a message as an item of `get_all_memories`, with the decay manager's changes."""
     created = message.create_time.ToDatetime(tzinfo=UTC)
     return {
         "id": message.message_id,
@@ -64,66 +63,66 @@ def message_item(message: session_pb2.Message, at: datetime) -> dict[str, Any]:
 
 
 def change_memory(memory: pb.Memory, item: Mapping[str, Any], at: datetime) -> list[str]:
-    """Change a memory as an item says; return the paths of the fields that differ from before. Raises Rejected."""
-    told = memory_item(memory, at)
+    """Apply an item to a memory; return the paths of changed fields. Raises RequestError."""
+    sent = memory_item(memory, at)
     values = {name: value for name, value in item.items() if name != "type"}
     for name in ("type", "memory_type"):
         value = item.get(name)
-        if value and value != told[name] and not is_term(value):
+        if value and value != sent[name] and not is_term(value):
             values["type"] = value
     paths = records.changes(memory, values)
-    if _keep_changes(memory.metadata, told, item, _MEMORY_FIELDS) and "metadata" not in paths:
+    if _keep_changes(memory.metadata, sent, item, _MEMORY_FIELDS) and "metadata" not in paths:
         paths.append("metadata")
     return paths
 
 
 def change_message(message: session_pb2.Message, item: Mapping[str, Any], at: datetime) -> bool:
-    """Change the metadata of a message as an item says; return whether it differs from before.
+    """Apply an item to a message's metadata; return whether it changed.
 
-    The words of the message stay what was said; a changed content is told by `get_all_memories` alone.
+    The message's text never changes; only `get_all_memories` shows a changed content.
     """
     return _keep_changes(message.metadata, message_item(message, at), item, _MESSAGE_FIELDS)
 
 
 def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb.Memory:
-    """Make the memory that an item without a known id is, such as a consolidated one. Raises Rejected."""
+    """Create a memory from an item without a known id, such as a consolidated one. Raises RequestError."""
     own_type = item.get("memory_type") if is_term(item.get("type")) else item.get("type", item.get("memory_type"))
     memory = records.memory_of(
-        {**item, "type": own_type}, external_id=external_id, importance=words.importance(item.get("priority"))
+        {**item, "type": own_type}, external_id=external_id, importance=record_values.importance(item.get("priority"))
     )
-    created = _moment(item.get("timestamp"))
+    created = _parse_time(item.get("timestamp"))
     if created is not None and created >= _FIRST_MOMENT:
         memory.create_time.FromDatetime(min(created, at))
-    told = {**memory_item(memory, at), "id": external_id}
-    _keep_changes(memory.metadata, told, item, _MEMORY_FIELDS)
+    sent = {**memory_item(memory, at), "id": external_id}
+    _keep_changes(memory.metadata, sent, item, _MEMORY_FIELDS)
     return memory
 
 
 def freshness(created: datetime, at: datetime) -> float:
-    """Return how fresh something is: 1 when it is new, and less with each day, as strength is."""
+    """Return a freshness that falls from 1 with each day, as strength does."""
     return round(Strength(last_accessed=created).current(at), _DECIMALS)
 
 
 def is_term(value: object) -> bool:
-    """Say whether a type names how long something is remembered, such as short_term."""
+    """Say whether a type is a duration such as short_term."""
     return isinstance(value, str) and value.endswith(_TERM_SUFFIX)
 
 
 def key_of(item: Mapping[str, Any]) -> tuple[object, ...]:
-    """Return what tells items apart that have no id."""
+    """Return a key for items without an id."""
     return tuple(str(item.get(name)) for name in ("session_id", "timestamp", "content"))
 
 
-def _keep_changes(metadata: Struct, told: Mapping[str, Any], item: Mapping[str, Any], other: frozenset[str]) -> bool:
-    """Keep the fields of an item that differ from what was told, but for `other`; return whether there are any."""
-    changed = {name: item[name] for name in item if name not in other and told.get(name, _NOTHING) != item[name]}
+def _keep_changes(metadata: Struct, sent: Mapping[str, Any], item: Mapping[str, Any], other: frozenset[str]) -> bool:
+    """Keep an item's fields that differ from those sent before, except `other`; return whether there are any."""
+    changed = {name: item[name] for name in item if name not in other and sent.get(name, _NOTHING) != item[name]}
     if changed:
         records.set_own_object(metadata, _DECAY, {**records.own_object(metadata, _DECAY), **changed})
     return bool(changed)
 
 
-def _moment(value: object) -> datetime | None:
-    """Read a time, without a zone as local; None for anything else."""
+def _parse_time(value: object) -> datetime | None:
+    """Read a time, local without a zone; None for anything else."""
     try:
         return datetime.fromisoformat(value).astimezone(UTC) if isinstance(value, str) else None
     except (ValueError, OverflowError):

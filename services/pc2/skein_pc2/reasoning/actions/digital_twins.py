@@ -11,19 +11,19 @@ from grpc import aio
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, VALIDATION_ERROR, RequestError
-from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Struct
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 _TRIES = 10
-# Somebody was quicker: look again.
+# A concurrent change won: read again.
 _LOST = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
-# What makes a subject more than a twin.
+# Fields of a subject that is not only a twin.
 _OTHERWISE = ("display_name", "timezone", "preferences", "account_id")
 
 
@@ -38,62 +38,62 @@ class Twins:
             "delete_twin": self._delete,
         }
 
-    async def _update(self, ask: Ask) -> Message:
-        """Change the profile where `twin_data` says something; what it does not name stays."""
-        if ask.message.get("twin_data") is None:
-            raise RequestError(VALIDATION_ERROR, values.MISSING)
-        profile = values.struct(fields.mapping(ask.message["twin_data"], "twin_data"), "twin_data")
-        await self.merge(ask, values.user_id(ask.message), profile)
+    async def _update(self, request: AgentRequest) -> Message:
+        """Merge `twin_data` into the profile."""
+        if request.message.get("twin_data") is None:
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        profile = record_values.struct(fields.mapping(request.message["twin_data"], "twin_data"), "twin_data")
+        await self.merge(request, record_values.user_id(request.message), profile)
         return {"status": "ok"}
 
-    async def merge(self, ask: Ask, name: str, profile: Struct) -> None:
-        """Change the fields of a subject's profile that `profile` has; make the subject if there is none."""
+    async def merge(self, request: AgentRequest, name: str, profile: Struct) -> None:
+        """Merge `profile` into a subject's profile; create the subject if needed."""
         for _ in range(_TRIES):
-            subject = await self.find(ask, name)
+            subject = await self.find(request, name)
             try:
                 if subject is None:
-                    made = pb.Subject(subject_id=name, profile=profile)
-                    await self._api.call(self._api.tenancy.CreateSubject, pb.CreateSubjectRequest(subject=made), ask)
+                    new_subject = pb.Subject(subject_id=name, profile=profile)
+                    await self._api.call(
+                        self._api.tenancy.CreateSubject, pb.CreateSubjectRequest(subject=new_subject), request
+                    )
                 else:
                     for key, value in profile.fields.items():
                         subject.profile.fields[key].CopyFrom(value)
-                    await self._write(ask, subject)
+                    await self._write(request, subject)
             except aio.AioRpcError as error:
                 if error.code() not in _LOST:
                     raise
             else:
                 return
-        text = "The twin is being changed by many others; try again soon"
-        raise RequestError(RATE_LIMIT_EXCEEDED, text)
+        raise RequestError(RATE_LIMIT_EXCEEDED, "The twin is being changed by many others; try again soon")
 
-    async def _get(self, ask: Ask) -> Message:
-        subject = await self.find(ask, values.user_id(ask.message))
-        return {"status": "ok", "twin": values.plain(subject.profile) if subject is not None else {}}
+    async def _get(self, request: AgentRequest) -> Message:
+        subject = await self.find(request, record_values.user_id(request.message))
+        return {"status": "ok", "twin": record_values.plain(subject.profile) if subject is not None else {}}
 
-    async def _delete(self, ask: Ask) -> Message:
-        """Empty the profile; a subject that is nothing else goes with it."""
-        subject = await self.find(ask, values.user_id(ask.message))
+    async def _delete(self, request: AgentRequest) -> Message:
+        """Clear the profile; purge a subject that has nothing else."""
+        subject = await self.find(request, record_values.user_id(request.message))
         if subject is None or not subject.profile.fields:
-            text = "User not found"
-            raise RequestError(MEMORY_NOT_FOUND, text)
+            raise RequestError(MEMORY_NOT_FOUND, "User not found")
         if any(subject.HasField(name) if name == "preferences" else getattr(subject, name) for name in _OTHERWISE):
             subject.ClearField("profile")
-            await self._write(ask, subject)
+            await self._write(request, subject)
         else:
-            request = pb.PurgeSubjectRequest(subject_id=subject.subject_id)
-            await self._api.call(self._api.tenancy.PurgeSubject, request, ask)
+            call = pb.PurgeSubjectRequest(subject_id=subject.subject_id)
+            await self._api.call(self._api.tenancy.PurgeSubject, call, request)
         return {"status": "ok"}
 
-    async def find(self, ask: Ask, name: str) -> pb.Subject | None:
-        """Return a subject; None when there is none of that name."""
+    async def find(self, request: AgentRequest, name: str) -> pb.Subject | None:
+        """Return a subject; None when it does not exist."""
         try:
-            request = pb.GetSubjectRequest(subject_id=name)
-            return (await self._api.call(self._api.tenancy.GetSubject, request, ask)).subject
+            call = pb.GetSubjectRequest(subject_id=name)
+            return (await self._api.call(self._api.tenancy.GetSubject, call, request)).subject
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
             raise
 
-    async def _write(self, ask: Ask, subject: pb.Subject) -> None:
-        request = pb.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["profile"]))
-        await self._api.call(self._api.tenancy.UpdateSubject, request, ask)
+    async def _write(self, request: AgentRequest, subject: pb.Subject) -> None:
+        call = pb.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["profile"]))
+        await self._api.call(self._api.tenancy.UpdateSubject, call, request)

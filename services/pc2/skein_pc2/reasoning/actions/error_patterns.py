@@ -1,4 +1,4 @@
-"""Error patterns: which solution goes with which error message. Expressions are RE2's, which match in linear time."""
+"""Error patterns and their solutions. Patterns are RE2 expressions, which match in linear time."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
-from skein_pc2.reasoning.records import values
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-# The type of the memories that keep patterns.
+# Type of memories that hold patterns.
 TYPE = "error_pattern"
 MOST_PATTERN_CHARACTERS = 1000
-# Of an error message, so much is looked at: what it is stands at its beginning.
+# Searched characters of an error message, which begins with its type.
 MOST_MESSAGE_CHARACTERS = 20_000
-# Of a tenant's patterns, the newest.
+# Searched patterns of a tenant, newest first.
 MOST_PATTERNS = 1000
 _PAGE = 250
-# What one expression may take, compiled and while it matches.
+# Memory of one expression in bytes, and number of compiled expressions.
 _MEMORY = 256 * 1024
 _COMPILED = 256
-# Below, matching is quicker than another thread.
+# Below, matching is faster than a thread switch.
 _CHARACTERS_AT_ONCE = 20_000
-# What is kept back of the time, to answer in.
+# Time reserved for the reply.
 _MARGIN_SECONDS = 0.5
 
 
 class PatternInvalid(Exception):
-    """RE2 does not take an expression; the text says why."""
+    """RE2 rejects an expression; the text says why."""
 
 
 class Patterns:
@@ -53,109 +53,110 @@ class Patterns:
         self._api = api
         self.actions: dict[str, Action] = {"add_error_pattern": self._add, "get_error_solution": self._solution}
 
-    async def _add(self, ask: Ask) -> Message:
-        """Keep a pattern; one that is kept already gets the new solution."""
+    async def _add(self, request: AgentRequest) -> Message:
+        """Store a pattern, or replace its solution."""
         memory = pattern_memory(
-            values.needed(ask.message, "error_type"),
-            values.needed(ask.message, "pattern"),
-            values.text(ask.message, "solution"),
+            record_values.required_text(request.message, "error_type"),
+            record_values.required_text(request.message, "pattern"),
+            record_values.text(request.message, "solution"),
         )
         try:
             await self._api.call(
-                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), ask
+                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), request
             )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
-            await self._replace(ask, memory)
+            await self._replace(request, memory)
         return {"status": "ok"}
 
-    async def _replace(self, ask: Ask, memory: pb.Memory) -> None:
+    async def _replace(self, request: AgentRequest, memory: pb.Memory) -> None:
         memory.memory_id = memory.external_id
         update = pb.UpdateMemoryRequest(
             defer_embedding=True, memory=memory, update_mask=FieldMask(paths=["data", "content"])
         )
         try:
-            await self._api.call(self._api.memories.UpdateMemory, update, ask)
+            await self._api.call(self._api.memories.UpdateMemory, update, request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            # It was deleted since.
+            # The memory was deleted since.
             restore = pb.RestoreMemoryRequest(memory_id=memory.external_id)
-            await self._api.call(self._api.memories.RestoreMemory, restore, ask)
-            await self._api.call(self._api.memories.UpdateMemory, update, ask)
+            await self._api.call(self._api.memories.RestoreMemory, restore, request)
+            await self._api.call(self._api.memories.UpdateMemory, update, request)
 
-    async def _solution(self, ask: Ask) -> Message:
-        """Return the solution of the newest pattern that the message matches and that has one."""
-        text = values.needed(ask.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
-        error_type = values.text(ask.message, "error_type")
-        request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE)
+    async def _solution(self, request: AgentRequest) -> Message:
+        """Return the solution of the newest matching pattern that has one."""
+        text = record_values.required_text(request.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
+        error_type = record_values.text(request.message, "error_type")
+        call = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE)
         seen = 0
         while True:
-            page = await self._api.call(self._api.memories.ListMemories, request, ask)
-            known = [pair for memory in page.memories if (pair := pattern_of(memory, error_type)) is not None]
-            until = time.monotonic() + ask.seconds() - _MARGIN_SECONDS
-            if sum(len(pattern) + len(text) for pattern, _ in known) <= _CHARACTERS_AT_ONCE:
-                solution = first_match(known, text, until=until)
+            page = await self._api.call(self._api.memories.ListMemories, call, request)
+            patterns = [pair for memory in page.memories if (pair := pattern_of(memory, error_type)) is not None]
+            until = time.monotonic() + request.seconds() - _MARGIN_SECONDS
+            if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _CHARACTERS_AT_ONCE:
+                solution = first_match(patterns, text, until=until)
             else:
-                solution = await asyncio.to_thread(first_match, known, text, until=until)
+                solution = await asyncio.to_thread(first_match, patterns, text, until=until)
             seen += max(_PAGE // 10, len(page.memories))
-            request.page_token = page.next_page_token
-            if solution is not None or not request.page_token or seen >= MOST_PATTERNS:
+            call.page_token = page.next_page_token
+            if solution is not None or not call.page_token or seen >= MOST_PATTERNS:
                 break
         answer: Message = {"status": "ok", "solution": solution}
-        if solution is None and request.page_token:
+        if solution is None and call.page_token:
             answer["truncated"] = True
         return answer
 
 
 def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
-    """Make the memory that keeps a pattern, whose id is made of both names. Raises Rejected."""
+    """Return the memory of a pattern; its id is a hash of both arguments. Raises RequestError."""
     if len(pattern) > MOST_PATTERN_CHARACTERS:
         raise fields.invalid("pattern", f"has {MOST_PATTERN_CHARACTERS} characters at most")
     try:
-        compiled(pattern)
+        compile_pattern(pattern)
     except PatternInvalid as invalid:
-        text = f"pattern is no expression that can be matched in linear time: {invalid}"
-        raise RequestError(VALIDATION_ERROR, text, field="pattern") from None
-    name = hashlib.sha256(values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
+        raise RequestError(
+            VALIDATION_ERROR, f"pattern is no expression that can be matched in linear time: {invalid}", field="pattern"
+        ) from None
+    name = hashlib.sha256(record_values.to_compact_json([error_type, pattern]).encode()).hexdigest()[:32]
     data: dict[str, Any] = {"error_type": error_type, "pattern": pattern, "solution": solution or None}
     return pb.Memory(
         external_id=f"err_{name}",
         type=TYPE,
         content=f"{error_type}: {solution or pattern}",
-        data=values.struct(data, "pattern"),
-        source_agent=values.AGENT,
+        data=record_values.struct(data, "pattern"),
+        source_agent=record_values.AGENT,
     )
 
 
 def pattern_of(memory: pb.Memory, error_type: str = "") -> tuple[str, str] | None:
-    """Return the pattern and the solution that a memory keeps; None when it keeps none of that type of error."""
-    kept = values.plain(memory.data)
-    pattern, solution = kept.get("pattern"), kept.get("solution")
+    """Return a memory's pattern and solution; None without both, or for another error type."""
+    data = record_values.plain(memory.data)
+    pattern, solution = data.get("pattern"), data.get("solution")
     if not isinstance(pattern, str) or not isinstance(solution, str) or not pattern or not solution:
         return None
-    if error_type and kept.get("error_type") != error_type:
+    if error_type and data.get("error_type") != error_type:
         return None
     return pattern, solution
 
 
-def first_match(known: Sequence[tuple[str, str]], text: str, *, until: float) -> str | None:
-    """Return the solution of the first pattern that is found in a text, before a time of the monotonic clock."""
-    for pattern, solution in known:
+def first_match(patterns: Sequence[tuple[str, str]], text: str, *, until: float) -> str | None:
+    """Return the solution of the first pattern found in a text; stop at `until` of the monotonic clock."""
+    for pattern, solution in patterns:
         if time.monotonic() > until:
             break
         try:
-            if len(pattern) <= MOST_PATTERN_CHARACTERS and compiled(pattern).search(text) is not None:
+            if len(pattern) <= MOST_PATTERN_CHARACTERS and compile_pattern(pattern).search(text) is not None:
                 return solution
         except PatternInvalid:
-            # A typed client may have stored anything.
+            # Typed clients may store invalid patterns.
             continue
     return None
 
 
 @lru_cache(maxsize=_COMPILED)
-def compiled(pattern: str) -> Any:
+def compile_pattern(pattern: str) -> Any:
     """Compile an expression. Raises PatternInvalid."""
     options = re2.Options()
     options.max_mem = _MEMORY

@@ -1,4 +1,4 @@
-"""What the interpreter keeps of a person: reminders, a profile, memories and contexts, each of one `user_id` alone."""
+"""The interpreter's data of one `user_id`: reminders, profile, memories and contexts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.filters.expression import quoted
 from skein_pc2.protocol import fields
+from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import repeat_key
-from skein_pc2.protocol.work_queue import KeyedLock
 from skein_pc2.reasoning.jarvis import jarvis
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import memory_lists, record_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,13 +22,13 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.actions.digital_twins import Twins
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-# Types of the memories that keep reminders and contexts. A context is one of this port's, by its kind.
+# Types of memories that hold reminders and contexts. The kind tells this port's contexts from others.
 REMINDER, CONTEXT = "reminder", "context"
 _MAX_REMINDERS = 500
 _DEFAULT_MEMORIES, _MAX_MEMORIES = 10, 200
-# Memories of a person whose fields a keyword is looked for in; older ones are found by their words alone.
+# Newest memories whose fields are searched for a keyword; older ones are found by content alone.
 _MAX_SEARCHED = 200
 _MAX_CONTEXTS = 20
 _MAX_KEYWORD_CHARACTERS = 1000
@@ -44,7 +43,7 @@ class PersonalDataActions:
     def __init__(self, api: GatewayApi, twins: Twins) -> None:
         self._api = api
         self._twins = twins
-        self._lines = KeyedLock()
+        self._locks = KeyedLock()
         self.actions: dict[str, Action] = {
             "add_reminder": self._add_reminder,
             "list_reminders": self._list_reminders,
@@ -58,101 +57,100 @@ class PersonalDataActions:
             "clear_context": self._clear_context,
         }
 
-    async def contexts(self, ask: Ask, user: str) -> list[Any]:
+    async def contexts(self, request: AgentRequest, user: str) -> list[Any]:
         """Return the newest contexts of a person, oldest first."""
-        page = await memory_lists.listed(self._api, ask, _contexts_of(user), limit=_MAX_CONTEXTS)
+        page = await memory_lists.list_memories(self._api, request, _contexts_of(user), limit=_MAX_CONTEXTS)
         return [jarvis.value_of(memory) for memory in reversed(page.memories)]
 
-    async def _add_reminder(self, ask: Ask) -> Message:
-        reminder = ask.message.get("reminder")
+    async def _add_reminder(self, request: AgentRequest) -> Message:
+        reminder = request.message.get("reminder")
         if isinstance(reminder, str) and reminder.strip():
             reminder = {"message": reminder}
         if not fields.mapping(reminder, "reminder"):
-            raise RequestError(VALIDATION_ERROR, words.MISSING)
-        return await self._create(ask, reminder, kind=REMINDER)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        return await self._create(request, reminder, kind=REMINDER)
 
-    async def _list_reminders(self, ask: Ask) -> Message:
-        page = await self._reminders(ask)
+    async def _list_reminders(self, request: AgentRequest) -> Message:
+        page = await self._reminders(request)
         return {"status": "ok", "reminders": [_reminder(memory) for memory in page.memories], **page.rest()}
 
-    async def _delete_reminder(self, ask: Ask) -> Message:
-        """Delete the reminder at a place of the list, the first at 0."""
-        if ask.message.get("index") is None:
-            raise RequestError(VALIDATION_ERROR, words.MISSING)
-        index = fields.integer(ask.message["index"], "index", default=0, least=0)
-        # Two deletions at once are of two places of the same list, one after the other.
-        async with self._lines.place(words.user_id(ask.message)):
-            page = await self._reminders(ask)
+    async def _delete_reminder(self, request: AgentRequest) -> Message:
+        """Delete the reminder at an index of the list, from 0."""
+        if request.message.get("index") is None:
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        index = fields.integer(request.message["index"], "index", default=0, least=0)
+        # Concurrent deletions by index must run one after another.
+        async with self._locks.hold(record_values.user_id(request.message)):
+            page = await self._reminders(request)
             if index >= len(page.memories):
-                text = "Reminder not found"
-                raise RequestError(MEMORY_NOT_FOUND, text)
-            request = pb.DeleteMemoryRequest(
-                memory_id=page.memories[index].memory_id, request_id=repeat_key(ask.message)
+                raise RequestError(MEMORY_NOT_FOUND, "Reminder not found")
+            call = pb.DeleteMemoryRequest(
+                memory_id=page.memories[index].memory_id, request_id=repeat_key(request.message)
             )
-            await self._api.call(self._api.memories.DeleteMemory, request, ask)
+            await self._api.call(self._api.memories.DeleteMemory, call, request)
         return {"status": "ok"}
 
-    async def _delete_all_reminders(self, ask: Ask) -> Message:
-        about = _reminders_of(words.user_id(ask.message))
-        return {"status": "ok", "deleted": await memory_lists.forget(self._api, ask, about)}
+    async def _delete_all_reminders(self, request: AgentRequest) -> Message:
+        about = _reminders_of(record_values.user_id(request.message))
+        return {"status": "ok", "deleted": await memory_lists.delete_memories(self._api, request, about)}
 
-    async def _get_profile(self, ask: Ask) -> Message:
-        user = words.user_id(ask.message)
-        return {"status": "ok", "profile": _profile(user, await self._twins.find(ask, user))}
+    async def _get_profile(self, request: AgentRequest) -> Message:
+        user = record_values.user_id(request.message)
+        return {"status": "ok", "profile": _profile(user, await self._twins.find(request, user))}
 
-    async def _update_profile(self, ask: Ask) -> Message:
-        """Change what `updates` names; the rest of the profile stays."""
-        user = words.user_id(ask.message)
-        updates = fields.mapping(ask.message.get("updates"), "updates")
+    async def _update_profile(self, request: AgentRequest) -> Message:
+        """Merge `updates` into the profile."""
+        user = record_values.user_id(request.message)
+        updates = fields.mapping(request.message.get("updates"), "updates")
         if not updates:
-            raise RequestError(VALIDATION_ERROR, words.MISSING)
-        await self._twins.merge(ask, user, words.struct(updates, "updates"))
-        return {"status": "ok", "profile": _profile(user, await self._twins.find(ask, user))}
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        await self._twins.merge(request, user, record_values.struct(updates, "updates"))
+        return {"status": "ok", "profile": _profile(user, await self._twins.find(request, user))}
 
-    async def _get_memory(self, ask: Ask) -> Message:
-        about = pb.MemoryFilter(subject_id=words.user_id(ask.message), where=_MEMORIES)
-        page = await memory_lists.listed(self._api, ask, about, limit=_limit(ask))
+    async def _get_memory(self, request: AgentRequest) -> Message:
+        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message), where=_MEMORIES)
+        page = await memory_lists.list_memories(self._api, request, about, limit=_limit(request))
         return {"status": "ok", "memory": [_entry(memory) for memory in reversed(page.memories)], **page.rest()}
 
-    async def _search_memory(self, ask: Ask) -> Message:
-        """Find a person's memories that hold a keyword, as it is written but in any case; newest first."""
-        keyword = words.needed(ask.message, "keyword", "query").strip()
+    async def _search_memory(self, request: AgentRequest) -> Message:
+        """Find a person's memories that contain a keyword, ignoring case; newest first."""
+        keyword = record_values.required_text(request.message, "keyword", "query").strip()
         if len(keyword) > _MAX_KEYWORD_CHARACTERS:
             raise fields.invalid("keyword", f"has {_MAX_KEYWORD_CHARACTERS} characters at most")
-        user, limit = words.user_id(ask.message), _limit(ask)
+        user, limit = record_values.user_id(request.message), _limit(request)
         by_text = pb.MemoryFilter(subject_id=user, where=f"{_MEMORIES} AND content:{quoted(keyword)}")
         newest = pb.MemoryFilter(subject_id=user, where=_MEMORIES)
         pages = await asyncio.gather(
-            memory_lists.listed(self._api, ask, by_text, limit=limit),
-            memory_lists.listed(self._api, ask, newest, limit=_MAX_SEARCHED),
+            memory_lists.list_memories(self._api, request, by_text, limit=limit),
+            memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED),
         )
-        found = {memory.memory_id: memory for memory in pages[0].memories}
-        found |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}
-        results = sorted(found.values(), key=memory_lists.created, reverse=True)[:limit]
+        result = {memory.memory_id: memory for memory in pages[0].memories}
+        result |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}
+        results = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)[:limit]
         return {"status": "ok", "results": [_entry(memory) for memory in results]}
 
-    async def _add_context(self, ask: Ask) -> Message:
-        if ask.message.get("context") in (None, "", [], {}):
-            raise RequestError(VALIDATION_ERROR, words.MISSING)
-        return await self._create(ask, ask.message["context"], kind=CONTEXT)
+    async def _add_context(self, request: AgentRequest) -> Message:
+        if request.message.get("context") in (None, "", [], {}):
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        return await self._create(request, request.message["context"], kind=CONTEXT)
 
-    async def _clear_context(self, ask: Ask) -> Message:
-        about = _contexts_of(words.user_id(ask.message))
-        return {"status": "ok", "cleared": await memory_lists.forget(self._api, ask, about)}
+    async def _clear_context(self, request: AgentRequest) -> Message:
+        about = _contexts_of(record_values.user_id(request.message))
+        return {"status": "ok", "cleared": await memory_lists.delete_memories(self._api, request, about)}
 
-    async def _create(self, ask: Ask, value: Any, *, kind: str) -> Message:
-        memory = jarvis.memory_of(words.user_id(ask.message), value)
+    async def _create(self, request: AgentRequest, value: Any, *, kind: str) -> Message:
+        memory = jarvis.memory_of(record_values.user_id(request.message), value)
         memory.type = kind
         records.set_kind(memory, kind)
-        request = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=repeat_key(ask.message))
-        # A list of reminders has the order in which they were added.
-        async with self._lines.place(words.user_id(ask.message)):
-            stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
+        call = pb.CreateMemoryRequest(defer_embedding=True, memory=memory, request_id=repeat_key(request.message))
+        # Reminders are listed in the order of their creation.
+        async with self._locks.hold(record_values.user_id(request.message)):
+            stored = await self._api.call(self._api.memories.CreateMemory, call, request)
         return {"status": "ok", "memory_id": memory_lists.memory_id(stored.memory)}
 
-    async def _reminders(self, ask: Ask) -> memory_lists.Page:
-        about = _reminders_of(words.user_id(ask.message))
-        return await memory_lists.listed(self._api, ask, about, limit=_MAX_REMINDERS, order_by=_OLDEST_FIRST)
+    async def _reminders(self, request: AgentRequest) -> memory_lists.MemoryPage:
+        about = _reminders_of(record_values.user_id(request.message))
+        return await memory_lists.list_memories(self._api, request, about, limit=_MAX_REMINDERS, order_by=_OLDEST_FIRST)
 
 
 def _reminders_of(user: str) -> pb.MemoryFilter:
@@ -164,10 +162,10 @@ def _contexts_of(user: str) -> pb.MemoryFilter:
 
 
 def _reminder(memory: pb.Memory) -> dict[str, Any]:
-    """Write a reminder with the fields that its client reads, also one that a typed client has stored."""
+    """Return a reminder with all fields that clients read, also for one from a typed client."""
     value = jarvis.value_of(memory)
-    said = value if isinstance(value, dict) else {}
-    return {"id": memory_lists.memory_id(memory), "time": "", "message": memory.content, **said}
+    values = value if isinstance(value, dict) else {}
+    return {"id": memory_lists.memory_id(memory), "time": "", "message": memory.content, **values}
 
 
 def _profile(user: str, subject: subjects_pb2.Subject | None) -> dict[str, Any]:
@@ -176,7 +174,7 @@ def _profile(user: str, subject: subjects_pb2.Subject | None) -> dict[str, Any]:
         return profile
     if subject.display_name:
         profile["name"] = subject.display_name
-    return {**profile, "preferences": words.plain(subject.preferences), **words.plain(subject.profile)}
+    return {**profile, "preferences": record_values.plain(subject.preferences), **record_values.plain(subject.profile)}
 
 
 def _entry(memory: pb.Memory) -> dict[str, Any]:
@@ -184,9 +182,9 @@ def _entry(memory: pb.Memory) -> dict[str, Any]:
 
 
 def _holds(memory: pb.Memory, keyword: str) -> bool:
-    """Say whether any text of a memory holds a keyword, in any case."""
-    wanted = keyword.casefold()
-    return any(wanted in text.casefold() for text in _texts([memory.title, memory.content, jarvis.value_of(memory)]))
+    """Say whether any text of a memory contains a keyword, ignoring case."""
+    folded = keyword.casefold()
+    return any(folded in text.casefold() for text in _texts([memory.title, memory.content, jarvis.value_of(memory)]))
 
 
 def _texts(values: Iterable[Any]) -> Iterable[str]:
@@ -202,6 +200,6 @@ def _texts(values: Iterable[Any]) -> Iterable[str]:
             yield value
 
 
-def _limit(ask: Ask) -> int:
-    limit = fields.integer(ask.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
+def _limit(request: AgentRequest) -> int:
+    limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
     return min(limit, _MAX_MEMORIES)

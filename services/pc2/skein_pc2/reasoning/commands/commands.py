@@ -1,4 +1,4 @@
-"""The dialect whose verbs are `command`s in upper case (§2)."""
+"""The dialect whose messages have a `command` in upper case (§2)."""
 
 from __future__ import annotations
 
@@ -12,29 +12,28 @@ from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.commands.synchronization import Synchronizer
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists
-from skein_pc2.reasoning.records import values as words
-from skein_pc2.reasoning.records.answer import lower_case
-from skein_pc2.reasoning.records.memory_keeper import NO_QUERY, strengths
+from skein_pc2.reasoning.records import memory_lists, record_values
+from skein_pc2.reasoning.records.agent_request import lower_case_error
+from skein_pc2.reasoning.records.memory_store import NO_QUERY, strengths
 
 if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.frames import Message
-    from skein_pc2.reasoning.records.answer import Action, Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
 
 NO_MEMORY_ID = "No memory_id provided"
-# What the sums over strengths are taken of: the newest memories that have one.
+# Newest memories with a strength that the sums cover.
 _MOST_COUNTED = 200
 
 
 class Commands:
-    """The commands that ask something of Skein; health and pings answer themselves."""
+    """The commands of §2 except HEALTH_CHECK."""
 
-    def __init__(self, api: GatewayApi, keeper: MemoryStore) -> None:
+    def __init__(self, api: GatewayApi, store: MemoryStore) -> None:
         self._api = api
-        self._keeper = keeper
-        self._synchronizer = Synchronizer(api, keeper)
+        self._memories = store
+        self._synchronizer = Synchronizer(api, store)
         self.actions: dict[str, Action] = {
             "TEST_PING": _ping,
             "STORE_MEMORY": self._store,
@@ -45,91 +44,92 @@ class Commands:
             "DELETE_MEMORY": self._delete,
         }
 
-    async def _store(self, ask: Ask) -> Message:
-        values = fields.mapping(ask.message.get("data"), "data")
+    async def _store(self, request: AgentRequest) -> Message:
+        values = fields.mapping(request.message.get("data"), "data")
         if not values:
-            text = "No memory data provided"
-            raise RequestError(INVALID_REQUEST, text)
+            raise RequestError(INVALID_REQUEST, "No memory data provided")
         with_text = records.with_text(values)
-        words.needed(with_text, "content", missing="No content provided")
+        record_values.required_text(with_text, "content", missing="No content provided")
         memory = records.memory_of(
-            with_text, external_id=records.new_id(ask.message), importance=words.importance(values.get("priority"))
+            with_text,
+            external_id=records.new_id(request.message),
+            importance=record_values.importance(values.get("priority")),
         )
         records.keep_sent_fields(memory, values)
-        memory_id = await self._keeper.keep(ask, memory)
+        memory_id = await self._memories.create_once(request, memory)
         return success("Memory stored successfully", {"memory_id": memory_id})
 
-    async def _query(self, ask: Ask) -> Message:
-        query = ask.message.get("query")
+    async def _query(self, request: AgentRequest) -> Message:
+        query = request.message.get("query")
         if query is None or query == {}:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
-        found = await self._keeper.find(ask, fields.mapping(query, "query"))
-        data: dict[str, Any] = {"memories": [records.record(memory, ask.at) for memory in found.memories]}
-        if found.is_cut:
+        result = await self._memories.find(request, fields.mapping(query, "query"))
+        data: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in result.memories]}
+        if result.is_cut:
             data["truncated"] = True
-        return success(f"Found {len(found.memories)} matching memories", data)
+        return success(f"Found {len(result.memories)} matching memories", data)
 
-    async def _reinforce(self, ask: Ask) -> Message:
-        memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        strength = await self._keeper.reinforce(ask, memory_id, operation=repeat_key(ask.message))
+    async def _reinforce(self, request: AgentRequest) -> Message:
+        memory_id = record_values.required_text(request.message, "memory_id", missing=NO_MEMORY_ID)
+        strength = await self._memories.reinforce(request, memory_id, operation=repeat_key(request.message))
         data = {"memory_id": memory_id, "strength": records.rounded(strength)}
         return success(f"Memory {memory_id} reinforced successfully", data)
 
-    async def _delete(self, ask: Ask) -> Message:
-        memory_id = words.needed(ask.message, "memory_id", missing=NO_MEMORY_ID)
-        await self._keeper.delete(ask, memory_id, operation=repeat_key(ask.message))
+    async def _delete(self, request: AgentRequest) -> Message:
+        memory_id = record_values.required_text(request.message, "memory_id", missing=NO_MEMORY_ID)
+        await self._memories.delete(request, memory_id, operation=repeat_key(request.message))
         return {"status": "SUCCESS", "message": f"Memory {memory_id} deleted successfully"}
 
-    async def _sync(self, ask: Ask) -> Message:
-        count, left = await self._synchronizer.synchronize(ask)
-        data = {"synced_count": count, "total_memories": (await self._counted(ask)).memory_count}
+    async def _sync(self, request: AgentRequest) -> Message:
+        count, left = await self._synchronizer.synchronize(request)
+        data = {"synced_count": count, "total_memories": (await self._counted(request)).memory_count}
         if left:
             data["remaining_count"] = left
         return success(f"Synchronized {count} memories", data)
 
-    async def _status(self, ask: Ask) -> Message:
-        """Tell how many memories there are, exactly, and what the newest ones that have a strength sum up to."""
-        mine = pb.MemoryFilter(where=f'metadata.{records.PC2}.agent = "{words.AGENT}"')
-        counted, page = await asyncio.gather(
-            self._counted(ask), memory_lists.listed(self._api, ask, mine, limit=_MOST_COUNTED)
+    async def _status(self, request: AgentRequest) -> Message:
+        """Count all memories, and sum up the strengths of the newest."""
+        mine = pb.MemoryFilter(where=f'metadata.{records.PC2}.agent = "{record_values.AGENT}"')
+        statistics, page = await asyncio.gather(
+            self._counted(request), memory_lists.list_memories(self._api, request, mine, limit=_MOST_COUNTED)
         )
-        found = strengths(page.memories, ask)
-        forgotten = sum(1 for strength in found if strength.is_forgotten(ask.at))
+        result = strengths(page.memories, request)
+        forgotten = sum(1 for strength in result if strength.is_forgotten(request.at))
         data = {
-            "total_memories": counted.memory_count,
-            "active_memories": counted.memory_count - forgotten,
+            "total_memories": statistics.memory_count,
+            "active_memories": statistics.memory_count - forgotten,
             "forgotten_memories": forgotten,
-            "total_reinforcements": sum(strength.reinforcements for strength in found),
-            "total_decays": sum(strength.decays + strength.idle_periods(ask.at) for strength in found),
+            "total_reinforcements": sum(strength.reinforcements for strength in result),
+            "total_decays": sum(strength.decays + strength.idle_periods(request.at) for strength in result),
             # Strengths are computed when they are read.
-            "last_decay_check": ask.at.timestamp(),
-            "last_sync": max(filter(None, map(records.synchronized, page.memories)), default=None),
-            "timestamp": ask.at.timestamp(),
+            "last_decay_check": request.at.timestamp(),
+            "last_sync": max(filter(None, map(records.synchronize_time, page.memories)), default=None),
+            "timestamp": request.at.timestamp(),
         }
         if page.next_page_token:
-            data |= {"counted_memories": len(found), "truncated": True}
+            data |= {"counted_memories": len(result), "truncated": True}
         return success("Memory status", data)
 
-    async def _counted(self, ask: Ask) -> curation_pb2.GetStatisticsResponse:
-        request = curation_pb2.GetStatisticsRequest(top=1)
-        return await self._api.call(self._api.curation.GetStatistics, request, ask)
+    async def _counted(self, request: AgentRequest) -> curation_pb2.GetStatisticsResponse:
+        call = curation_pb2.GetStatisticsRequest(top=1)
+        return await self._api.call(self._api.curation.GetStatistics, call, request)
 
 
-def upper_case(text: str) -> Message:
-    """Refuse as §2 does."""
-    return {**lower_case(text), "status": "ERROR"}
+def upper_case_error(text: str) -> Message:
+    """Return an error reply of §2."""
+    return {**lower_case_error(text), "status": "ERROR"}
 
 
 def success(text: str, data: dict[str, Any]) -> Message:
-    """Answer as §2 does."""
+    """Return a success reply of §2."""
     return {"status": "SUCCESS", "message": text, "data": data}
 
 
-async def _ping(ask: Ask) -> Message:
+async def _ping(request: AgentRequest) -> Message:
     data = {
-        "echo": ask.message.get("data"),
-        "timestamp": timestamp(ask.at),
-        "agent": words.AGENT,
+        "echo": request.message.get("data"),
+        "timestamp": timestamp(request.at),
+        "agent": record_values.AGENT,
         "location": "PC2",
     }
     return success("TEST_PING received and processed", data)

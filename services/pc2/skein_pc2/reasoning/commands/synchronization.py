@@ -1,4 +1,4 @@
-"""SYNC_MEMORIES: what another system knows of memories, taken over where it is the newer word."""
+"""SYNC_MEMORIES: memories from another system, applied where they are newer."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, RequestError
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import values as words
+from skein_pc2.reasoning.records import record_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.reasoning.records.answer import Ask
-    from skein_pc2.reasoning.records.memory_keeper import MemoryStore
+    from skein_pc2.reasoning.records.agent_request import AgentRequest
+    from skein_pc2.reasoning.records.memory_store import MemoryStore
     from skein_pc2.reasoning.records.strength import Strength
 
 MOST_MEMORIES = 500
@@ -31,99 +31,108 @@ _TRIES = 5
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoteMemory:
-    """What another system says of one memory."""
+    """One memory as another system sends it."""
 
     memory_id: str
     values: Mapping[str, Any]
     strength: Strength
-    # It says when the memory was used.
+    # The memory has a time of its last use.
     is_dated: bool
     created: datetime | None
 
 
 class Synchronizer:
-    """Takes over what is newer."""
+    """Applies newer memories."""
 
-    def __init__(self, api: GatewayApi, keeper: MemoryStore) -> None:
+    def __init__(self, api: GatewayApi, store: MemoryStore) -> None:
         self._api = api
-        self._keeper = keeper
+        self._memories = store
 
-    async def synchronize(self, ask: Ask) -> tuple[int, int]:
-        """Take over what is newer; return how many memories that were, and how many there was no time for.
+    async def synchronize(self, request: AgentRequest) -> tuple[int, int]:
+        """Apply newer memories; return how many were applied, and how many were left for lack of time.
 
-        Whoever sends the same again goes on with those: what is taken over already costs next to nothing.
+        A repeat continues with the rest: applied memories cost next to nothing.
         """
-        said = read(ask.message.get("memories"), ask)
-        known = await self._keeper.several(ask, list(said))
-        fresh = [_new(word, ask.at) for name, word in said.items() if name not in known]
-        stored = await self._store(ask, fresh) if fresh else []
-        calls = [partial(self._take_over, ask, said[name], known[name]) for name in said if name in known]
-        done = [*stored, *await self._keeper.together(ask, calls)]
+        remote_memories = parse_remotes(request.message.get("memories"), request)
+        existing = await self._memories.get_many(request, list(remote_memories))
+        new_memories = [
+            _new_memory(remote, request.at) for name, remote in remote_memories.items() if name not in existing
+        ]
+        created = await self._store(request, new_memories) if new_memories else []
+        calls = [
+            partial(self._apply, request, remote_memories[name], existing[name])
+            for name in remote_memories
+            if name in existing
+        ]
+        done = [*created, *await self._memories.call_all(request, calls)]
         return done.count(True), done.count(None)
 
-    async def _store(self, ask: Ask, fresh: list[pb.Memory]) -> list[bool | None]:
-        """Store memories that are not there; what was deleted here stays deleted."""
+    async def _store(self, request: AgentRequest, new_memories: list[pb.Memory]) -> list[bool | None]:
+        """Create missing memories; deleted ones stay deleted."""
         try:
             await self._api.call(
                 self._api.memories.BatchCreateMemories,
-                pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=fresh),
-                ask,
+                pb.BatchCreateMemoriesRequest(defer_embedding=True, memories=new_memories),
+                request,
             )
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                 raise
-            return await self._keeper.together(ask, [partial(self._keeper.create, ask, memory) for memory in fresh])
-        return [True] * len(fresh)
+            return await self._memories.call_all(
+                request, [partial(self._memories.create, request, memory) for memory in new_memories]
+            )
+        return [True] * len(new_memories)
 
-    async def _take_over(self, ask: Ask, word: RemoteMemory, memory: pb.Memory) -> bool:
+    async def _apply(self, request: AgentRequest, remote: RemoteMemory, memory: pb.Memory) -> bool:
         for _ in range(_TRIES):
-            strength = records.strength_of(memory, memory.update_time.ToDatetime(tzinfo=ask.at.tzinfo))
-            newer = strength.synchronized(word.strength)
-            if newer is None:
+            strength = records.strength_of(memory, memory.update_time.ToDatetime(tzinfo=request.at.tzinfo))
+            merged = strength.merged_with(remote.strength)
+            if merged is None:
                 return False
-            is_same = newer == strength or (not word.is_dated and newer.value == strength.value)
+            is_same = merged == strength or (not remote.is_dated and merged.value == strength.value)
             metadata = pb.Memory(metadata=memory.metadata).metadata
-            changes = records.changes(memory, records.with_text(word.values))
-            records.keep_sent_fields(memory, word.values)
+            changes = records.changes(memory, records.with_text(remote.values))
+            records.keep_sent_fields(memory, remote.values)
             if not changes and memory.metadata == metadata and is_same:
                 return True
-            records.set_strength(memory, newer)
-            records.set_synchronized(memory, ask.at)
+            records.set_strength(memory, merged)
+            records.set_synchronized(memory, request.at)
             try:
-                await self._keeper.update(ask, memory, ["content", "title", "type", "importance", "tags", "metadata"])
+                await self._memories.update(
+                    request, memory, ["content", "title", "type", "importance", "tags", "metadata"]
+                )
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED:
                     raise
-                memory = await self._keeper.get(ask, word.memory_id)
+                memory = await self._memories.get(request, remote.memory_id)
             else:
                 return True
         return False
 
 
-def read(items: object, ask: Ask) -> dict[str, RemoteMemory]:
-    """Read what is said of memories; of what is said twice of one, the newer word. Raises Rejected."""
+def parse_remotes(items: object, request: AgentRequest) -> dict[str, RemoteMemory]:
+    """Read the sent memories; of duplicates the newer one counts. Raises RequestError."""
     if not isinstance(items, list) or not items:
-        text = "No memories provided"
-        raise RequestError(INVALID_REQUEST, text)
+        raise RequestError(INVALID_REQUEST, "No memories provided")
     if len(items) > MOST_MEMORIES:
         raise fields.invalid("memories", f"are {MOST_MEMORIES} at most")
-    said: dict[str, RemoteMemory] = {}
-    for place, item in enumerate(items):
-        word = _word(item, f"memories[{place}]", records.new_id(ask.message, place), ask.at)
-        known = said.get(word.memory_id)
-        if known is None or known.strength.last_accessed <= word.strength.last_accessed:
-            said[word.memory_id] = word
-    return said
+    remote_memories: dict[str, RemoteMemory] = {}
+    for position, item in enumerate(items):
+        remote = _parse_remote(item, f"memories[{position}]", records.new_id(request.message, position), request.at)
+        other = remote_memories.get(remote.memory_id)
+        if other is None or other.strength.last_accessed <= remote.strength.last_accessed:
+            remote_memories[remote.memory_id] = remote
+    return remote_memories
 
 
-def _word(item: object, field: str, new_id: str, at: datetime) -> RemoteMemory:
+def _parse_remote(item: object, field: str, new_id: str, at: datetime) -> RemoteMemory:
     values = fields.mapping(item, field)
     if not values:
         raise fields.invalid(field, "says nothing")
-    name = words.text(values, "id", "memory_id") or new_id
+    name = record_values.text(values, "id", "memory_id") or new_id
     if len(name) > _MOST_ID_CHARACTERS:
         raise fields.invalid(f"{field}.id", f"has {_MOST_ID_CHARACTERS} characters at most")
-    words.needed(records.with_text(values), "content", missing=f"{field}.content is needed")
+    record_values.required_text(records.with_text(values), "content", missing=f"{field}.content is needed")
     created = values.get("created_at")
     return RemoteMemory(
         memory_id=name,
@@ -134,15 +143,15 @@ def _word(item: object, field: str, new_id: str, at: datetime) -> RemoteMemory:
     )
 
 
-def _new(word: RemoteMemory, at: datetime) -> pb.Memory:
+def _new_memory(remote: RemoteMemory, at: datetime) -> pb.Memory:
     memory = records.memory_of(
-        records.with_text(word.values),
-        external_id=word.memory_id,
-        importance=words.importance(word.values.get("priority")),
+        records.with_text(remote.values),
+        external_id=remote.memory_id,
+        importance=record_values.importance(remote.values.get("priority")),
     )
-    records.keep_sent_fields(memory, word.values)
-    records.set_strength(memory, word.strength)
+    records.keep_sent_fields(memory, remote.values)
+    records.set_strength(memory, remote.strength)
     records.set_synchronized(memory, at)
-    if word.created is not None:
-        memory.create_time.FromDatetime(word.created)
+    if remote.created is not None:
+        memory.create_time.FromDatetime(remote.created)
     return memory

@@ -1,4 +1,4 @@
-"""The Jarvis memory agent: what is remembered of a person, any JSON value at a time."""
+"""The Jarvis memory agent (§3): memories of a person, each any JSON value."""
 
 from __future__ import annotations
 
@@ -9,53 +9,52 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
+from skein_pc2.protocol.concurrency import ConcurrencyLimit
 from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
-from skein_pc2.protocol.work_queue import ConcurrencyLimit
-from skein_pc2.reasoning.records import answer as talk
+from skein_pc2.reasoning.records import agent_request, memory_lists, record_values
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records import memory_lists, values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skein_pc2.gateway_api.client import GatewayApi
     from skein_pc2.protocol.health import Health
-    from skein_pc2.reasoning.records.answer import Action, Ask
+    from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-# Where a value says in words what it is about, the best first.
+# Keys of a value that hold its text, best first.
 _TEXTS = ("text", "content", "message", "value", "summary", "note")
 _MOST_CHARACTERS = 100_000
 _VALUE, _VALUE_JSON = "memory", "memory_json"
 
 
 class Jarvis:
-    """Answers §3 of the protocol, and health; a port may be given to it alone."""
+    """A port that answers §3 alone, and health."""
 
     def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
-        """Work on so many messages at the same time; others wait for their turn, health never does."""
-        self._talk = talk.RequestRunner(api, ConcurrencyLimit(at_once))
+        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
+        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(at_once))
         self._health = health
         self._actions = Memories(api).actions
 
     async def answer(self, frames: Frames, *, deadline: float) -> Message:
         try:
-            message = frames.parsed()
+            message = frames.parse()
         except MalformedMessage as malformed:
-            return talk.lower_case(str(malformed))
+            return agent_request.lower_case_error(str(malformed))
         if is_health(message):
             return self._health.document()
         if is_health_by_type(message):
             return answer_by_type(self._health.document())
-        name = talk.verb(message)
+        name = agent_request.verb(message)
         action = self._actions.get(name)
         if action is None:
-            return talk.lower_case(talk.UNKNOWN_ACTION)
-        return await self._talk.answer(message, action, talk.lower_case, name=name, deadline=deadline)
+            return agent_request.lower_case_error(agent_request.UNKNOWN_ACTION)
+        return await self._runner.answer(message, action, agent_request.lower_case_error, name=name, deadline=deadline)
 
-    def refused(self, code: str, text: str) -> Message:
-        return talk.lower_case(text)
+    def error_reply(self, code: str, text: str) -> Message:
+        return agent_request.lower_case_error(text)
 
 
 class Memories:
@@ -70,83 +69,83 @@ class Memories:
             "clear_memories": self._clear,
         }
 
-    async def _add(self, ask: Ask) -> Message:
-        if _VALUE not in ask.message:
-            raise RequestError(VALIDATION_ERROR, values.MISSING)
-        request = pb.CreateMemoryRequest(
+    async def _add(self, request: AgentRequest) -> Message:
+        if _VALUE not in request.message:
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+        call = pb.CreateMemoryRequest(
             defer_embedding=True,
-            memory=memory_of(values.user_id(ask.message), ask.message[_VALUE]),
-            request_id=repeat_key(ask.message),
+            memory=memory_of(record_values.user_id(request.message), request.message[_VALUE]),
+            request_id=repeat_key(request.message),
         )
-        stored = await self._api.call(self._api.memories.CreateMemory, request, ask)
+        stored = await self._api.call(self._api.memories.CreateMemory, call, request)
         return {"status": "ok", "memory_id": memory_lists.memory_id(stored.memory)}
 
-    async def _get(self, ask: Ask) -> Message:
-        limit, page_token = memory_lists.bounds(ask.message)
-        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
-        page = await memory_lists.listed(self._api, ask, about, limit=limit, page_token=page_token)
-        # In the order in which they were told.
+    async def _get(self, request: AgentRequest) -> Message:
+        limit, page_token = memory_lists.bounds(request.message)
+        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message))
+        page = await memory_lists.list_memories(self._api, request, about, limit=limit, page_token=page_token)
+        # Oldest first.
         return {"status": "ok", "memories": [to_record(memory) for memory in reversed(page.memories)], **page.rest()}
 
-    async def _delete(self, ask: Ask) -> Message:
-        name, user = values.needed(ask.message, "memory_id"), values.user_id(ask.message)
+    async def _delete(self, request: AgentRequest) -> Message:
+        name, user = record_values.required_text(request.message, "memory_id"), record_values.user_id(request.message)
         missing = RequestError(MEMORY_NOT_FOUND, "Memory not found")
         try:
-            found = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), ask)
-            if found.memory.subject_id != user:
+            result = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), request)
+            if result.memory.subject_id != user:
                 raise missing
-            await self._api.call(self._api.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id=name), ask)
+            await self._api.call(self._api.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id=name), request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             raise missing from None
         return {"status": "ok"}
 
-    async def _clear(self, ask: Ask) -> Message:
-        """Forget all that `get_memories` would tell; as after any deletion, it can be restored for a while."""
-        about = pb.MemoryFilter(subject_id=values.user_id(ask.message))
-        return {"status": "ok", "cleared": await memory_lists.forget(self._api, ask, about)}
+    async def _clear(self, request: AgentRequest) -> Message:
+        """Delete all memories of a person; they can be undeleted for a while."""
+        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message))
+        return {"status": "ok", "cleared": await memory_lists.delete_memories(self._api, request, about)}
 
 
 def memory_of(user: str, value: Any) -> pb.Memory:
-    """Make the memory of a person that keeps a JSON value."""
-    kept = (
+    """Return a person's memory that holds a JSON value."""
+    stored_fields = (
         {_VALUE: value}
-        if values.is_storable(value)
+        if record_values.is_storable(value)
         else {_VALUE_JSON: exact.dumps(exact.to_decimals(value), ensure_ascii=True)}
     )
-    metadata = values.struct(kept, "memory")
-    # As it will be read, so that whoever reads it sees whether somebody has changed the words since.
-    stored = values.plain_value(metadata.fields[_VALUE]) if _VALUE in kept else value
+    metadata = record_values.struct(stored_fields, "memory")
+    # The value as it will be read, so that a later change of the content can be detected.
+    stored = record_values.plain_value(metadata.fields[_VALUE]) if _VALUE in stored_fields else value
     return pb.Memory(type=_type(value), content=_content(stored), subject_id=user, metadata=metadata)
 
 
 def value_of(memory: pb.Memory) -> Any:
-    """Return the JSON value that a memory keeps; of one that was stored otherwise, what it says."""
-    kept = memory.metadata.fields
-    if _VALUE in kept:
-        value = values.plain_value(kept[_VALUE])
+    """Return a memory's JSON value; for a memory of another client, an object with its fields."""
+    stored_fields = memory.metadata.fields
+    if _VALUE in stored_fields:
+        value = record_values.plain_value(stored_fields[_VALUE])
     else:
         try:
-            value = exact.loads_mixed(kept[_VALUE_JSON].string_value if _VALUE_JSON in kept else "")
+            value = exact.loads_mixed(stored_fields[_VALUE_JSON].string_value if _VALUE_JSON in stored_fields else "")
         except ValueError:
             return _search_text(memory)
     if _content(value).strip() == memory.content:
         return value
-    # The text is the truth: somebody has changed it since.
+    # Another client changed the content, which takes precedence.
     name = _string_values(value) if isinstance(value, dict) else ""
     return {**value, name: memory.content} if name else memory.content
 
 
 def to_record(memory: pb.Memory) -> dict[str, Any]:
-    """Write a memory as §3 tells it."""
+    """Return a memory as a record of §3."""
     value = value_of(memory)
     if isinstance(value, dict) and records.kind(memory):
-        # Clients tell memories apart by their type, which a reminder comes without.
+        # Clients read a type, which reminders are sent without.
         value = {"type": records.kind(memory), **value}
     return {
         "id": memory_lists.memory_id(memory),
-        "timestamp": memory_lists.created(memory).timestamp(),
+        "timestamp": memory_lists.create_time_of(memory).timestamp(),
         "memory": value,
     }
 
@@ -158,26 +157,26 @@ def _search_text(memory: pb.Memory) -> dict[str, Any]:
     if memory.tags:
         described["tags"] = list(memory.tags)
     if memory.data.fields:
-        described["data"] = values.plain(memory.data)
+        described["data"] = record_values.plain(memory.data)
     return described
 
 
 def _type(value: Any) -> str:
-    """Return the type that a value names, if it can be one."""
+    """Return the value's type if it is valid, else the default."""
     try:
-        return values.type_name(value.get("type") if isinstance(value, dict) else None)
+        return record_values.type_name(value.get("type") if isinstance(value, dict) else None)
     except RequestError:
-        return values.DEFAULT_TYPE
+        return record_values.DEFAULT_TYPE
 
 
 def _content(value: Any) -> str:
-    """Return the words by which a value is found: its own, or all of it."""
+    """Return the searchable text of a value: its text, or all of it as JSON."""
     if isinstance(value, str) and value.strip():
-        return values.replace_unstorable(value)
+        return record_values.replace_unstorable(value)
     name = _string_values(value) if isinstance(value, dict) else ""
     if name:
-        return values.replace_unstorable(value[name])
-    return values.replace_unstorable(values.to_compact_json(value))[:_MOST_CHARACTERS]
+        return record_values.replace_unstorable(value[name])
+    return record_values.replace_unstorable(record_values.to_compact_json(value))[:_MOST_CHARACTERS]
 
 
 def _string_values(value: Mapping[str, Any]) -> str:

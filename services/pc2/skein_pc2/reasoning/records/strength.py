@@ -1,4 +1,4 @@
-"""How firmly §2's memories are held: what idleness takes, what use gives. Pure; the clock is passed in."""
+"""Strength of §2's memories: idle time lowers it, use and reinforcement raise it. Pure; the clock is passed in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 NEW = 1.0
 MOST = 5.0
-# Below, a memory counts as forgotten: it is kept, and comes back when it is reinforced often enough.
+# Below, a memory counts as forgotten. It stays stored, and reinforcement brings it back.
 FORGOTTEN = 0.1
 PERIOD = timedelta(hours=24)
 _KEPT_OF_A_PERIOD = 0.9
@@ -16,28 +16,28 @@ _GAIN = 1.2
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Strength:
-    """What a memory's strength was when it was used last, and when that was."""
+    """A memory's strength at its last use, and the time of that use."""
 
     value: float = NEW
     last_accessed: datetime
     reinforcements: int = 0
-    # Whole periods of idleness that its value has been lowered for.
+    # Idle periods that have lowered the value.
     decays: int = 0
 
     def idle_periods(self, at: datetime) -> int:
-        """Return how many whole periods nobody has used it."""
+        """Return the number of whole periods since the last use."""
         return max(0, (at - self.last_accessed) // PERIOD)
 
     def current(self, at: datetime) -> float:
-        """Return what is left of it."""
+        """Return the present strength."""
         return float(self.value * _KEPT_OF_A_PERIOD ** self.idle_periods(at))
 
     def is_forgotten(self, at: datetime) -> bool:
-        """Say whether too little is left."""
+        """Say whether the present strength is below FORGOTTEN."""
         return self.current(at) < FORGOTTEN
 
-    def used(self, at: datetime) -> Strength:
-        """Return it as of now, idle no more."""
+    def after_use(self, at: datetime) -> Strength:
+        """Return the strength after a use at `at`."""
         return Strength(
             value=self.current(at),
             last_accessed=max(at, self.last_accessed),
@@ -45,18 +45,18 @@ class Strength:
             decays=self.decays + self.idle_periods(at),
         )
 
-    def reinforced(self, at: datetime) -> Strength:
-        """Return what it is after it proved useful once more."""
-        used = self.used(at)
+    def after_reinforcement(self, at: datetime) -> Strength:
+        """Return the strength after a reinforcement at `at`."""
+        after_use = self.after_use(at)
         return Strength(
-            value=min(MOST, used.value * _GAIN),
-            last_accessed=used.last_accessed,
+            value=min(MOST, after_use.value * _GAIN),
+            last_accessed=after_use.last_accessed,
             reinforcements=self.reinforcements + 1,
-            decays=used.decays,
+            decays=after_use.decays,
         )
 
-    def synchronized(self, other: Strength) -> Strength | None:
-        """Return what another system's word makes of it; None when its own is newer."""
+    def merged_with(self, other: Strength) -> Strength | None:
+        """Merge another system's strength; None when this one is newer."""
         if self.last_accessed > other.last_accessed:
             return None
         return Strength(

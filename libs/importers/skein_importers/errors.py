@@ -1,0 +1,19 @@
+"""Errors that end an import. The report counts refusals of single records instead."""
+
+from __future__ import annotations
+
+
+class ImportRefused(Exception):
+    """An import cannot begin or go on. The message says why, and what to do."""
+
+
+class SourceInvalid(ImportRefused):
+    """A source cannot be read at all."""
+
+
+class QuotaReached(ImportRefused):
+    """The tenant's quota is used up. What was written stays."""
+
+
+class SlugTaken(ImportRefused):
+    """A tenant that was not made for a realm has the slug that the realm's tenant would have."""

@@ -1,0 +1,113 @@
+"""Export of a tenant's whole memory as one file (skein_export_v1), and import of such files or MemoryVault's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from skein.memory.v1 import snapshots_pb2 as pb
+from skein_importers.errors import SourceInvalid
+from skein_kit.json_values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from skein_client.client import Client
+
+FORMS = {"skein": pb.IMPORT_FORMAT_SKEIN_EXPORT_V1, "memoryvault": pb.IMPORT_FORMAT_MEMORYVAULT_EXPORT_V1}
+MODES = {
+    "merge": pb.IMPORT_MODE_MERGE,
+    "overwrite": pb.IMPORT_MODE_OVERWRITE,
+    "skip-existing": pb.IMPORT_MODE_SKIP_EXISTING,
+}
+_PAGE = 1000
+_LINES = 500
+# One call takes 3 MiB; each line adds one byte.
+_BYTES = 3_000_000
+
+
+@dataclass(kw_only=True, slots=True)
+class ImportCounts:
+    """Counts of a file's items by kind, and the refused ones with their line, or their place in a list."""
+
+    created: Counter[str] = field(default_factory=Counter)
+    updated: Counter[str] = field(default_factory=Counter)
+    unchanged: Counter[str] = field(default_factory=Counter)
+    refused: list[tuple[int, str, str]] = field(default_factory=list)
+
+
+async def export_memory(api: Client, write: Callable[[str], object]) -> int:
+    """Write the tenant's memory as of now; return the number of items."""
+    request, count = pb.ExportDataRequest(page_size=_PAGE), 0
+    while True:
+        page = await api.snapshots.ExportData(request)
+        write(page.lines)
+        count += page.item_count
+        if not page.next_page_token:
+            return count
+        request.page_token = page.next_page_token
+
+
+async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
+    """Import a file's items in batches. Repeating it changes nothing."""
+    done = ImportCounts()
+    for first, portion in _lines(text) if form == "skein" else _documents(text):
+        response = await api.snapshots.ImportData(
+            pb.ImportDataRequest(lines=portion, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
+        )
+        done.created.update(response.counts.created)
+        done.updated.update(response.counts.updated)
+        done.unchanged.update(response.counts.unchanged)
+        done.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
+    return done
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Split lines into batches for one call, each with the number of its first line."""
+    lines: list[str] = []
+    first, size = 1, 0
+    for number, line in enumerate(text.split("\n"), 1):
+        length = len(line.encode()) + 1
+        if lines and (len(lines) == _LINES or size + length > _BYTES):
+            yield first, "\n".join(lines)
+            lines, first, size = [], number, 0
+        lines.append(line)
+        size += length
+    if any(line.strip() for line in lines):
+        yield first, "\n".join(lines)
+
+
+def _documents(text: str) -> Iterator[tuple[int, str]]:
+    """Split MemoryVault's document into smaller documents, memories first. Raises SourceInvalid."""
+    try:
+        document = exact.loads(text)
+        # Find invalid numbers before the first batch is stored.
+        exact.dumps(document)
+    except (ValueError, ArithmeticError, RecursionError):
+        raise SourceInvalid(
+            "The file is no JSON: make the export again, and check that it is complete and holds no NaN."
+        ) from None
+    inner = document.get("data") if isinstance(document, dict) else None
+    lists = inner if isinstance(inner, dict) else document
+    if not isinstance(lists, dict):
+        # The service reports what is wrong.
+        yield 1, text
+        return
+    head = {name: value for name, value in document.items() if isinstance(value, str)}
+    names = sorted(
+        (name for name, value in lists.items() if isinstance(value, list)), key=lambda name: name != "memories"
+    )
+    for name in names:
+        rows: list[object] = []
+        first, size = 1, 0
+        for number, row in enumerate(lists[name], 1):
+            length = len(exact.dumps(row).encode()) + 2
+            if rows and (len(rows) == _LINES or size + length > _BYTES):
+                yield first, exact.dumps({**head, name: rows})
+                rows, first, size = [], number, 0
+            rows.append(row)
+            size += length
+        if rows:
+            yield first, exact.dumps({**head, name: rows})

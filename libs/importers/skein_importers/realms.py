@@ -1,0 +1,138 @@
+"""Imports and comparisons of a source's realms with their tenants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_importers.accounts import AccountImporter, count_read
+from skein_importers.comparison import Comparison, compare, count_all_missing
+from skein_importers.errors import ImportRefused
+from skein_importers.importer import Importer, read_all
+from skein_importers.tenants import all_tenants, known_tenants
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from skein_client.client import Client
+    from skein_importers.report import Report
+    from skein_importers.sources.base import Realm, Source
+
+    # Opens a client that acts in the tenant with this id.
+    OpenTenant = Callable[[str], AbstractAsyncContextManager[Client]]
+
+# Concurrent calls: more do not help.
+_AT_ONCE = 4
+_SHOWN = 50
+
+
+def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
+    """Return the realms to import. Raises ImportRefused with their names when one must be chosen."""
+    realms = source.tenants()
+    if every:
+        return realms
+    if key:
+        return [_realm_named(realms, key)]
+    if len(realms) > 1:
+        raise ImportRefused(
+            f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
+            f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
+        )
+    return realms
+
+
+def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
+    """Return the realm whose id or slug is `name`; an id goes first. Raises ImportRefused for none and for several."""
+    found = [realm for realm in realms if realm.key == name]
+    found = found or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
+    else:
+        message = f"The source has no realm {name!r}. It has {_listed(realms)}."
+    raise ImportRefused(message)
+
+
+def dry_run(
+    source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
+) -> None:
+    """Count everything without writing."""
+    for realm in realms:
+        read_all(source.records(realm, report.notes), report, done)
+    if every:
+        for one in source.people(report.notes):
+            count_read(one, report)
+            done(1)
+
+
+async def import_into_tenant(
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+) -> None:
+    """Import realms into the tenant of `api`."""
+    for realm in realms:
+        await Importer(api, report, done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
+
+
+async def import_all(
+    operator: Client,
+    open_tenant: OpenTenant,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> dict[str, str]:
+    """Import each realm into its own tenant, which is created if needed; then accounts, OAuth clients and memberships.
+
+    Return the tenants' ids by the realms' keys.
+    """
+    tenants = await all_tenants(operator, source.name, realms)
+    for realm in realms:
+        async with open_tenant(tenants[realm.key]) as api:
+            importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
+            await importer.run(source.records(realm, report.notes))
+    await AccountImporter(operator, tenants, report).run(source.people(report.notes))
+    return dict(tenants)
+
+
+async def compare_one(
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+) -> Comparison:
+    """Compare realms with the tenant of `api`."""
+    comparison = Comparison()
+    for realm in realms:
+        await compare(api, source.records(realm, report.notes), comparison, done)
+    return comparison
+
+
+async def compare_all(
+    operator: Client,
+    open_tenant: OpenTenant,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
+    done: Callable[[int], None],
+) -> Comparison:
+    """Compare each realm with its tenant. A realm without a tenant is missing as a whole."""
+    comparison = Comparison()
+    tenants = await known_tenants(operator, source.name, realms)
+    for realm in realms:
+        records = source.records(realm, report.notes)
+        if realm.key in tenants:
+            async with open_tenant(tenants[realm.key]) as api:
+                await compare(api, records, comparison, done)
+        else:
+            comparison.without_tenant.append(realm.key)
+            await count_all_missing(records, comparison, done)
+    return comparison
+
+
+def _listed(realms: Sequence[Realm]) -> str:
+    shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
+    return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
+
+
+def _described(realm: Realm) -> str:
+    slug = f"{realm.source_slug} or " if realm.source_slug not in {"", realm.key} else ""
+    name = f" ({realm.name})" if realm.name != realm.key else ""
+    return f"{slug}{realm.key}{name}"

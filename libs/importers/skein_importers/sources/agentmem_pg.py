@@ -1,0 +1,441 @@
+"""`agentmem-pg`: AgentMem's tables in Postgres; each organization is a realm.
+
+Each pair of agent and user becomes a session, which holds their messages. Deleted rows are ignored. Values without a
+field are kept under `metadata.agentmem` (of a user under `profile.agentmem`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from skein.memory.v1 import blocks_pb2, memory_pb2
+from skein.session.v1 import session_pb2
+from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
+from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.sources.base import Realm
+from skein_importers.sources.postgres import Table, open_database
+from skein_importers.sources.rows import Row, RowRefused, format_iso, list_value, set_times, struct, to_timestamp
+from skein_importers.sources.slugs import slug_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from google.protobuf.message import Message
+
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
+    from skein_importers.sources.postgres import Database
+
+NAME = "agentmem-pg"
+_BY = ("created_at", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted")
+TABLES = {
+    "organizations": Table(needs=("id", "name"), may_have=("is_deleted",), order=("id",)),
+    "users": Table(needs=("id", "organization_id", "name"), may_have=("status", "timezone", *_BY), order=("id",)),
+    "agents": Table(
+        needs=("id", "organization_id"),
+        may_have=(
+            *("agent_type", "name", "description", "system", "topic", "message_ids", "metadata_", "llm_config"),
+            *("embedding_config", "tool_rules", "mcp_tools", *_BY),
+        ),
+        order=("id",),
+    ),
+    "tools": Table(
+        needs=("id", "organization_id", "name"),
+        may_have=("description", "json_schema", "source_type", "source_code", "tags", "metadata_", *_BY),
+        order=("created_at", "id"),
+        optional=True,
+    ),
+    "tools_agents": Table(needs=("tool_id", "agent_id"), order=("tool_id", "agent_id"), optional=True),
+    "blocks": Table(
+        needs=("id", "organization_id", "label", "value"),
+        may_have=("user_id", "template_name", "description", "is_template", "limit", "metadata_", *_BY),
+        order=("id",),
+        optional=True,
+    ),
+    "blocks_agents": Table(
+        needs=("block_id", "agent_id"), may_have=("block_label",), order=("block_id", "agent_id"), optional=True
+    ),
+    "messages": Table(
+        needs=("id", "organization_id", "user_id", "agent_id", "role", "created_at"),
+        may_have=(
+            *("text", "content", "model", "name", "tool_calls", "tool_call_id", "step_id", "otid", "tool_returns"),
+            *("group_id", "sender_id", "updated_at", "created_by_id", "last_updated_by_id", "is_deleted"),
+        ),
+        order=("agent_id", "user_id", "created_at", "id"),
+    ),
+    "memories": Table(
+        needs=("id", "organization_id", "user_id", "agent_id", "content", "memory_type"),
+        may_have=(
+            *("hash", "metadata", "score", "scope", "level", "importance", "access_count", "last_accessed"),
+            *_BY,
+        ),
+        order=("id",),
+    ),
+}
+_GONE = "deleted there (is_deleted is true)"
+_ID = 255
+_MOST_LIMIT = 100_000
+_ROLES = {
+    "user": session_pb2.MESSAGE_ROLE_USER,
+    "human": session_pb2.MESSAGE_ROLE_USER,
+    "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "ai": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "agent": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "system": session_pb2.MESSAGE_ROLE_SYSTEM,
+    "tool": session_pb2.MESSAGE_ROLE_TOOL,
+    "function": session_pb2.MESSAGE_ROLE_TOOL,
+}
+_SCOPES = {
+    "global": memory_pb2.SCOPE_GLOBAL,
+    # The tenant is the organization.
+    "organization": memory_pb2.SCOPE_GLOBAL,
+    "agent": memory_pb2.SCOPE_AGENT,
+    "user": memory_pb2.SCOPE_USER,
+    "session": memory_pb2.SCOPE_SESSION,
+}
+_LEVELS = {
+    "strategic": memory_pb2.LEVEL_STRATEGIC,
+    "tactical": memory_pb2.LEVEL_TACTICAL,
+    "operational": memory_pb2.LEVEL_OPERATIONAL,
+    "contextual": memory_pb2.LEVEL_CONTEXTUAL,
+}
+_SESSIONS = """
+SELECT agent_id, user_id, min(created_at) AS created_at, count(*) AS messages
+FROM messages
+WHERE organization_id = $1 {deleted}
+GROUP BY agent_id, user_id
+ORDER BY agent_id, user_id
+"""
+
+
+class AgentMem:
+    """An open database of AgentMem."""
+
+    name = NAME
+
+    def __init__(self, database: Database) -> None:
+        """Read `database`."""
+        self._database = database
+
+    def tenants(self) -> list[Realm]:
+        """Return the organizations without deleted ones."""
+        found = [
+            Realm(key=row["id"], name=row["name"], slug=slug_of(row["name"], row["id"]))
+            for row in self._database.rows("organizations")
+            if not row["is_deleted"]
+        ]
+        return sorted(found, key=lambda realm: realm.key)
+
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing, because its users do not log in; count deleted organizations as ignored."""
+        yield from ()
+        for row in self._database.rows("organizations"):
+            notes.read("organizations")
+            if row["is_deleted"]:
+                notes.count_ignored("organizations", _GONE)
+
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read an organization's users, agents, tools, blocks, messages and memories."""
+        reader = _Organization(self._database, realm.key, notes)
+        yield from reader.table("users", reader.subject)
+        yield from reader.table("agents", reader.agent)
+        yield from reader.table("tools", reader.tool)
+        yield from reader.attached("tools_agents", "tool_id", "tools", reader.tool_attachment)
+        yield from reader.table("blocks", reader.block)
+        yield from reader.attached("blocks_agents", "block_id", "blocks", reader.block_attachment)
+        yield from reader.sessions()
+        yield from reader.table("messages", reader.message)
+        yield from reader.table("memories", reader.memory)
+
+
+class _Organization:
+    """One organization's rows as records."""
+
+    def __init__(self, database: Database, key: str, notes: Notes) -> None:
+        self._database = database
+        self._key = key
+        self._notes = notes
+        self._tools: set[str] = set()
+
+    def table(self, table: str, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
+        """Read the organization's rows of a table; invalid rows become UnreadableRecord."""
+        kept = f"{'profile' if table == 'users' else 'metadata'}.agentmem"
+        for values in self._database.rows(table, "organization_id = $1", self._key):
+            yield from self._read(Row(table, str(values["id"]), values, self._notes, kept), read)
+
+    def attached(
+        self, table: str, column: str, whose: str, read: Callable[[Row], tuple[Kind, Message]]
+    ) -> Iterator[Record | UnreadableRecord]:
+        """Read the attachments of tools or blocks to agents."""
+        if not (self._database.has(table) and self._database.has(whose)):
+            return
+        gone = " OR ".join(
+            f"EXISTS (SELECT FROM {other} WHERE {other}.id = {table}.{name} AND {other}.is_deleted)"
+            for other, name in ((whose, column), ("agents", "agent_id"))
+            if "is_deleted" in self._database.columns(other)
+        )
+        mine = f"EXISTS (SELECT FROM {whose} WHERE {whose}.id = {table}.{column} AND {whose}.organization_id = $1)"
+        for values in self._database.rows(table, mine, self._key, also={"gone": gone or "FALSE"}):
+            row = Row(table, f"{values[column]} {values['agent_id']}", values, self._notes)
+            if values["gone"]:
+                self._notes.read(table)
+                self._notes.count_ignored(table, "one of the two is deleted there")
+            else:
+                yield from self._read(row, read)
+
+    def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
+        self._notes.read(row.table)
+        if row.boolean("is_deleted", default=False):
+            self._notes.count_ignored(row.table, _GONE)
+            return
+        try:
+            kind, item = read(row)
+        except (RowRefused, ValueError) as error:
+            yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
+        else:
+            yield Record(where=row.where, kind=kind, item=set_times(row, kind, item), table=row.table)
+
+    def sessions(self) -> Iterator[Record | UnreadableRecord]:
+        """Create a session for each agent and user with common messages."""
+        is_known = "is_deleted" in self._database.columns("messages")
+        statement = _SESSIONS.format(deleted="AND is_deleted IS NOT TRUE" if is_known else "")
+        for values in self._database.query(statement, self._key):
+            row = Row("messages", f"{values['agent_id']} {values['user_id']}", values, self._notes)
+            row.count_converted("agent_id, user_id", "made a session of each pair")
+            session = session_pb2.Session(
+                session_id=session_of(row.text("agent_id"), row.text("user_id")),
+                agent_id=row.text("agent_id"),
+                subject_id=row.text("user_id"),
+            )
+            if (created := row.time("created_at")) is not None:
+                session.create_time.CopyFrom(to_timestamp(created))
+            yield Record(where=row.where, kind=Kind.SESSION, item=session, table="messages")
+
+    def subject(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row)
+        status = row.text("status")
+        subject = subjects_pb2.Subject(
+            subject_id=row.required_text("id"),
+            display_name=row.text("name", 255),
+            status=subjects_pb2.SUBJECT_STATUS_ACTIVE,
+            timezone=_timezone(row, rest),
+        )
+        if status.lower() not in {"", "active"}:
+            subject.status = subjects_pb2.SUBJECT_STATUS_INACTIVE
+            if status.lower() != "inactive":
+                row.count_converted("status", "inactive; kept as profile.agentmem.status")
+                rest["status"] = status
+        if rest:
+            subject.profile.CopyFrom(struct(_own(rest)))
+        return Kind.SUBJECT, subject
+
+    def agent(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row)
+        metadata = row.mapping("metadata_", rest)
+        if message_ids := row.document("message_ids", rest):
+            rest["message_ids"] = message_ids
+        agent = tenancy_pb2.Agent(
+            agent_id=row.required_text("id"),
+            display_name=row.text("name", 255),
+            agent_type=row.text("agent_type", 100),
+            description=row.text("description", 10_000),
+            system_prompt=row.text("system"),
+            topic=row.text("topic", 1000),
+            mcp_servers=_names(row, "mcp_tools", rest),
+        )
+        for column, field in (("llm_config", agent.llm_config), ("embedding_config", agent.embedding_config)):
+            if found := row.mapping(column, rest):
+                field.CopyFrom(struct(found))
+        rules = row.document("tool_rules", rest)
+        if isinstance(rules, list):
+            row.count_converted("tool_rules", "a list became tool_rules.rules")
+            rules = {"rules": rules}
+        if isinstance(rules, dict) and rules:
+            agent.tool_rules.CopyFrom(struct(rules))
+        if metadata or rest:
+            agent.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        return Kind.AGENT, agent
+
+    def tool(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row)
+        metadata = row.mapping("metadata_", rest)
+        name = row.required_text("name")
+        if name in self._tools:
+            # Tool names are unique here; the end of the id tells equal names apart in any order.
+            name = f"{name[:240]}-{hashlib.sha256(row.text('id').encode()).hexdigest()[:8]}"
+            row.count_converted("name", "another tool has it: a few letters were added")
+        self._tools.add(name)
+        tool = subjects_pb2.Tool(
+            tool_id=row.required_text("id"),
+            name=name,
+            description=row.text("description", 10_000),
+            source_type=row.text("source_type", 100),
+            source_code=row.text("source_code"),
+            tags=row.tags("tags", row.sequence("tags", rest)),
+        )
+        if schema := row.mapping("json_schema", rest):
+            tool.json_schema.CopyFrom(struct(schema))
+        if metadata or rest:
+            tool.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        return Kind.TOOL, tool
+
+    def tool_attachment(self, row: Row) -> tuple[Kind, Message]:
+        return Kind.TOOL_ATTACHMENT, subjects_pb2.AttachToolRequest(
+            agent_id=row.required_text("agent_id"), tool_id=row.required_text("tool_id")
+        )
+
+    def block(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row)
+        metadata = row.mapping("metadata_", rest)
+        value = row.text("value")
+        limit = row.number("limit") or 0
+        if limit > _MOST_LIMIT:
+            row.count_converted("limit", f"lowered to {_MOST_LIMIT}")
+            limit = _MOST_LIMIT
+        if limit < len(value) <= _MOST_LIMIT:
+            row.count_converted("limit", "raised to the length of the value")
+            limit = len(value)
+        block = blocks_pb2.Block(
+            block_id=row.required_text("id"),
+            label=row.required_text("label"),
+            value=value,
+            limit=max(int(limit), 0),
+            description=row.text("description", 5000),
+            is_template=row.boolean("is_template", default=False),
+            template_name=row.text("template_name", 255),
+            subject_id=row.text("user_id"),
+        )
+        if metadata or rest:
+            block.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        return Kind.BLOCK, block
+
+    def block_attachment(self, row: Row) -> tuple[Kind, Message]:
+        return Kind.BLOCK_ATTACHMENT, blocks_pb2.AttachBlockRequest(
+            agent_id=row.required_text("agent_id"), block_id=row.required_text("block_id")
+        )
+
+    def message(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row, created=False)
+        role = row.text("role").strip().lower()
+        if role not in _ROLES:
+            raise RowRefused(f"role is none of {', '.join(sorted(_ROLES))}")
+        parts = row.sequence("content", rest)
+        message = session_pb2.Message(
+            external_id=row.required_text("id"),
+            session_id=session_of(row.text("agent_id"), row.text("user_id")),
+            role=_ROLES[role],
+            content=row.text("text"),
+            name=row.text("name", 255),
+            subject_id=row.text("user_id"),
+            agent_id=row.text("agent_id"),
+            tool_call_id=row.text("tool_call_id"),
+            model=row.text("model"),
+            step_id=row.text("step_id"),
+            offline_thread_id=row.text("otid"),
+            group_id=row.text("group_id"),
+            sender_id=row.text("sender_id"),
+        )
+        if role != session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower():
+            row.count_converted("role", "by its usual name")
+        calls, returns = row.sequence("tool_calls", rest), row.sequence("tool_returns", rest)
+        for found, field in (
+            (parts, message.parts),
+            (calls, message.tool_calls),
+            (returns, message.tool_returns),
+        ):
+            if found:
+                field.CopyFrom(list_value(found))
+        if not (message.content.strip() or parts or calls or returns):
+            raise RowRefused("has neither a text nor content, nor tool calls")
+        if (created := row.time("created_at")) is not None:
+            message.create_time.CopyFrom(to_timestamp(created))
+        if rest:
+            message.metadata.CopyFrom(struct(_own(rest)))
+        return Kind.MESSAGE, message
+
+    def memory(self, row: Row) -> tuple[Kind, Message]:
+        rest = _by(row, created=False)
+        metadata = row.mapping("metadata", rest)
+        for column in ("hash", "score", "access_count"):
+            if row.value(column):
+                rest[column] = row.value(column)
+        if (accessed := row.time("last_accessed")) is not None:
+            rest["last_accessed"] = format_iso(accessed)
+        memory = memory_pb2.Memory(
+            external_id=row.required_text("id"),
+            type=row.name("memory_type", "note"),
+            content=row.required_text("content"),
+            agent_id=row.text("agent_id"),
+            subject_id=row.text("user_id"),
+            scope=_known(row, "scope", _SCOPES, rest, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
+            level=_known(row, "level", _LEVELS, rest, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
+            importance=row.share("importance"),
+        )
+        if (created := row.time("created_at")) is not None:
+            memory.create_time.CopyFrom(to_timestamp(created))
+        if metadata or rest:
+            memory.metadata.CopyFrom(struct({**metadata, **_own(rest)}))
+        return Kind.MEMORY, memory
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[AgentMem]:
+    """Read the database at a URL, as it is now. Raises SourceInvalid."""
+    with open_database(source, TABLES, "AgentMem") as database:
+        yield AgentMem(database)
+
+
+def session_of(agent_id: str, user_id: str) -> str:
+    """Return the stable id of the session of an agent and a user."""
+    plain = f"{agent_id}:{user_id}"
+    return plain if len(plain) <= _ID else f"agentmem-{hashlib.sha256(plain.encode()).hexdigest()}"
+
+
+def _by(row: Row, *, created: bool = True) -> dict[str, Any]:
+    """Return a row's times and authors that have no field here."""
+    rest: dict[str, Any] = {}
+    for column in ("created_at", "updated_at") if created else ("updated_at",):
+        if not created and row.value(column) == row.value("created_at"):
+            continue
+        if (found := row.time(column)) is not None:
+            rest[column] = format_iso(found)
+    for column in ("created_by_id", "last_updated_by_id"):
+        if text := row.text(column):
+            rest[column] = text
+    return rest
+
+
+def _own(rest: dict[str, Any]) -> dict[str, Any]:
+    return {"agentmem": rest} if rest else {}
+
+
+def _timezone(row: Row, rest: dict[str, Any]) -> str:
+    name = row.text("timezone").strip()
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        row.count_converted("timezone", "no time zone: kept as profile.agentmem.timezone")
+        rest["timezone"] = name
+        return ""
+
+
+def _names(row: Row, column: str, rest: dict[str, Any]) -> list[str]:
+    found = row.sequence(column, rest)
+    names = [name for name in found if isinstance(name, str) and 0 < len(name) <= _ID][:100]
+    if len(names) != len(found):
+        row.count_converted(column, f"what is no name is kept as metadata.agentmem.{column}")
+        rest[column] = found
+    return names
+
+
+def _known(row: Row, column: str, known: Mapping[str, int], rest: dict[str, Any], otherwise: int) -> int:
+    name = row.text(column).strip()
+    if not name:
+        return otherwise
+    if name.lower() not in known:
+        row.count_converted(column, f"no such {column} here: kept as metadata.agentmem.{column}")
+        rest[column] = name
+        return otherwise
+    return known[name.lower()]

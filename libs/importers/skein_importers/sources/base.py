@@ -1,0 +1,128 @@
+"""The interface of all formats: sources, their realms, and notes for the report.
+
+A source is read in a worker thread, one call at a time; a source that needs an event loop has its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from datetime import datetime
+
+    from skein_importers.records import Record, UnreadableRecord
+
+# Places that a report names for one kind of note.
+SAMPLES = 5
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Realm:
+    """An isolated part of a source, which becomes a tenant."""
+
+    # Its id in the source; --realm takes it, or either slug.
+    key: str
+    name: str
+    # Of the tenant that --all makes for it: lower-case letters, digits and hyphens.
+    slug: str
+    # The slug that it has in the source; empty for none.
+    source_slug: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Person:
+    """A person with an account in the source."""
+
+    where: str
+    email: str
+    # In the form of AuthService's CreateAccount; empty without a password.
+    password_hash: str = ""
+    display_name: str = ""
+    create_time: datetime | None = None
+    update_time: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OAuthClient:
+    """An OAuth client of the source."""
+
+    where: str
+    client_id: str
+    name: str = ""
+    redirect_uris: Sequence[str] = ()
+    grant_types: Sequence[str] = ()
+    response_types: Sequence[str] = ()
+    auth_method: str = "none"
+    # SHA-256, hexadecimal; empty for a public client.
+    secret_hash: str = ""
+    secret_expire_time: datetime | None = None
+    create_time: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Membership:
+    """A person's role in a realm."""
+
+    where: str
+    realm: str
+    email: str
+    # owner, admin, member or viewer.
+    role: str
+
+
+@dataclass(slots=True)
+class CountWithSamples:
+    """A count, and its first places."""
+
+    count: int = 0
+    samples: list[str] = field(default_factory=list)
+
+    def add(self, where: str) -> None:
+        """Count one more."""
+        self.count += 1
+        if len(self.samples) < SAMPLES:
+            self.samples.append(where)
+
+
+@dataclass(slots=True)
+class Notes:
+    """Notes of the mapping report: places and counts, never content."""
+
+    # Rows read, by table.
+    rows: Counter[str] = field(default_factory=Counter)
+    # Converted values by table, column and conversion.
+    conversions: dict[tuple[str, str, str], CountWithSamples] = field(default_factory=dict)
+    # Rows ignored on purpose, by table and reason.
+    ignored: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def read(self, table: str) -> None:
+        """Count a row that was read."""
+        self.rows[table] += 1
+
+    def count_converted(self, table: str, column: str, how: str, where: str) -> None:
+        """Count a converted value; `how` names the conversion, `where` the row."""
+        self.conversions.setdefault((table, column, how), CountWithSamples()).add(where)
+
+    def count_ignored(self, table: str, why: str) -> None:
+        """Count an ignored row."""
+        self.ignored[table, why] += 1
+
+
+class Source(Protocol):
+    """One file or database of another system, open for reading."""
+
+    @property
+    def name(self) -> str:
+        """The name of its format."""
+
+    def tenants(self) -> list[Realm]:
+        """Return the realms in the order of their keys, at least one."""
+
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read a realm's records in a stable order, kinds in the order of `Kind`."""
+
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Read people, then OAuth clients, then memberships; empty for a source without accounts."""

@@ -1,0 +1,193 @@
+"""`jarvis-memory`: jarvis_memory_pc2's users with all their data.
+
+| theirs | here |
+|---|---|
+| user_id | a subject |
+| preferences | the subject's preferences |
+| entity_knowledge | memories of the type entity about the subject |
+| interaction_history | memories of the type interaction about the subject |
+| skill_states | agent states, one for each skill; of several users, named SKILL/USER |
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import states_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_importers.records import Kind, Record
+from skein_importers.sources.assistant_store import (
+    StoreFormat,
+    convert_rows,
+    json_to_text,
+    metadata_of,
+    one_realm,
+    open_store,
+    text_of,
+    unmapped_fields,
+)
+from skein_importers.sources.rows import Row, RowRefused, make_storable, to_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skein_importers.records import UnreadableRecord
+    from skein_importers.sources.assistant_store import AssistantStore
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+
+NAME = "jarvis-memory"
+SHAPE = StoreFormat(
+    table="users",
+    key="user_id",
+    fields=("preferences", "entity_knowledge", "interaction_history", "skill_states"),
+    inside=("users",),
+)
+_KNOWN = ("user_id", "name", "display_name", *SHAPE.fields)
+_NAMES = ("name", "entity", "entity_name", "title")
+_TIMES = ("timestamp", "created_at", "time")
+# Keys of a user's input and of its answer.
+_PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
+_ENTITIES, _INTERACTIONS, _SKILLS = "entity_knowledge", "interaction_history", "skill_states"
+
+
+class JarvisMemory:
+    """A store of users."""
+
+    name = NAME
+
+    def __init__(self, store: AssistantStore) -> None:
+        """Read an open store."""
+        self._store = store
+
+    def tenants(self) -> list[Realm]:
+        """Return its one realm."""
+        return one_realm(NAME)
+
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing: its users do not log in."""
+        return iter(())
+
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read users, their skill states, then memories about them."""
+        users = 0
+        for record in convert_rows(self._store.rows(notes), _subject):
+            users += isinstance(record, Record)
+            yield record
+
+        def states(row: Row) -> Iterator[Record]:
+            return _states(row, is_shared=users > 1)
+
+        yield from convert_rows(self._store.rows(notes, _SKILLS), states, counted=False)
+        yield from convert_rows(self._store.rows(notes, _ENTITIES), _entities, counted=False)
+        yield from convert_rows(self._store.rows(notes, _INTERACTIONS), _interactions, counted=False)
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[JarvisMemory]:
+    """Open a store. Raises SourceInvalid."""
+    with open_store(source, NAME, SHAPE) as store:
+        yield JarvisMemory(store)
+
+
+def _subject(row: Row) -> Iterator[Record]:
+    user_id = row.required_text("user_id")
+    rest = unmapped_fields(row, _KNOWN)
+    subject = subjects_pb2.Subject(
+        subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
+    )
+    if (preferences := metadata_of("preferences", row.mapping("preferences", rest))) is not None:
+        subject.preferences.CopyFrom(preferences)
+    if (profile := metadata_of("profile", rest)) is not None:
+        subject.profile.CopyFrom(profile)
+    yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
+
+
+def _states(row: Row, *, is_shared: bool) -> Iterator[Record]:
+    for skill, value in _named(row, _SKILLS):
+        user_id = row.text("user_id")
+        entry = _entry(row, f"{user_id}/{skill}")
+        agent_id = f"{skill}/{user_id}" if is_shared else skill
+        if is_shared:
+            entry.count_converted(_SKILLS, "named SKILL/USER, because several users have skills")
+        data = value if isinstance(value, dict) else {"value": value}
+        if data is not value:
+            entry.count_converted(_SKILLS, "no object: kept as state_data.value")
+        state = states_pb2.AgentState(agent_id=agent_id)
+        if (kept := metadata_of(_SKILLS, data)) is not None:
+            state.state_data.CopyFrom(kept)
+        yield Record(where=entry.where, kind=Kind.AGENT_STATE, item=state, table=row.table)
+
+
+def _entities(row: Row) -> Iterator[Record]:
+    for name, value in _named(row, _ENTITIES):
+        user_id = row.text("user_id")
+        entry = _entry(row, f"{user_id}/{name}")
+        known = json_to_text(value)
+        memory = memory_pb2.Memory(
+            external_id=f"{user_id}/entity/{name}",
+            type="entity",
+            title=name[:1000],
+            content=f"{name}: {known}" if known else name,
+            subject_id=user_id,
+        )
+        if isinstance(value, dict):
+            _time(entry, value, memory)
+            if (kept := metadata_of(_ENTITIES, value)) is not None:
+                memory.data.CopyFrom(kept)
+        yield Record(where=entry.where, kind=Kind.MEMORY, item=memory, table=row.table)
+
+
+def _interactions(row: Row) -> Iterator[Record]:
+    rest: dict[str, Any] = {}
+    turns = row.sequence(_INTERACTIONS, rest) or list(rest.values())
+    for place, value in enumerate(turns, 1):
+        user_id = row.text("user_id")
+        entry = _entry(row, f"{user_id}/{place}")
+        said = value if isinstance(value, dict) else {}
+        pair = next((pair for pair in _PAIRS if all(isinstance(said.get(name), str) for name in pair)), None)
+        content = f"user: {said[pair[0]]}\nassistant: {said[pair[1]]}" if pair else text_of(entry, _INTERACTIONS, value)
+        if not content:
+            row.notes.count_ignored(row.table, "interactions that say nothing")
+            continue
+        memory = memory_pb2.Memory(
+            external_id=f"{user_id}/interaction/{place}", type="interaction", content=content, subject_id=user_id
+        )
+        _time(entry, said, memory)
+        if (kept := metadata_of(_INTERACTIONS, said)) is not None:
+            memory.data.CopyFrom(kept)
+        yield Record(where=entry.where, kind=Kind.MEMORY, item=memory, table=row.table)
+
+
+def _named(row: Row, column: str) -> Iterator[tuple[str, Any]]:
+    """Yield named entries: members of an object, or elements of a list with names."""
+    if not row.text("user_id").strip():
+        # The user was refused, so the user's records are too.
+        return
+    rest: dict[str, Any] = {}
+    value = row.document(column, rest)
+    if rest:
+        raise RowRefused(f"{column} is no JSON")
+    if isinstance(value, list):
+        for place, inner in enumerate(value, 1):
+            name = next((inner[key] for key in _NAMES if isinstance(inner, dict) and inner.get(key)), None)
+            yield make_storable(str(name)) if name is not None else f"#{place}", inner
+    elif isinstance(value, dict):
+        yield from value.items()
+    elif value is not None:
+        raise RowRefused(f"{column} is neither an object nor a list")
+
+
+def _entry(row: Row, key: str) -> Row:
+    """Return one of several entries of a row's field, and count it."""
+    row.notes.read(row.table)
+    return Row(row.table, key[:80], row.values, row.notes)
+
+
+def _time(entry: Row, values: dict[str, Any], memory: memory_pb2.Memory) -> None:
+    """Set a memory's time to its entry's."""
+    column = next((name for name in _TIMES if values.get(name) is not None), "")
+    moment = Row(entry.table, entry.key, values, entry.notes).time(column) if column else None
+    if moment is not None:
+        memory.create_time.CopyFrom(to_timestamp(moment))

@@ -1,0 +1,166 @@
+"""Reads large JSON documents entry by entry, with one entry in memory at a time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from skein_importers.errors import SourceInvalid
+from skein_kit.json_values.exact import MAX_NUMBER_CHARACTERS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from typing import TextIO
+
+_PIECE = 65_536
+_SPACE = " \t\r\n"
+# Longest entry in characters; stores have no longer ones.
+_LONGEST = 256 * 1024 * 1024
+
+
+def entries(source: str, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of a document: those of a list with "", those of an object with their names.
+
+    Members named in `inside` are lists or objects of entries. An object that begins with one of
+    `fields` is an entry, and others may follow it (JSON lines). Raises SourceInvalid.
+    """
+    try:
+        with Path(source).open("r", encoding="utf-8-sig", errors="surrogateescape") as file:
+            yield from _entries(_JsonStream(file, source), inside, fields)
+    except OSError as error:
+        raise SourceInvalid(
+            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
+        ) from None
+
+
+def _entries(document: _JsonStream, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
+    first = document.peek()
+    if first == "[":
+        yield from (("", value) for value in document.elements())
+    elif first == "{":
+        names = document.names()
+        name = next(names, "")
+        if name in fields:
+            yield "", {name: document.value(), **{other: document.value() for other in names}}
+            while document.peek() == "{":
+                yield "", document.value()
+        elif name:
+            yield from _member(document, name, inside)
+            for other in names:
+                yield from _member(document, other, inside)
+    else:
+        document.refuse()
+    document.end()
+
+
+def _member(document: _JsonStream, name: str, inside: Collection[str]) -> Iterator[tuple[str, Any]]:
+    following = document.peek()
+    if name in inside and following == "[":
+        yield from (("", value) for value in document.elements())
+    elif name in inside and following == "{":
+        yield from ((key, document.value()) for key in document.names())
+    else:
+        yield name, document.value()
+
+
+def _integer(text: str) -> int | str:
+    """Return a whole number; one too large for any field stays text."""
+    return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else text
+
+
+class _JsonStream:
+    """A buffered file of JSON text."""
+
+    def __init__(self, file: TextIO, path: str) -> None:
+        self._file = file
+        self._path = path
+        self._text = ""
+        self._at = 0
+        self._read = 0
+        self._decoder = json.JSONDecoder(parse_int=_integer)
+
+    def peek(self) -> str:
+        """Return the next character after spaces; "" at the end."""
+        while True:
+            while self._at < len(self._text) and self._text[self._at] in _SPACE:
+                self._at += 1
+            if self._at < len(self._text):
+                return self._text[self._at]
+            if not self._more():
+                return ""
+
+    def elements(self) -> Iterator[Any]:
+        """Yield the values of the list that begins here."""
+        self._take("[")
+        if self.peek() == "]":
+            self._take("]")
+            return
+        while True:
+            yield self.value()
+            if self._take(",]") == "]":
+                return
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of the object that begins here; the caller reads the value after each."""
+        self._take("{")
+        if self.peek() == "}":
+            self._take("}")
+            return
+        while True:
+            name = self.value()
+            if not isinstance(name, str):
+                self.refuse()
+            self._take(":")
+            yield name
+            if self._take(",}") == "}":
+                return
+
+    def value(self) -> Any:
+        """Read one value."""
+        self.peek()
+        piece = _PIECE
+        while True:
+            try:
+                value, end = self._decoder.raw_decode(self._text, self._at)
+            except RecursionError:
+                self.refuse()
+            except json.JSONDecodeError:
+                if not self._more(piece):
+                    self.refuse()
+                # Read ever longer pieces, so that a long value is not parsed again too often.
+                piece *= 2
+                if len(self._text) - self._at > _LONGEST:
+                    self.refuse()
+                continue
+            # A number at the end of the buffer may continue.
+            if end == len(self._text) and self._more():
+                continue
+            self._at = end
+            return value
+
+    def end(self) -> None:
+        """Raise SourceInvalid when more text follows."""
+        if self.peek():
+            self.refuse()
+
+    def refuse(self) -> NoReturn:
+        """Raise SourceInvalid, with the place."""
+        raise SourceInvalid(
+            f"{self._path} is no JSON store: it cannot be read as JSON at character {self._read + self._at + 1}. "
+            "Check that the file is complete."
+        )
+
+    def _take(self, allowed: str) -> str:
+        result = self.peek()
+        if not result or result not in allowed:
+            self.refuse()
+        self._at += 1
+        return result
+
+    def _more(self, count: int = _PIECE) -> bool:
+        piece = self._file.read(count)
+        if piece:
+            self._read += self._at
+            self._text, self._at = self._text[self._at :] + piece, 0
+        return bool(piece)

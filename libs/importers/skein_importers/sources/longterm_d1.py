@@ -1,0 +1,230 @@
+"""`longterm-d1`: the table long_term_memory with a realm per tenant, and a dump of its vectors.
+
+The dump has one JSON object a line: `{"id": ..., "values": [...]}`, as a vector index lists its entries. A row's vector
+has the row's id.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein_importers.errors import SourceInvalid
+from skein_importers.records import Kind, Record
+from skein_importers.sources.assistant_store import convert_rows, metadata_of, vector_of
+from skein_importers.sources.base import Realm
+from skein_importers.sources.rows import Row, to_timestamp
+from skein_importers.sources.slugs import slug_of
+from skein_importers.sources.sqlite import Table, open_sqlite
+from skein_kit.json_values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skein_importers.records import UnreadableRecord
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
+    from skein_importers.sources.sqlite import Database
+
+NAME = "longterm-d1"
+_TABLE = "long_term_memory"
+_VECTORS = "vectors"
+TABLES = {
+    _TABLE: Table(
+        needs=("id", "tenant_id", "content"),
+        may_have=(
+            "agent_id", "metadata", "embedding_provider", "embedding_model", "embedding_dimensions", "created_at",
+        ),
+    )
+}  # fmt: skip
+_IDS = ("id", "_id", "vector_id")
+_VALUES = ("values", "vector", "embedding")
+
+
+class LongTerm:
+    """An open database, and the dump of its vectors."""
+
+    name = NAME
+
+    def __init__(self, database: Database, vectors: VectorDump | None) -> None:
+        """Read the database's rows; without `vectors` the cluster computes them."""
+        self._database = database
+        self._vectors = vectors
+        self._is_noted = False
+
+    def tenants(self) -> list[Realm]:
+        """Return a realm for each tenant_id."""
+        found = self._database.ask(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
+        keys = [str(key) for (key,) in found if _names_a_realm(key)]
+        return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
+
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing: it has no accounts."""
+        return iter(())
+
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read a tenant's memories, then their vectors."""
+        self._note_strays(notes)
+        yield from convert_rows(self._rows(realm, notes, _TABLE), _memory)
+        if self._vectors is None:
+            for row in self._rows(realm, notes, _TABLE):
+                if row.value("embedding_model"):
+                    row.count_converted("embedding", "made anew: --vectors names no dump of them")
+        if (vectors := self._vectors) is not None:
+            yield from convert_rows(
+                self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
+            )
+            for reason in vectors.left(self._database):
+                notes.read(_VECTORS)
+                notes.count_ignored(_VECTORS, reason)
+
+    def _note_strays(self, notes: Notes) -> None:
+        """Count the rows without a realm, once."""
+        if self._is_noted:
+            return
+        self._is_noted = True
+        statement = f'SELECT "tenant_id", count(*) FROM "{_TABLE}" GROUP BY "tenant_id"'  # noqa: S608 - our names.
+        for key, count in self._database.ask(statement):
+            if not _names_a_realm(key):
+                notes.rows[_TABLE] += count
+                notes.ignored[_TABLE, "tenant_id is no text that names a tenant"] += count
+
+    def _rows(self, realm: Realm, notes: Notes, table: str) -> Iterator[Row]:
+        for values in self._database.rows(_TABLE, where='CAST("tenant_id" AS TEXT) = ?', parameters=(realm.key,)):
+            yield Row(table, str(values["id"] or f"#{values['rowid']}")[:80], values, notes)
+
+
+class VectorDump:
+    """A dump of vectors by id. A temporary file holds the offset of each line."""
+
+    def __init__(self, path: Path, folder: str) -> None:
+        """Open the dump at `path`, with its index in `folder`."""
+        self._file = path.open("rb")
+        self._places = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
+        self._places.execute("PRAGMA journal_mode = OFF")
+        self._places.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID")
+        self._unreadable = self._repeated = 0
+        self._is_told = False
+
+    def index(self) -> bool:
+        """Index the offsets of all vectors; return whether the dump has vectors or is empty."""
+        self._places.execute("BEGIN")
+        place = 0
+        for line in self._file:
+            self._keep(line, place)
+            place += len(line)
+        self._places.execute("COMMIT")
+        return not place or bool(self._places.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
+
+    def of(self, identity: object) -> Any:
+        """Return a row's vector, the last one of several; None without one."""
+        found = self._places.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        if found is None:
+            return None
+        self._file.seek(found[0])
+        entry = exact.loads_mixed(self._file.readline())
+        return next(entry[name] for name in _VALUES if name in entry)
+
+    def left(self, database: Database) -> Iterator[str]:
+        """Return the reason for each unused line, on the first call only."""
+        if self._is_told:
+            return
+        self._is_told = True
+        yield from ["no JSON object with an id and values"] * self._unreadable
+        yield from ["an earlier vector of the same id"] * self._repeated
+        known = f'SELECT EXISTS (SELECT 1 FROM "{_TABLE}" WHERE "id" = ?)'  # noqa: S608 - our names.
+        for (identity,) in self._places.execute("SELECT id FROM places ORDER BY id"):
+            if not database.ask(known, (identity,)).fetchone()[0]:
+                yield f"no row of {_TABLE} has its id"
+
+    def close(self) -> None:
+        """Close its files."""
+        self._file.close()
+        self._places.close()
+
+    def _keep(self, line: bytes, place: int) -> None:
+        if not line.strip():
+            return
+        try:
+            entry = exact.loads_mixed(line)
+            identity = next(entry[name] for name in _IDS if name in entry)
+            next(name for name in _VALUES if name in entry)
+        except (ValueError, ArithmeticError, TypeError, KeyError, StopIteration, RecursionError):
+            self._unreadable += 1
+            return
+        known = self._places.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        self._repeated += known is not None
+        self._places.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (_text(identity), place))
+
+
+@contextmanager
+def open_source(source: str, vectors: str = "") -> Iterator[LongTerm]:
+    """Open a database, and its dump of vectors if any. Raises SourceInvalid."""
+    with open_sqlite(source, "long-term memory", TABLES) as database:
+        if not vectors:
+            yield LongTerm(database, None)
+            return
+        with tempfile.TemporaryDirectory(prefix="skein-import-") as folder:
+            try:
+                dump = VectorDump(Path(vectors), folder)
+            except OSError as error:
+                raise SourceInvalid(
+                    f"{vectors} cannot be read ({error.strerror}): check its name and who may read it."
+                ) from None
+            with closing(dump):
+                if not dump.index():
+                    message = (
+                        f"{vectors} holds no vectors: each line should be a JSON object such as "
+                        '{"id": "…", "values": [0.1]}.'
+                    )
+                    raise SourceInvalid(message)
+                yield LongTerm(database, dump)
+
+
+def _memory(row: Row) -> Iterator[Record]:
+    rest: dict[str, Any] = {}
+    metadata = {**row.mapping("metadata", rest), **rest}
+    memory = memory_pb2.Memory(
+        external_id=row.required_text("id"), content=row.required_text("content"), agent_id=row.text("agent_id", 255)
+    )
+    if (created := row.time("created_at")) is not None:
+        memory.create_time.CopyFrom(to_timestamp(created))
+    if (kept := metadata_of("metadata", metadata)) is not None:
+        memory.metadata.CopyFrom(kept)
+    yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
+
+
+def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
+    found = vectors.of(row.value("id"))
+    if found is None:
+        if row.value("embedding_model"):
+            row.count_converted("embedding", "made anew: the dump has no vector of it")
+        return
+    row.notes.read(_VECTORS)
+    vector = vector_of(found)
+    if vector is None:
+        row.count_converted("values", "made anew: no list of numbers")
+    elif not row.value("embedding_model"):
+        row.count_converted("embedding_model", "made anew: the row names no model")
+    elif row.value("embedding_dimensions") not in {None, len(vector)}:
+        row.count_converted("embedding_dimensions", "made anew: the vector has other dimensions than the row says")
+    else:
+        put = recall_pb2.PutEmbeddingRequest(
+            external_id=row.required_text("id"),
+            model=row.text("embedding_model"),
+            provider=row.text("embedding_provider", 64),
+            embeddings=[recall_pb2.Embedding(values=vector)],
+        )
+        yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=_VECTORS)
+
+
+def _names_a_realm(key: object) -> bool:
+    return isinstance(key, int | float) or (isinstance(key, str) and bool(key.strip()) and _text(key) == key)
+
+
+def _text(identity: object) -> str:
+    return str(identity).encode("utf-8", "replace").decode()

@@ -1,0 +1,275 @@
+"""Maps rows of MemoryVault to records, for databases and exports.
+
+Values without a field are kept under `metadata.memoryvault`. Watches are imported switched off: their receivers know an
+old secret, and first need the key that signs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_importers.records import Kind, Record, UnreadableRecord
+from skein_importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from google.protobuf.message import Message
+
+    from skein_importers.sources.base import Notes
+
+# MemoryVault's brain of callers that share the bearer token.
+LEGACY_BRAIN = "legacy-default-brain"
+# A brain's tables in the order of their kinds.
+TABLES = (
+    "memories",
+    "memory_links",
+    "brain_source_trust",
+    "memory_entity_aliases",
+    "memory_conflict_resolutions",
+    "brain_policies",
+    "memory_watches",
+)
+_MOST_NOTE = 4000
+_STATUSES = {
+    "needs_review": curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW,
+    "resolved": curation_pb2.CONFLICT_STATUS_RESOLVED,
+    "superseded": curation_pb2.CONFLICT_STATUS_SUPERSEDED,
+    "dismissed": curation_pb2.CONFLICT_STATUS_DISMISSED,
+}
+_WITH_CANONICAL = frozenset({curation_pb2.CONFLICT_STATUS_RESOLVED, curation_pb2.CONFLICT_STATUS_SUPERSEDED})
+# Policy fields with the same meaning, and their lowest and highest values.
+_POLICY: Mapping[str, tuple[float, float]] = {
+    "decay_days": (1, 3650),
+    "max_inferred_edges": (0, 10_000),
+    "min_link_suggestion_score": (0, 1),
+    "snapshot_retention": (1, 1000),
+    "path_max_hops": (1, 8),
+    "subgraph_default_radius": (1, 4),
+}
+_RETENTION_DAYS = 3650
+# Event types by MemoryVault's names.
+_EVENTS = {
+    "memory_saved": "memory_created",
+    "link_created": "memory_link_created",
+    "link_updated": "memory_link_updated",
+    "link_removed": "memory_link_removed",
+    "memory_watch_created": "watch_created",
+    "memory_watch_updated": "watch_updated",
+    "memory_watch_deleted": "watch_deleted",
+    "brain_snapshot_created": "snapshot_created",
+    "brain_snapshot_restored": "snapshot_restored",
+    "brain_data_imported": "data_imported",
+}
+_SAME_EVENTS = frozenset(
+    {
+        "memory_created", "memory_updated", "memory_deleted", "memory_link_created", "memory_link_updated",
+        "memory_link_removed", "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
+        "memory_reinforced", "memory_decayed", "memory_conflict_resolved", "memory_entity_resolved",
+        "memory_source_trust_set",
+    }
+)  # fmt: skip
+
+
+class BrainRows:
+    """One brain's rows as records."""
+
+    def __init__(self, notes: Notes, keys: Mapping[str, str]) -> None:
+        """`keys` has the memory of each fact key in lower case."""
+        self._notes = notes
+        self._keys = keys
+        self._watches: set[str] = set()
+        self._readers: Mapping[str, Callable[[Row], tuple[Kind, Message] | None]] = {
+            "memories": self._memory,
+            "memory_links": self._link,
+            "brain_source_trust": self._trust,
+            "memory_entity_aliases": self._alias,
+            "memory_conflict_resolutions": self._conflict,
+            "brain_policies": self._policy,
+            "memory_watches": self._watch,
+        }
+
+    def records(self, table: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Record | UnreadableRecord]:
+        """Read rows of a table; invalid rows become UnreadableRecord."""
+        for number, values in enumerate(rows, 1):
+            self._notes.read(table)
+            row = Row(
+                table,
+                str(values.get("id") or values.get("brain_id") or number),
+                values,
+                self._notes,
+                "metadata.memoryvault",
+            )
+            try:
+                found = self._readers[table](row)
+            except (RowRefused, ValueError) as error:
+                yield UnreadableRecord(where=row.where, reason=str(error), table=table)
+                continue
+            if found is not None:
+                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
+
+    def _memory(self, row: Row) -> tuple[Kind, Message]:
+        rest: dict[str, Any] = {}
+        created, updated, archived = row.time("created_at"), row.time("updated_at"), row.time("archived_at")
+        if updated is not None and updated != created:
+            rest["updated_at"] = format_iso(updated)
+        memory = memory_pb2.Memory(
+            external_id=row.required_text("id"),
+            type=row.name("type", "note"),
+            title=row.text("title", 1000),
+            content=row.required_text("content"),
+            tags=row.tags("tags", row.value("tags") if isinstance(row.value("tags"), list) else None),
+            source=row.text("source", 1000),
+            confidence=row.share("confidence"),
+            importance=row.share("importance"),
+            key=row.text("key").strip(),
+        )
+        holder = self._keys.get(memory.key.lower(), memory.external_id) if memory.type == "fact" else memory.external_id
+        if memory.key and holder != memory.external_id:
+            rest["key"] = memory.key
+            memory.ClearField("key")
+            row.count_converted("key", "a newer fact has the key: kept as metadata.memoryvault.key")
+        for value, field in ((created, memory.create_time), (archived, memory.archive_time)):
+            if value is not None:
+                field.CopyFrom(to_timestamp(value))
+        if rest:
+            memory.metadata.CopyFrom(struct({"memoryvault": rest}))
+        return Kind.MEMORY, memory
+
+    def _link(self, row: Row) -> tuple[Kind, Message]:
+        _ends(row, "from_id", "to_id")
+        link = memory_pb2.Link(
+            from_memory_id=row.required_text("from_id"),
+            to_memory_id=row.required_text("to_id"),
+            relation=row.name("relation_type", "related"),
+            label=row.text("label", 1000),
+        )
+        if (created := row.time("created_at")) is not None:
+            link.metadata.CopyFrom(struct({"memoryvault": {"created_at": format_iso(created)}}))
+        return Kind.LINK, link
+
+    def _trust(self, row: Row) -> tuple[Kind, Message]:
+        return Kind.TRUST, curation_pb2.SetSourceTrustRequest(
+            source=row.required_text("source_key")[:1000], trust=row.share("trust"), notes=row.text("notes", _MOST_NOTE)
+        )
+
+    def _alias(self, row: Row) -> tuple[Kind, Message]:
+        _ends(row, "alias_memory_id", "canonical_memory_id")
+        return Kind.ALIAS, curation_pb2.ResolveEntityRequest(
+            alias_memory_id=row.required_text("alias_memory_id"),
+            canonical_memory_id=row.required_text("canonical_memory_id"),
+            confidence=row.share("confidence"),
+            note=row.text("note", _MOST_NOTE),
+        )
+
+    def _conflict(self, row: Row) -> tuple[Kind, Message]:
+        _ends(row, "a_id", "b_id")
+        named = row.text("status").strip().lower()
+        if named not in _STATUSES:
+            raise RowRefused(f"status is none of {', '.join(_STATUSES)}")
+        a, b, canonical, status = (
+            row.required_text("a_id"),
+            row.required_text("b_id"),
+            row.text("canonical_id"),
+            _STATUSES[named],
+        )
+        if canonical and canonical not in {a, b}:
+            row.count_converted("canonical_id", "neither of the two: left out")
+            canonical = ""
+        if canonical and status not in _WITH_CANONICAL:
+            row.count_converted("canonical_id", f"left out, as {named} names none")
+            canonical = ""
+        if status == curation_pb2.CONFLICT_STATUS_SUPERSEDED and not canonical:
+            row.count_converted("status", "superseded by none of the two: resolved")
+            status = curation_pb2.CONFLICT_STATUS_RESOLVED
+        return Kind.CONFLICT, curation_pb2.ResolveConflictRequest(
+            a_memory_id=a,
+            b_memory_id=b,
+            status=status,
+            canonical_memory_id=canonical,
+            note=row.text("note", _MOST_NOTE),
+        )
+
+    def _policy(self, row: Row) -> tuple[Kind, Message] | None:
+        rest: dict[str, Any] = {}
+        said = row.mapping("policy_json", rest)
+        if rest:
+            raise RowRefused("policy_json is no JSON object")
+        request = subjects_pb2.UpdatePolicyRequest()
+        for name, value in said.items():
+            if name == "private_mode":
+                request.policy.private_mode = bool(value)
+            elif name == "retention_days":
+                # MemoryVault did not enforce it; here the rows would be purged at once.
+                if value != _RETENTION_DAYS:
+                    row.count_converted(
+                        "policy_json", "retention_days left out: it removes memories here; set it yourself"
+                    )
+                continue
+            elif name not in _POLICY:
+                row.count_converted("policy_json", "a rule that no policy here has was left out")
+                continue
+            elif isinstance(value, bool) or not isinstance(value, int | float):
+                row.count_converted("policy_json", f"{name} is no number: left out")
+                continue
+            else:
+                least, most = _POLICY[name]
+                nearest = min(max(value, least), most)
+                if nearest != value:
+                    row.count_converted("policy_json", f"{name} moved into {least} to {most}")
+                setattr(request.policy, name, nearest if isinstance(most, int) and most == 1 else int(nearest))
+            request.update_mask.paths.append(name)
+        if not request.update_mask.paths:
+            row.notes.count_ignored(row.table, "says nothing that a policy here has")
+            return None
+        return Kind.POLICY, request
+
+    def _watch(self, row: Row) -> tuple[Kind, Message]:
+        url = row.text("webhook_url").strip()
+        if not url:
+            raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
+        name = row.text("name", 200).strip() or row.required_text("id")
+        if name in self._watches:
+            name = f"{name} {row.required_text('id')}"[:255]
+        self._watches.add(name)
+        row.count_converted("secret", "not taken: switched off until RotateWatchSecret's key is with its receiver")
+        return Kind.WATCH, watches_pb2.Watch(
+            display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
+        )
+
+
+def _ends(row: Row, *columns: str) -> None:
+    """Raise RowRefused for a row that names a memory outside its brain."""
+    for column in columns:
+        if row.value(f"{column}_known") == 0:
+            raise RowRefused(f"{column} names no memory of its brain")
+
+
+def _events(row: Row) -> list[str]:
+    rest: dict[str, Any] = {}
+    text = row.text("event_types").strip()
+    given = [text] if text == "*" else row.sequence("event_types", rest)
+    if rest:
+        given = text.split(",")
+    names = [str(name).strip() for name in given]
+    if "*" in names:
+        return ["*"]
+    found = [name if name in _SAME_EVENTS else _EVENTS.get(name, "") for name in names]
+    if found != names:
+        row.count_converted("event_types", "by the names of here; what never happens here was left out")
+    kept = list(dict.fromkeys(name for name in found if name))
+    if not kept:
+        raise RowRefused("event_types names nothing that happens here")
+    return kept
+
+
+def _where(row: Row) -> str:
+    query = row.text("query").strip()
+    if not query:
+        return ""
+    row.count_converted("query", "looked for in title and content of the memory, not in the event")
+    quoted = query[:1000].replace("\\", "\\\\").replace('"', '\\"')
+    return f'title:"{quoted}" OR content:"{quoted}"'

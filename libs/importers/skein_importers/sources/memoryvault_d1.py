@@ -1,0 +1,313 @@
+"""`memoryvault-d1`: MemoryVault's D1 database, brain by brain, with its people, their memberships and OAuth clients.
+
+Early schemas have no table `brains` or no column `brain_id`: such a database is one brain. A row without a brain
+belongs to the shared one, as in MemoryVault's own migrations.
+
+Data of its own server is ignored: auth sessions and tokens, codes, attempts. So are snapshots and the changelog, which
+no call can write; create a new snapshot after the import.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skein_importers.records import UnreadableRecord
+from skein_importers.sources.base import Membership, OAuthClient, Person, Realm
+from skein_importers.sources.memoryvault import LEGACY_BRAIN, BrainRows
+from skein_importers.sources.memoryvault import TABLES as BRAIN_TABLES
+from skein_importers.sources.passwords import password_hash_of, sha256_of
+from skein_importers.sources.rows import Row, RowRefused, parse_time
+from skein_importers.sources.slugs import slug_of
+from skein_importers.sources.sqlite import Table, open_sqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from skein_importers.records import Record
+    from skein_importers.sources.base import Notes
+    from skein_importers.sources.sqlite import Database
+
+NAME = "memoryvault-d1"
+LEGACY_USER = "legacy-token-user"
+_TIMES = ("created_at", "updated_at")
+TABLES = {
+    "users": Table(needs=("id", "email", "password_hash"), may_have=("display_name", *_TIMES), optional=True),
+    "brains": Table(needs=("id", "name"), may_have=("slug", "owner_user_id", *_TIMES), optional=True),
+    "brain_memberships": Table(needs=("brain_id", "user_id"), may_have=("role", "created_at"), optional=True),
+    "oauth_clients": Table(
+        needs=("client_id", "redirect_uris"),
+        may_have=(
+            *("id", "client_name", "grant_types", "response_types", "token_endpoint_auth_method"),
+            *("client_secret_hash", "client_secret_expires_at", *_TIMES),
+        ),
+        optional=True,
+    ),
+    "memories": Table(
+        needs=("id", "content", "created_at"),
+        may_have=(
+            *("brain_id", "type", "title", "key", "tags", "source", "confidence", "importance", "archived_at"),
+            "updated_at",
+        ),
+    ),
+    "memory_links": Table(
+        needs=("id", "from_id", "to_id"), may_have=("brain_id", "relation_type", "label", "created_at"), optional=True
+    ),
+    "brain_source_trust": Table(
+        needs=("source_key", "trust"), may_have=("id", "brain_id", "notes", *_TIMES), optional=True
+    ),
+    "memory_entity_aliases": Table(
+        needs=("canonical_memory_id", "alias_memory_id"),
+        may_have=("id", "brain_id", "note", "confidence", *_TIMES),
+        optional=True,
+    ),
+    "memory_conflict_resolutions": Table(
+        needs=("a_id", "b_id", "status"), may_have=("id", "brain_id", "canonical_id", "note", *_TIMES), optional=True
+    ),
+    "brain_policies": Table(needs=("policy_json",), may_have=("brain_id", *_TIMES), optional=True),
+    "memory_watches": Table(
+        needs=("id", "name", "event_types"),
+        may_have=("brain_id", "query", "webhook_url", "secret", "is_active", *_TIMES),
+        optional=True,
+    ),
+    "memory_changelog": Table(needs=(), may_have=("brain_id",), optional=True),
+    "brain_snapshots": Table(needs=(), may_have=("brain_id",), optional=True),
+    "auth_sessions": Table(needs=("id",), optional=True),
+    "oauth_authorization_codes": Table(needs=("id",), optional=True),
+    "rate_limits": Table(needs=("ip",), optional=True),
+}
+# Columns that name memories of the same brain.
+_ENDS: Mapping[str, tuple[str, ...]] = {
+    "memory_links": ("from_id", "to_id"),
+    "memory_entity_aliases": ("alias_memory_id", "canonical_memory_id"),
+    "memory_conflict_resolutions": ("a_id", "b_id"),
+}
+_KNOWN = "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
+_LEFT_OF_BRAIN = {
+    "memory_changelog": "what happened there; the history here begins with the import",
+    "brain_snapshots": "copies in a form of its own; make a snapshot when the import is done",
+}
+_LEFT = {
+    "auth_sessions": "sign-ins and their tokens; people sign in anew",
+    "oauth_authorization_codes": "codes of ten minutes",
+    "rate_limits": "attempts to sign in there",
+}
+_ROLES = frozenset({"owner", "admin", "member", "viewer"})
+
+
+class MemoryVault:
+    """An open database of MemoryVault."""
+
+    name = NAME
+
+    def __init__(self, database: Database) -> None:
+        """Read `database`."""
+        self._database = database
+        # The brains that memories name, once they were asked for.
+        self._named: frozenset[str] | None = None
+
+    def tenants(self) -> list[Realm]:
+        """Return the brains, also those that only memories name; without `brains` there is one at least."""
+        realms = {
+            str(row["id"]): Realm(
+                key=str(row["id"]),
+                name=str(row["name"] or row["id"]),
+                slug=slug_of(
+                    str(row["name"] or ""),
+                    str(row["id"]),
+                    LEGACY_BRAIN if row["id"] == LEGACY_BRAIN else str(row["slug"] or ""),
+                ),
+                source_slug=str(row["slug"] or ""),
+            )
+            for row in self._database.rows("brains")
+        }
+        for key in self._brains_of_memories():
+            realms.setdefault(key, _brain_without_row(key))
+        if not realms:
+            return [_brain_without_row(LEGACY_BRAIN)]
+        if len(realms) > 1 and LEGACY_BRAIN in realms and not self._is_used(LEGACY_BRAIN):
+            # Every database has this brain; an unused one belongs to no tenant.
+            del realms[LEGACY_BRAIN]
+        return [realms[key] for key in sorted(realms)]
+
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read a brain's memories, links, trust, aliases, conflicts, policy and watches."""
+        brain = BrainRows(notes, self._keys(realm.key))
+        for table in BRAIN_TABLES:
+            if not self._database.has(table):
+                continue
+            rows = self._database.rows(
+                table, where=self._is_of(table, realm.key), parameters=(realm.key,), also=self._are_known(table)
+            )
+            yield from brain.records(table, rows)
+        for table, why in _LEFT_OF_BRAIN.items():
+            if self._database.has(table):
+                statement = f"SELECT count(*) FROM {table} WHERE {self._is_of(table, realm.key)}"  # noqa: S608 - our names.
+                if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
+                    notes.ignored[table, why] += count
+
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Read accounts, OAuth clients and memberships of brains."""
+        emails: dict[str, str] = {}
+        for row in self._rows("users", ("id",), notes):
+            if row.key == LEGACY_USER:
+                notes.count_ignored("users", "stands for the shared bearer token; AuthService.SetLegacyToken takes one")
+                continue
+            emails[row.key] = row.text("email").strip().lower()
+            yield _person(row, emails[row.key])
+        for row in self._rows("oauth_clients", ("client_id",), notes):
+            try:
+                yield _client(row)
+            except (RowRefused, ValueError) as error:
+                yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
+        yield from self._memberships(notes, emails)
+        for table, why in _LEFT.items():
+            if (
+                self._database.has(table)
+                and (count := self._database.ask(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our names.
+            ):
+                notes.ignored[table, why] += count
+
+    def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | UnreadableRecord]:
+        brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
+        brains |= {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
+        seen: set[tuple[str, str]] = set()
+        for row in self._rows("brain_memberships", ("brain_id", "user_id"), notes):
+            brain, user = row.text("brain_id"), row.text("user_id")
+            if user == LEGACY_USER:
+                notes.count_ignored("brain_memberships", "of the shared bearer token")
+                continue
+            if brain not in brains or user not in emails:
+                why = f"{'brain_id' if brain not in brains else 'user_id'} names nobody that is there"
+                yield UnreadableRecord(where=row.where, reason=why, table=row.table)
+                continue
+            role = row.text("role").strip().lower() or "member"
+            if role not in _ROLES:
+                row.count_converted("role", "no such role here: viewer, the least")
+                role = "viewer"
+            if brains[brain] == user and role != "owner":
+                row.count_converted("role", "owner, as brains.owner_user_id says")
+                role = "owner"
+            seen.add((brain, user))
+            yield Membership(where=row.where, realm=brain, email=emails[user], role=role)
+        for brain, owner in sorted(brains.items()):
+            if owner in emails and (brain, owner) not in seen:
+                notes.count_converted("brains", "owner_user_id", "became a membership", f"brains {brain}")
+                yield Membership(where=f"brains {brain}", realm=brain, email=emails[owner], role="owner")
+
+    def _rows(self, table: str, keys: Sequence[str], notes: Notes) -> Iterator[Row]:
+        for values in self._database.rows(table):
+            notes.read(table)
+            yield Row(table, " ".join(str(values[key]) for key in keys), values, notes)
+
+    def _is_used(self, brain: str) -> bool:
+        return any(
+            self._database.ask(f"SELECT 1 FROM {table} WHERE {self._is_of(table, brain)} LIMIT 1", (brain,)).fetchone()  # noqa: S608 - our names.
+            for table in (*BRAIN_TABLES, "brain_memberships")
+            if self._database.has(table)
+        )
+
+    def _brains_of_memories(self) -> frozenset[str]:
+        if self._named is None:
+            has_brains = self._database.has_column("memories", "brain_id")
+            brain = f"COALESCE(NULLIF(brain_id, ''), '{LEGACY_BRAIN}')" if has_brains else f"'{LEGACY_BRAIN}'"
+            found = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
+            self._named = frozenset(str(key) for (key,) in found)
+        return self._named
+
+    def _is_of(self, table: str, brain: str) -> str:
+        """Return SQL that is true for a brain's rows of a table; its one parameter is the brain."""
+        if self._is_one_brain():
+            return "? IS NOT NULL"
+        if not self._database.has_column(table, "brain_id"):
+            return f"? = '{LEGACY_BRAIN}'"
+        # This form uses the index on brain_id for all brains except the shared one.
+        return "(brain_id = ? OR COALESCE(brain_id, '') = '')" if brain == LEGACY_BRAIN else "brain_id = ?"
+
+    def _are_known(self, table: str) -> str:
+        """Return SQL columns that say whether the memories named by a row are in its brain."""
+        same = "1"
+        if not self._is_one_brain():
+            has_brain = [self._database.has_column(name, "brain_id") for name in (table, "memories")]
+            sides = [
+                f"COALESCE(NULLIF({name}.brain_id, ''), '{LEGACY_BRAIN}')" if has else f"'{LEGACY_BRAIN}'"
+                for name, has in zip((table, "other"), has_brain, strict=True)
+            ]
+            same = " = ".join(sides)
+        return ", ".join(_KNOWN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
+
+    def _is_one_brain(self) -> bool:
+        """Say whether the whole database is one brain."""
+        return not self._database.has("brains") and len(self._brains_of_memories()) <= 1
+
+    def _keys(self, brain: str) -> dict[str, str]:
+        """Return the memory of each fact key in lower case: the one changed last that is not archived."""
+        if not self._database.has_column("memories", "key"):
+            return {}
+        best: dict[str, tuple[bool, float, str]] = {}
+        where = f"{self._is_of('memories', brain)} AND key IS NOT NULL"
+        rows = self._database.rows("memories", where=where, parameters=(brain,))
+        for row in rows:
+            if str(row["type"]).strip().lower() == "fact":
+                said = (row["archived_at"] is None, _seconds(row), str(row["id"]))
+                key = str(row["key"]).strip().lower()
+                best[key] = max(best.get(key, said), said)
+        return {key: said[2] for key, said in best.items()}
+
+
+def _brain_without_row(key: str) -> Realm:
+    return Realm(key=key, name=key, slug=LEGACY_BRAIN if key == LEGACY_BRAIN else slug_of(key, key))
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[MemoryVault]:
+    """Open an SQLite file, or the SQL of a D1 export. Raises SourceInvalid."""
+    with open_sqlite(source, "MemoryVault", TABLES) as database:
+        yield MemoryVault(database)
+
+
+def _seconds(row: Mapping[str, Any]) -> float:
+    try:
+        return parse_time(row["updated_at"] if row["updated_at"] is not None else row["created_at"])[0].timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _person(row: Row, email: str) -> Person:
+    given = row.text("password_hash")
+    found = password_hash_of(given)
+    if given and not found:
+        row.count_converted("password_hash", "in a form that is not known: they need a new password")
+    return Person(
+        where=row.where,
+        email=email,
+        password_hash=found,
+        display_name=row.text("display_name", 255),
+        create_time=row.time("created_at"),
+        update_time=row.time("updated_at"),
+    )
+
+
+def _client(row: Row) -> OAuthClient:
+    rest: dict[str, Any] = {}
+    lists = {name: row.sequence(name, rest) for name in ("redirect_uris", "grant_types", "response_types")}
+    for name, found in lists.items():
+        if f"{name}_text" in rest or not all(isinstance(text, str) for text in found):
+            raise RowRefused(f"{name} is no JSON array of texts")
+    method = row.text("token_endpoint_auth_method").strip() or "none"
+    secret_hash = "" if method == "none" else sha256_of(row.text("client_secret_hash"))
+    if method != "none" and not secret_hash:
+        raise RowRefused("client_secret_hash is no SHA-256: the application needs a new secret, so register it anew")
+    expires = row.value("client_secret_expires_at")
+    return OAuthClient(
+        where=row.where,
+        client_id=row.required_text("client_id"),
+        name=row.text("client_name", 255),
+        redirect_uris=lists["redirect_uris"],
+        grant_types=lists["grant_types"],
+        response_types=lists["response_types"],
+        auth_method=method,
+        secret_hash=secret_hash,
+        secret_expire_time=row.time("client_secret_expires_at") if expires else None,
+        create_time=row.time("created_at"),
+    )

@@ -1,0 +1,137 @@
+"""`memoryvault-json`: an export that MemoryVault writes of one brain, memoryvault_export_v1."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from skein_importers.errors import SourceInvalid
+from skein_importers.records import UnreadableRecord
+from skein_importers.sources.base import Realm
+from skein_importers.sources.memoryvault import TABLES, BrainRows
+from skein_importers.sources.rows import parse_time
+from skein_importers.sources.slugs import slug_of
+from skein_kit.json_values import exact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from skein_importers.records import Record
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person
+
+NAME = "memoryvault-json"
+FORMAT = "memoryvault_export_v1"
+# Keys of the export's format name.
+_NAMES = ("format", "schema", "schema_version", "export_version", "version")
+# Lists of an export and their tables.
+_LISTS: Mapping[str, tuple[str, ...]] = {
+    "memories": ("memories",),
+    "memory_links": ("links", "memory_links"),
+    "brain_source_trust": ("source_trust", "source_trusts", "brain_source_trust"),
+    "memory_entity_aliases": ("aliases", "entity_aliases", "memory_entity_aliases"),
+    "memory_conflict_resolutions": ("conflict_resolutions", "memory_conflict_resolutions"),
+    "brain_policies": ("brain_policies",),
+    "memory_watches": ("watches", "memory_watches"),
+}
+_POLICY = ("policy", "brain_policy")
+_LEFT = {
+    "changelog": "what happened there; the history here begins with the import",
+    "memory_changelog": "what happened there; the history here begins with the import",
+    "snapshots": "copies in a form of its own; make a snapshot when the import is done",
+    "brain_snapshots": "copies in a form of its own; make a snapshot when the import is done",
+}
+
+
+class Export:
+    """An export that was read."""
+
+    name = NAME
+
+    def __init__(self, lists: Mapping[str, Any], brain: Mapping[str, Any]) -> None:
+        """Read the lists and the brain of an export."""
+        self._lists = lists
+        self._brain = brain
+
+    def tenants(self) -> list[Realm]:
+        """Return its one brain."""
+        key = str(self._brain.get("id") or "brain")
+        name = str(self._brain.get("name") or "MemoryVault")
+        return [Realm(key=key, name=name, slug=slug_of(name, key, str(self._brain.get("slug") or "")))]
+
+    def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing: an export has no accounts."""
+        del notes
+        return iter(())
+
+    def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read its lists."""
+        del realm
+        memories = self._rows("memories")
+        ids = {str(row["id"]) for row in memories if isinstance(row, dict) and row.get("id")}
+        brain = BrainRows(notes, _keys(memories))
+        for table in TABLES:
+            for number, row in enumerate(self._rows(table), 1):
+                if not isinstance(row, dict):
+                    notes.read(table)
+                    yield UnreadableRecord(where=f"{table} {number}", reason="is no JSON object", table=table)
+                    continue
+                known = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
+                yield from brain.records(table, [{**row, **known}])
+        for name, why in _LEFT.items():
+            if isinstance(found := self._lists.get(name), list) and found:
+                notes.ignored[name, why] += len(found)
+
+    def _rows(self, table: str) -> list[Any]:
+        rows = [row for name in _LISTS[table] for row in self._lists.get(name) or []]
+        if table == "brain_policies":
+            rows += [{"policy_json": self._lists[name]} for name in _POLICY if isinstance(self._lists.get(name), dict)]
+        return rows
+
+
+_ENDS: Mapping[str, tuple[str, ...]] = {
+    "memory_links": ("from_id", "to_id"),
+    "memory_entity_aliases": ("alias_memory_id", "canonical_memory_id"),
+    "memory_conflict_resolutions": ("a_id", "b_id"),
+}
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[Export]:
+    """Read a file as a whole: the server wrote it in one piece, so it is small. Raises SourceInvalid."""
+    try:
+        document = exact.loads_mixed(Path(source).read_bytes())
+    except OSError as error:
+        raise SourceInvalid(
+            f"{source} cannot be read ({error.strerror}): check its name and who may read it."
+        ) from None
+    except (ValueError, ArithmeticError, RecursionError):
+        raise SourceInvalid(
+            f"{source} is no JSON: make the export again, and check that the file is complete."
+        ) from None
+    wanted = f"{source} is no {FORMAT}: an object with the list `memories`, as MemoryVault's export gives it."
+    if not isinstance(document, dict):
+        raise SourceInvalid(wanted)
+    named = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
+    inner = document.get("data")
+    lists = inner if isinstance(inner, dict) else document
+    known = [lists[name] for names in _LISTS.values() for name in names if lists.get(name) is not None]
+    if named != FORMAT or not known or not all(isinstance(rows, list) for rows in known):
+        raise SourceInvalid(wanted)
+    brain = document.get("brain")
+    yield Export(lists, brain if isinstance(brain, dict) else {})
+
+
+def _keys(memories: list[Any]) -> dict[str, str]:
+    """Return the memory of each fact key in lower case: the one changed last that is not archived."""
+    best: dict[str, tuple[bool, float, str]] = {}
+    for row in memories:
+        if isinstance(row, dict) and row.get("type") == "fact" and row.get("key"):
+            try:
+                at = parse_time(row.get("updated_at") or row.get("created_at"))[0].timestamp()
+            except ValueError:
+                at = 0.0
+            said = (row.get("archived_at") is None, at, str(row.get("id")))
+            key = str(row["key"]).strip().lower()
+            best[key] = max(best.get(key, said), said)
+    return {key: said[2] for key, said in best.items()}

@@ -1,0 +1,218 @@
+"""Reads another system's Postgres in one read-only snapshot, row by row, without locks that block its writers."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from skein_importers.errors import SourceInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+# Rows of one round trip.
+_FETCH = 500
+_CONNECT_SECONDS = 15.0
+_CLOSE_SECONDS = 5.0
+_SCHEMES = frozenset({"postgres", "postgresql"})
+_SETTINGS = {
+    "application_name": "skein import",
+    "default_transaction_read_only": "on",
+    # Do not wait for schema changes; and the import may be idle between reads.
+    "lock_timeout": "10s",
+    "statement_timeout": "0",
+    "idle_in_transaction_session_timeout": "0",
+}
+_COLUMNS = """
+SELECT class.relname AS table_name, attribute.attname AS column_name,
+       pg_catalog.has_column_privilege(class.oid, attribute.attnum, 'SELECT') AS readable
+FROM pg_catalog.pg_attribute AS attribute
+JOIN pg_catalog.pg_class AS class ON class.oid = attribute.attrelid
+WHERE class.relname = ANY ($1) AND class.relkind IN ('r', 'p', 'v', 'm', 'f')
+  AND pg_catalog.pg_table_is_visible(class.oid) AND attribute.attnum > 0 AND NOT attribute.attisdropped
+"""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """The columns to read from one table."""
+
+    # Required columns.
+    needs: Sequence[str]
+    # Optional columns; NULL when missing.
+    may_have: Sequence[str] = ()
+    # Unique columns that give a stable order.
+    order: Sequence[str] = ()
+    # Columns to read as text.
+    as_text: frozenset[str] = field(default_factory=frozenset)
+    # The table itself is optional.
+    optional: bool = False
+
+
+class Database:
+    """An open database of another system."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connection: asyncpg.Connection[asyncpg.Record],
+        tables: Mapping[str, Table],
+        columns: Mapping[str, frozenset[str]],
+    ) -> None:
+        self._loop = loop
+        self._connection = connection
+        self._tables = tables
+        self._columns = columns
+
+    def has(self, table: str) -> bool:
+        """Say whether the database has one of the optional tables."""
+        return table in self._columns
+
+    def columns(self, table: str) -> frozenset[str]:
+        """Return the columns of a table; empty when it does not exist."""
+        return self._columns.get(table, frozenset())
+
+    def rows(
+        self, table: str, where: str = "", *parameters: object, also: Mapping[str, str] | None = None
+    ) -> Iterator[Mapping[str, Any]]:
+        """Read a table's rows in order; `where` is a condition with $1 and so on, `also` has further expressions.
+
+        Raises SourceInvalid when the connection ends, or the server refuses.
+        """
+        if not self.has(table):
+            return
+        described, columns = self._tables[table], self._columns[table]
+        listed = [
+            _column(table, name, is_there=name in columns, as_text=name in described.as_text)
+            for name in (*described.needs, *described.may_have)
+        ]
+        listed += [f'{expression} AS "{name}"' for name, expression in (also or {}).items()]
+        condition = f" WHERE {where}" if where else ""
+        places = ", ".join(f'"{table}"."{name}"' for name in described.order if name in columns)
+        statement = f'SELECT {", ".join(listed)} FROM "{table}"{condition} ORDER BY {places}'  # noqa: S608 - our names.
+        yield from self.query(statement, *parameters)
+
+    def query(self, statement: str, *parameters: object) -> Iterator[Mapping[str, Any]]:
+        """Read what a statement returns, some rows at a time."""
+        cursor = self._said(self._connection.cursor(statement, *parameters))
+        while found := self._said(cursor.fetch(_FETCH)):
+            yield from found
+
+    def count(self, table: str) -> int:
+        """Count a table's rows."""
+        if not self.has(table):
+            return 0
+        return int(self._said(self._connection.fetchval(f'SELECT count(*) FROM "{table}"')))  # noqa: S608 - our names.
+
+    def _said(self, call: Any) -> Any:
+        return _said(self._loop, call)
+
+
+@contextmanager
+def open_database(url: str, tables: Mapping[str, Table], system: str) -> Iterator[Database]:
+    """Read a database as it is now until the block ends. Raises SourceInvalid, which names no password."""
+    place = _place(url)
+    loop = asyncio.new_event_loop()
+    try:
+        connection = _connected(loop, url, place)
+        try:
+            begun = connection.transaction(isolation="repeatable_read", readonly=True)
+            _said(loop, begun.start())
+            columns = _checked(_said(loop, connection.fetch(_COLUMNS, list(tables))), tables, f"{system} ({place})")
+            yield Database(loop, connection, tables, columns)
+        finally:
+            loop.run_until_complete(_closed(connection))
+    finally:
+        loop.close()
+
+
+def _place(url: str) -> str:
+    """Return a URL's host, port and database, without secrets."""
+    try:
+        parts = urlsplit(url)
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        parts, port = urlsplit(""), ""
+    if parts.scheme not in _SCHEMES:
+        raise SourceInvalid("SOURCE is the URL of a Postgres database, such as postgresql://user@host:5432/database.")
+    return f"{parts.hostname or 'the default host'}{port}{parts.path}"
+
+
+def _connected(loop: asyncio.AbstractEventLoop, url: str, place: str) -> asyncpg.Connection[asyncpg.Record]:
+    opening = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
+    try:
+        return loop.run_until_complete(opening)
+    except asyncpg.InvalidAuthorizationSpecificationError:
+        message = f"{place} does not let this user in: check the user and the password of the URL (or PGPASSWORD)."
+    except asyncpg.InvalidCatalogNameError:
+        message = f"There is no such database: {place}."
+    except asyncpg.PostgresError as error:
+        message = f"{place} refused the connection ({error.sqlstate}): ask whoever runs it."
+    except (OSError, TimeoutError):
+        message = f"No Postgres answers at {place}: check the host and the port, and that it can be reached from here."
+    except (ValueError, asyncpg.InterfaceError):
+        message = f"The URL of {place} has a part that Postgres does not know; check what follows the database's name."
+    raise SourceInvalid(message)
+
+
+def _said(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
+    """Await a query. Raises SourceInvalid for errors of the server or connection."""
+    try:
+        return loop.run_until_complete(_awaited(call))
+    except asyncpg.InsufficientPrivilegeError:
+        message = "The user of the URL may not read a table: GRANT SELECT on it, and run the import again."
+    except asyncpg.LockNotAvailableError:
+        message = "Somebody is changing a table of the database: run the import again when that is done."
+    except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
+        message = "The connection to the database ended: run the import again, which goes on where it was."
+    except asyncpg.PostgresError as error:
+        message = f"The database could not be read (SQLSTATE {error.sqlstate}): run the import again."
+    raise SourceInvalid(message)
+
+
+async def _closed(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Close the connection; abort it when the server does not answer."""
+    try:
+        await connection.close(timeout=_CLOSE_SECONDS)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        connection.terminate()
+
+
+async def _awaited(call: Any) -> Any:
+    return await call
+
+
+def _checked(
+    found: Sequence[Mapping[str, Any]], tables: Mapping[str, Table], what: str
+) -> Mapping[str, frozenset[str]]:
+    """Return the columns of each existing table. Raises SourceInvalid for missing or unreadable ones."""
+    columns: dict[str, set[str]] = {}
+    for row in found:
+        columns.setdefault(row["table_name"], set()).add(row["column_name"])
+    for name, table in tables.items():
+        if name not in columns:
+            if table.optional:
+                continue
+            raise SourceInvalid(
+                f"This is no database of {what}: it has no table {name} (in the search path of this user)."
+            )
+        missing = [column for column in table.needs if column not in columns[name]]
+        if missing:
+            raise SourceInvalid(f"This is no database of {what}: its table {name} has no column {missing[0]}.")
+    closed = sorted({row["table_name"] for row in found if not row["readable"]})
+    if closed:
+        raise SourceInvalid(
+            f"The user of the URL may not read {', '.join(closed)}: GRANT SELECT on it, and run the import again."
+        )
+    return {name: frozenset(known) for name, known in columns.items()}
+
+
+def _column(table: str, name: str, *, is_there: bool, as_text: bool) -> str:
+    if not is_there:
+        return f'NULL::text AS "{name}"'
+    place = f'"{table}"."{name}"'
+    return f'{place}::text AS "{name}"' if as_text else place

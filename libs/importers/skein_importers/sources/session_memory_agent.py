@@ -1,0 +1,180 @@
+"""`session-memory-agent`: SessionMemoryAgent's sessions with their conversations.
+
+| theirs | here |
+|---|---|
+| session_id | the session's id |
+| conversation_history | its messages |
+| session_data | its metadata |
+| session_summary | its summary |
+| created_at | when it began |
+| last_interaction | update_time, metadata.last_interaction |
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from skein.session.v1 import session_pb2
+from skein_importers.records import Kind, Record
+from skein_importers.sources.assistant_store import (
+    StoreFormat,
+    convert_rows,
+    metadata_of,
+    one_realm,
+    open_store,
+    text_of,
+    unmapped_fields,
+)
+from skein_importers.sources.rows import Row, format_iso, make_storable, to_timestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+
+    from skein_importers.records import UnreadableRecord
+    from skein_importers.sources.assistant_store import AssistantStore
+    from skein_importers.sources.base import Membership, Notes, OAuthClient, Person, Realm
+
+NAME = "session-memory-agent"
+SHAPE = StoreFormat(
+    table="sessions",
+    key="session_id",
+    fields=("conversation_history", "session_data", "session_summary"),
+    inside=("sessions",),
+)
+_TURNS = "conversation_history"
+_KNOWN = (
+    "session_id", "conversation_history", "session_data", "session_summary", "created_at", "last_interaction",
+    "user_id", "session_type", "title",
+)  # fmt: skip
+_ROLES = {
+    "user": session_pb2.MESSAGE_ROLE_USER,
+    "human": session_pb2.MESSAGE_ROLE_USER,
+    "assistant": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "agent": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "ai": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "bot": session_pb2.MESSAGE_ROLE_ASSISTANT,
+    "system": session_pb2.MESSAGE_ROLE_SYSTEM,
+    "tool": session_pb2.MESSAGE_ROLE_TOOL,
+}
+_SPEAKERS = ("role", "speaker", "sender", "type")
+_TIMES = ("timestamp", "created_at", "time")
+_SAID = ("content", "text", "message")
+# Keys of a user's turn and its answer in one entry.
+_PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
+
+
+class SessionMemoryAgent:
+    """A store of sessions."""
+
+    name = NAME
+
+    def __init__(self, store: AssistantStore) -> None:
+        """Read an open store."""
+        self._store = store
+
+    def tenants(self) -> list[Realm]:
+        """Return its one realm."""
+        return one_realm(NAME)
+
+    def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
+        """Return nothing: it has no accounts."""
+        return iter(())
+
+    def records(self, _realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
+        """Read sessions, then their messages."""
+        yield from convert_rows(self._store.rows(notes), _session)
+        yield from convert_rows(self._store.rows(notes, _TURNS), _messages, counted=False)
+
+
+@contextmanager
+def open_source(source: str) -> Iterator[SessionMemoryAgent]:
+    """Open a store. Raises SourceInvalid."""
+    with open_store(source, NAME, SHAPE) as store:
+        yield SessionMemoryAgent(store)
+
+
+def _session(row: Row) -> Iterator[Record]:
+    session = session_pb2.Session(
+        session_id=row.required_text("session_id"),
+        title=row.text("title", 1000),
+        summary=row.text("session_summary", 100_000),
+        session_type=row.text("session_type", 100),
+        subject_id=row.text("user_id", 255),
+    )
+    if (created := row.time("created_at")) is not None:
+        session.create_time.CopyFrom(to_timestamp(created))
+    rest = unmapped_fields(row, _KNOWN)
+    metadata = {**row.mapping("session_data", rest), **rest}
+    if (last := row.time("last_interaction")) is not None:
+        session.update_time.CopyFrom(to_timestamp(last))
+        metadata["last_interaction"] = format_iso(last)
+        row.count_converted("last_interaction", "also kept as metadata.last_interaction")
+    if (kept := metadata_of("session_data", metadata)) is not None:
+        session.metadata.CopyFrom(kept)
+    yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
+
+
+def _messages(row: Row) -> Iterator[Record]:
+    session_id = row.text("session_id")
+    if not session_id.strip():
+        # The session was refused, so its messages are too.
+        return
+    rest: dict[str, Any] = {}
+    turns = row.sequence(_TURNS, rest)
+    if rest:
+        # Without readable turns, the whole text is one message.
+        turns = [{"role": "system", "content": next(iter(rest.values()))}]
+        row.count_converted(_TURNS, "no turns: became one message of the system")
+    place, before = 0, row.time("created_at") if turns else None
+    for turn in turns:
+        entry = turn if isinstance(turn, dict) else {"content": turn}
+        pair = next((pair for pair in _PAIRS if all(isinstance(entry.get(name), str) for name in pair)), None)
+        parts = [("", entry)]
+        if pair is not None:
+            row.count_converted(_TURNS, "an entry with a question and its answer became two messages")
+            parts = [
+                (role, {**entry, "content": entry[name]})
+                for role, name in zip(("user", "assistant"), pair, strict=True)
+            ]
+            parts = [(role, {name: value for name, value in part.items() if name not in pair}) for role, part in parts]
+        for role, part in parts:
+            place += 1
+            row.notes.read(row.table)
+            made, before = _message(row, f"{session_id}/{place}", role, part, before)
+            if made is not None:
+                yield made
+
+
+def _message(
+    row: Row, external_id: str, role: str, entry: dict[str, Any], before: datetime | None
+) -> tuple[Record | None, datetime | None]:
+    """Return a message and its time, which a following message without a time gets."""
+    turn = Row(row.table, external_id, entry, row.notes)
+    said = next((entry[name] for name in _SAID if entry.get(name) not in (None, "")), None)
+    content = text_of(turn, _TURNS, said)
+    if not content:
+        row.notes.count_ignored(row.table, "turns that say nothing")
+        return None, before
+    speaker = role or str(next((entry[name] for name in _SPEAKERS if isinstance(entry.get(name), str)), "")).strip()
+    message = session_pb2.Message(
+        external_id=external_id,
+        session_id=row.text("session_id"),
+        role=_ROLES.get(speaker.lower(), session_pb2.MESSAGE_ROLE_USER),
+        content=content,
+    )
+    if speaker.lower() not in _ROLES:
+        message.name = make_storable(speaker)[:255]
+        turn.count_converted("role", "an unknown speaker: a user by that name" if speaker else "no speaker: a user")
+    column = next((name for name in _TIMES if entry.get(name) is not None), "")
+    moment = turn.time(column) if column else None
+    if moment is None and before is not None:
+        turn.count_converted("timestamp", "none: the time of what came before")
+    moment = moment or before
+    if moment is not None:
+        message.create_time.CopyFrom(to_timestamp(moment))
+    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_SAID, column}}
+    if (kept := metadata_of(_TURNS, rest)) is not None:
+        message.metadata.CopyFrom(kept)
+    return Record(where=turn.where, kind=Kind.MESSAGE, item=message, table=turn.table), moment

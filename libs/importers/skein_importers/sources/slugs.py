@@ -1,0 +1,20 @@
+"""Slugs of the tenants of a source's realms."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+
+_MOST = 63
+_GIVEN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+
+
+def slug_of(name: str, key: str, given: str = "") -> str:
+    """Return the realm's valid slug, or one of its name and a hash of its key."""
+    if given and len(given) <= _MOST and _GIVEN.fullmatch(given):
+        return given
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
+    words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
+    end = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{words[: _MOST - len(end) - 1].strip('-')}-{end}" if words else end

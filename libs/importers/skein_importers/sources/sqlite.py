@@ -1,0 +1,236 @@
+"""Reads another system's SQLite file, or the SQL of a D1 export; never writes, and never locks for long.
+
+Rows are read by row id, some hundreds at a time, so that other users of the file do not wait for the import.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import tempfile
+from array import array
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from skein_importers.errors import SourceInvalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+_MAGIC = b"SQLite format 3\0"
+# Header byte of the format's read version: 2 means a write-ahead log.
+_READ_VERSION = 19
+_WITH_LOG = 2
+_FETCH = 500
+_LOOKED_AT = 65_536
+_TAKEN = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # Comments before the statement.
+    r'(CREATE\s+TABLE|INSERT\s+(OR\s+\w+\s+)?INTO)\s+(?!["`\[]?(sqlite_|_cf_))',
+    re.IGNORECASE | re.DOTALL,
+)
+_MAY_END = re.compile(r";\s*(--[^\n]*)?$")
+_HOW = "Export it with `wrangler d1 export NAME --remote --output FILE.sql`, or copy the .sqlite file."
+_BUSY_SECONDS = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Table:
+    """The columns to read from one table."""
+
+    # Required columns.
+    needs: Sequence[str]
+    # Optional columns; NULL when missing.
+    may_have: Sequence[str] = ()
+    # The table itself is optional.
+    optional: bool = False
+
+
+class Database:
+    """An open file of another system."""
+
+    def __init__(self, connection: sqlite3.Connection, path: str, tables: Mapping[str, Table]) -> None:
+        """Read from `connection`; all `columns` of `tables` exist."""
+        self._connection = connection
+        self._path = path
+        self._tables = tables
+        self._columns: dict[str, frozenset[str]] = {}
+
+    def has(self, table: str) -> bool:
+        """Say whether the file has one of the optional tables."""
+        return table in self._columns
+
+    def has_column(self, table: str, column: str) -> bool:
+        """Say whether a table has one of the optional columns."""
+        return column in self._columns.get(table, ())
+
+    def describe(self, table: str, described: Table) -> None:
+        """Read a table that was recognized by its columns."""
+        self._tables = {**self._tables, table: described}
+        self._columns[table] = self._columns_of(table)
+
+    def named(self) -> list[tuple[str, frozenset[str]]]:
+        """Return every table of the file and its columns."""
+        statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+        names = [str(name) for (name,) in self.ask(f"{statement} ORDER BY name")]
+        return [(name, self._columns_of(name)) for name in names]
+
+    def check(self, what: str) -> None:
+        """Check required tables and columns. Raises SourceInvalid."""
+        there = {name.lower(): columns for name, columns in self.named()}
+        for name, table in self._tables.items():
+            if name not in there:
+                if table.optional:
+                    continue
+                raise SourceInvalid(f"{self._path} is no database of {what}: it has no table {name}.")
+            missing = [column for column in table.needs if column not in there[name]]
+            if missing:
+                raise SourceInvalid(
+                    f"{self._path} is no database of {what}: its table {name} has no column {missing[0]}."
+                )
+            self._columns[name] = there[name]
+
+    def rows(
+        self, table: str, *, order: str = "", where: str = "", parameters: Sequence[Any] = (), also: str = ""
+    ) -> Iterator[dict[str, Any]]:
+        """Read a table's rows by column, and `rowid`.
+
+        `order`, `where` and `also` (further columns) are SQL. Rows equal in `order` come as they were stored.
+        """
+        if not self.has(table):
+            return
+        described = self._tables[table]
+        listed = ["rowid"]
+        listed += [
+            f'"{name}"' if name in self._columns[table] else f'NULL AS "{name}"'
+            for name in (*described.needs, *described.may_have)
+        ]
+        listed += [also] if also else []
+        condition = f" WHERE {where}" if where else ""
+        places = f"{order}, rowid" if order else "rowid"
+        ids = array(
+            "q",
+            (
+                number
+                for (number,) in self.ask(
+                    f'SELECT rowid FROM "{table}"{condition} ORDER BY {places}',  # noqa: S608 - our names.
+                    parameters,
+                )
+            ),
+        )
+        statement = f'SELECT {", ".join(listed)} FROM "{table}" WHERE rowid IN'  # noqa: S608 - our names.
+        for first in range(0, len(ids), _FETCH):
+            some = ids[first : first + _FETCH]
+            cursor = self.ask(f"{statement} ({', '.join('?' * len(some))})", some)
+            names = [column[0] for column in cursor.description]
+            found = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
+            yield from (found[number] for number in some if number in found)
+
+    def ask(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Run a query. Raises SourceInvalid for a damaged file, or one that is not a database."""
+        try:
+            return self._connection.execute(statement, tuple(parameters))
+        except sqlite3.DatabaseError as error:
+            raise SourceInvalid(f"{self._path} cannot be read ({error}). {_HOW}") from None
+
+    def _columns_of(self, table: str) -> frozenset[str]:
+        return frozenset(str(name).lower() for (name,) in self.ask("SELECT name FROM pragma_table_info(?)", (table,)))
+
+
+def is_sqlite(path: Path) -> bool:
+    """Say whether a file is an SQLite database. Raises SourceInvalid when it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MAGIC)) == _MAGIC
+    except OSError as error:
+        raise SourceInvalid(f"{path} cannot be read ({error.strerror}): check its name and who may read it.") from None
+
+
+@contextmanager
+def open_sqlite(source: str, what: str, tables: Mapping[str, Table]) -> Iterator[Database]:
+    """Read a file until the block ends; `what` names the system. Raises SourceInvalid."""
+    path = Path(source)
+    if is_sqlite(path):
+        with closing(_opened(path)) as connection:
+            database = Database(connection, source, tables)
+            database.check(what)
+            yield database
+        return
+    with path.open("rb") as file:
+        beginning = file.read(_LOOKED_AT)
+    if not re.search(rb"CREATE\s+TABLE", beginning, re.IGNORECASE):
+        raise SourceInvalid(f"{path} is neither an SQLite database nor an SQL export. {_HOW}")
+    with (
+        tempfile.TemporaryDirectory(prefix="skein-import-") as folder,
+        closing(_filled(path, Path(folder) / "export.sqlite")) as connection,
+    ):
+        database = Database(connection, source, tables)
+        database.check(what)
+        yield database
+
+
+def seconds(column: str) -> str:
+    """Return SQL that converts times of any unit to seconds."""
+    name = f'"{column}"'
+    by_unit = " ".join(
+        f"WHEN {name} >= {least} THEN {name} / {unit}" for least, unit in (("1e14", "1e6"), ("1e11", "1e3"))
+    )
+    return f"CASE WHEN typeof({name}) NOT IN ('integer', 'real') THEN {name} {by_unit} ELSE {name} END"
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open a file read-only with locks, else as immutable."""
+    with path.open("rb") as file:
+        header = file.read(_READ_VERSION + 1)
+    has_log = header[_READ_VERSION:] == bytes([_WITH_LOG])
+    # With a write-ahead log, SQLite would create files beside this one.
+    modes = (
+        ["immutable=1"] if has_log and not path.with_name(f"{path.name}-wal").exists() else ["mode=ro", "immutable=1"]
+    )
+    for mode in modes:
+        connection = _connected(f"file:{quote(str(path.absolute()))}?{mode}")
+        try:
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.OperationalError as error:
+            failed = str(error)
+            connection.close()
+        except sqlite3.DatabaseError as error:
+            failed = str(error)
+            connection.close()
+            break
+        else:
+            return connection
+    raise SourceInvalid(f"{path} cannot be read as SQLite ({failed}). {_HOW}")
+
+
+def _connected(uri: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
+    # Accept invalid UTF-8; readers note the replaced characters.
+    connection.text_factory = lambda given: given.decode("utf-8", "surrogateescape")
+    return connection
+
+
+def _filled(path: Path, copy: Path) -> sqlite3.Connection:
+    """Load the tables and rows of an exported SQL script into a temporary file. Raises SourceInvalid."""
+    connection = _connected(f"file:{quote(str(copy))}")
+    connection.execute("PRAGMA journal_mode = OFF")
+    connection.execute("PRAGMA foreign_keys = OFF")
+    connection.execute("BEGIN")
+    statement, first = "", 1
+    with path.open("r", encoding="utf-8", errors="surrogateescape", newline="") as file:
+        for number, line in enumerate(file, 1):
+            statement += line
+            if not _MAY_END.search(line) or not sqlite3.complete_statement(statement):
+                continue
+            if _TAKEN.match(statement):
+                try:
+                    connection.execute(statement.encode("utf-8", "replace").decode())
+                except sqlite3.Error as error:
+                    connection.close()
+                    raise SourceInvalid(f"{path} cannot be read as SQL (line {first}: {error}). {_HOW}") from None
+            statement, first = "", number + 1
+    connection.execute("COMMIT")
+    connection.execute("PRAGMA query_only = ON")
+    return connection

@@ -1,0 +1,38 @@
+"""How records of each kind are written, and what of them is there already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_importers.writers.agents import Agents, BlockAttachments, Blocks, ToolAttachments, Tools
+from skein_importers.writers.curation import Aliases, Conflicts, Policies, Trust, Watches
+from skein_importers.writers.memories import Embeddings, Links, Memories
+from skein_importers.writers.sessions import AgentStates, Items, Messages, Sessions, Subjects
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_importers.records import Kind
+    from skein_importers.writers.base import Writer
+
+_ALL: tuple[type[Writer], ...] = (
+    Subjects,
+    Agents,
+    Tools,
+    ToolAttachments,
+    Blocks,
+    BlockAttachments,
+    Sessions,
+    Messages,
+    Items,
+    AgentStates,
+    Memories,
+    Embeddings,
+    Links,
+    Trust,
+    Aliases,
+    Conflicts,
+    Policies,
+    Watches,
+)
+WRITERS: Mapping[Kind, type[Writer]] = {writer.kind: writer for writer in _ALL}

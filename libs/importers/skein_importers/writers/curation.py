@@ -1,0 +1,184 @@
+"""Writers of source trust, aliases, conflict resolutions, policies and watches.
+
+They return stored records in the form of the request, so that comparisons see the same fields.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from google.protobuf.field_mask_pb2 import FieldMask
+
+from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
+from skein.tenancy.v1 import subjects_pb2
+from skein_client.errors import NotFound
+from skein_client.pagination import iterate_pages
+from skein_importers.records import Kind
+from skein_importers.writers.base import Writer, WriterContext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from google.protobuf.message import Message
+
+    from skein_importers.records import Record
+
+_PAGE = 1000
+# The revision of an unchanged policy.
+_AS_MADE = 1
+
+
+class Trust(Writer):
+    """Trust in sources; existing trust stays."""
+
+    kind = Kind.TRUST
+    checks_first = True
+    # The cluster normalizes the spelling.
+    not_compared: ClassVar = frozenset({"source"})
+
+    async def get(self, item: curation_pb2.SetSourceTrustRequest) -> Message:
+        """Return the source's trust."""
+        request = curation_pb2.GetSourceTrustRequest(source=item.source)
+        found = (await self._api.curation.GetSourceTrust(request)).source_trust
+        return curation_pb2.SetSourceTrustRequest(
+            source=found.source_key,
+            trust=found.trust,
+            notes=found.notes,
+            create_time=found.create_time,
+            update_time=found.update_time,
+        )
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Set the trust of one source."""
+        request = curation_pb2.SetSourceTrustRequest()
+        request.CopyFrom(records[0].item)
+        await self._write_with_times(self._api.curation.SetSourceTrust, request, records)
+
+
+class Aliases(Writer):
+    """Aliases of entities."""
+
+    kind = Kind.ALIAS
+    checks_first = True
+    not_compared: ClassVar = frozenset({"alias_memory_id", "canonical_memory_id"})
+
+    async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
+        """Return the alias's target. Raises NotFound for a memory that is not an alias."""
+        request = curation_pb2.GetCanonicalRequest(memory_id=item.alias_memory_id)
+        found = await self._api.curation.GetCanonical(request)
+        if not found.HasField("alias"):
+            raise NotFound("The memory stands for itself.")
+        return curation_pb2.ResolveEntityRequest(
+            confidence=found.alias.confidence,
+            note=found.alias.note,
+            create_time=found.alias.create_time,
+            update_time=found.alias.update_time,
+        )
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Make one memory an alias."""
+        request = curation_pb2.ResolveEntityRequest()
+        request.CopyFrom(records[0].item)
+        await self._write_with_times(self._api.curation.ResolveEntity, request, records)
+
+
+class Conflicts(Writer):
+    """Resolutions of conflicts. All of the tenant's are read once, because no call returns a single one."""
+
+    kind = Kind.CONFLICT
+    checks_first = True
+    # Returned with this cluster's ids.
+    not_compared: ClassVar = frozenset({"a_memory_id", "b_memory_id", "canonical_memory_id"})
+
+    def __init__(self, context: WriterContext) -> None:
+        """Nothing is read yet."""
+        super().__init__(context)
+        self._find_trust: dict[str, curation_pb2.ConflictResolution] | None = None
+
+    async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
+        """Return the resolutions of these pairs."""
+        if self._find_trust is None:
+            request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
+            listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
+            self._find_trust = {result.pair_key: result async for result in listed}
+        if not self._find_trust:
+            return {}
+        names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
+        ids: dict[str, str] = {}
+        while names:
+            answer = await self._api.memories.BatchGetMemories(
+                memory_pb2.BatchGetMemoriesRequest(memory_ids=sorted(names))
+            )
+            for memory in answer.memories:
+                ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
+            names = set(answer.deferred)
+        result: dict[str, Message] = {}
+        for record in records:
+            pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
+            said = self._find_trust.get("|".join(pair))
+            if said is not None:
+                result[record.name] = curation_pb2.ResolveConflictRequest(
+                    status=said.status, note=said.note, create_time=said.create_time, update_time=said.update_time
+                )
+        return result
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Resolve one pair."""
+        request = curation_pb2.ResolveConflictRequest()
+        request.CopyFrom(records[0].item)
+        await self._write_with_times(self._api.curation.ResolveConflict, request, records)
+
+
+class Policies(Writer):
+    """The tenant's policy. An import sets it once; a policy that was changed before stays."""
+
+    kind = Kind.POLICY
+    checks_first = True
+    not_compared: ClassVar = frozenset({"update_mask"})
+
+    async def existing_names(self, records: Sequence[Record]) -> set[str]:
+        """Treat a policy that was ever changed as existing."""
+        answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+        return {record.name for record in records} if answer.policy.revision > _AS_MADE else set()
+
+    async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
+        """Return the policy's fields that the record has."""
+        answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+        result = subjects_pb2.UpdatePolicyRequest(policy=subjects_pb2.Policy())
+        for name in item.update_mask.paths:
+            setattr(result.policy, name, getattr(answer.policy, name))
+        return result
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Set the policy's fields that the record has."""
+        await self._api.tenancy.UpdatePolicy(records[0].item)
+
+
+class Watches(Writer):
+    """Watches by name, created and switched off unless the record is active."""
+
+    kind = Kind.WATCH
+    checks_first = True
+
+    def __init__(self, context: WriterContext) -> None:
+        """Nothing is read yet."""
+        super().__init__(context)
+        self._there: dict[str, watches_pb2.Watch] | None = None
+
+    async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
+        """Return the tenant's watches with these names."""
+        if self._there is None:
+            request = watches_pb2.ListWatchesRequest(page_size=_PAGE)
+            listed = iterate_pages(self._api.history.ListWatches, request, "watches")
+            self._there = {watch.display_name: watch async for watch in listed}
+        return {record.name: self._there[record.name] for record in records if record.name in self._there}
+
+    async def write(self, records: Sequence[Record]) -> None:
+        """Make one watch."""
+        request_item: watches_pb2.Watch = records[0].item
+        made = await self._api.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=request_item))
+        if not request_item.active:
+            off = watches_pb2.Watch(watch_id=made.watch.watch_id, active=False)
+            await self._api.history.UpdateWatch(
+                watches_pb2.UpdateWatchRequest(watch=off, update_mask=FieldMask(paths=["active"]))
+            )

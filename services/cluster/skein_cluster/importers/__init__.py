@@ -1,1 +1,0 @@
-"""Conversations and memories in files: reading, importing, exporting. `sample/README.md` describes the format."""

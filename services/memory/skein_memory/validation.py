@@ -1,0 +1,35 @@
+"""Checks of requests, and the field that an error is about."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from skein_kit.errors import RpcError, TextNotStorable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# An escaped NUL in JSON text, not an escaped backslash before "u0000".
+_JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+
+
+def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
+    """Reject NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
+    for field, text in texts:
+        if text is not None and "\0" in text:
+            raise TextNotStorable(violations=[(field, "holds a NUL character")])
+    for field, text in json:
+        if text is not None and _JSON_NUL.search(text):
+            raise TextNotStorable(violations=[(field, "holds a NUL character")])
+
+
+@contextmanager
+def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]:
+    """Prefix the fields of errors with the path of their message in the request."""
+    try:
+        yield
+    except RpcError as refusal:
+        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
+        raise type(refusal)(violations=violations, index=index, **refusal.metadata) from None

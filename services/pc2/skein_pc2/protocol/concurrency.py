@@ -1,0 +1,95 @@
+"""Deadlines, concurrency and order of requests, for all dialects."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from grpc import aio
+
+from skein_kit.telemetry import logs
+from skein_pc2.protocol.errors import INTERNAL_ERROR, RATE_LIMIT_EXCEEDED, STORAGE_ERROR, RequestError, to_request_error
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+Result = TypeVar("Result")
+
+log = logs.get("pc2")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RequestContext:
+    """The request id and deadline of the calls that answer one message."""
+
+    # The sender's id of the message; logs of all services carry it.
+    request_id: str
+    # A time of the event loop's clock.
+    deadline: float
+
+    def seconds(self) -> float:
+        """Return the time left for a call."""
+        return max(0.001, self.deadline - asyncio.get_running_loop().time())
+
+
+@dataclass(frozen=True, slots=True)
+class ConcurrencyLimit:
+    """Runs up to `at_once` actions of a port at the same time; others wait."""
+
+    at_once: int
+    _free: asyncio.Semaphore = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_free", asyncio.Semaphore(self.at_once))
+
+    async def run(
+        self,
+        context: RequestContext,
+        action: Callable[[], Awaitable[Result]],
+        *,
+        name: str,
+        transient: str = STORAGE_ERROR,
+    ) -> Result:
+        """Run an action before the deadline. Raises RequestError, and nothing else.
+
+        `transient` is the error code for unavailable or late services; `name` is the action's name for logs.
+        """
+        working = False
+        try:
+            async with asyncio.timeout_at(context.deadline), self._free:
+                working = True
+                return await action()
+        except aio.AioRpcError as error:
+            raise to_request_error(error, transient=transient) from None
+        except TimeoutError:
+            if working:
+                raise RequestError(transient, "Skein did not answer in time; try again soon") from None
+            raise RequestError(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon") from None
+        except RequestError:
+            raise
+        except Exception:
+            log.exception("fault", action=name, request_id=context.request_id)
+            raise RequestError(INTERNAL_ERROR, "Skein failed; the request id finds the reason in the logs") from None
+
+
+class KeyedLock:
+    """One lock for each name, acquired in the order of arrival."""
+
+    def __init__(self) -> None:
+        # Each name's lock, and the number of its holders and waiters.
+        self._locks: dict[str, tuple[asyncio.Lock, int]] = {}
+
+    @asynccontextmanager
+    async def hold(self, name: str) -> AsyncIterator[None]:
+        """Hold the name's lock until the block ends."""
+        lock, count = self._locks.get(name, (asyncio.Lock(), 0))
+        self._locks[name] = lock, count + 1
+        try:
+            async with lock:
+                yield
+        finally:
+            lock, count = self._locks.pop(name)
+            if count > 1:
+                self._locks[name] = lock, count - 1

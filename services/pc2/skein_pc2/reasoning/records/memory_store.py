@@ -1,0 +1,282 @@
+"""Reads and writes of port 5596's memories, by public RPCs."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import grpc
+from google.protobuf.field_mask_pb2 import FieldMask
+from grpc import aio
+
+from skein.memory.v1 import memory_pb2 as pb
+from skein.recall.v1 import recall_pb2
+from skein_kit.filters.expression import quoted
+from skein_pc2.gateway_api import named_sessions
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
+from skein_pc2.reasoning.records import convert as records
+from skein_pc2.reasoning.records import memory_lists, record_values
+from skein_pc2.reasoning.records.strength import FORGOTTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from skein_pc2.gateway_api.client import GatewayApi
+    from skein_pc2.protocol.concurrency import RequestContext
+    from skein_pc2.reasoning.records.agent_request import AgentRequest
+    from skein_pc2.reasoning.records.strength import Strength
+
+NO_QUERY = "No query parameters provided"
+
+_MOST_KEYWORDS, _MOST_IDS, _MOST_HITS = 50, 500, 100
+_MOST_QUERY_CHARACTERS = 10_000
+# First hits of a query whose last use is updated, each at most once a day.
+_MOST_USED = 20
+_TRIES = 20
+_PAUSE_SECONDS = 0.01
+# Concurrent calls of one message.
+_AT_ONCE = 8
+# Time reserved for the end of calls and the reply.
+_MARGIN_SECONDS = 0.6
+# Latest operations that a memory keeps.
+_MOST_OPERATIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """Memories for a query, best or newest first."""
+
+    memories: list[pb.Memory] = field(default_factory=list)
+    # There may be more.
+    is_cut: bool = False
+
+
+class MemoryStore:
+    """Memories of one API key's tenant."""
+
+    def __init__(self, api: GatewayApi) -> None:
+        self._api = api
+
+    async def create_once(self, request: AgentRequest, memory: pb.Memory) -> str:
+        """Create a memory unless its id exists, and return the id."""
+        await self.create(request, memory)
+        return memory.external_id
+
+    async def create(self, context: RequestContext, memory: pb.Memory) -> bool:
+        """Create a memory, and its session if needed; return whether the id was free.
+
+        The id of a deleted memory is not free.
+        """
+        await named_sessions.ensure_session(self._api, context, memory.session_id)
+        try:
+            await self._api.call(
+                self._api.memories.CreateMemory, pb.CreateMemoryRequest(defer_embedding=True, memory=memory), context
+            )
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    async def get(self, request: AgentRequest, memory_id: str) -> pb.Memory:
+        """Read a memory. Raises RequestError when it is missing or deleted."""
+        try:
+            result = await self._api.call(
+                self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request
+            )
+        except aio.AioRpcError as error:
+            raise _not_found(error, memory_id) from None
+        return result.memory
+
+    async def get_many(self, request: AgentRequest, names: Sequence[str]) -> dict[str, pb.Memory]:
+        """Read memories, by both of their ids; missing ones are left out."""
+        result: dict[str, pb.Memory] = {}
+        left = list(names)
+        while left:
+            response = await self._api.call(
+                self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=left), request
+            )
+            result |= {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
+            left = list(response.deferred)
+        return result
+
+    async def delete(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> None:
+        """Delete a memory. A repeat of the same operation has no effect."""
+        call = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=operation)
+        try:
+            await self._api.call(self._api.memories.DeleteMemory, call, request)
+        except aio.AioRpcError as error:
+            raise _not_found(error, memory_id) from None
+
+    async def update(self, context: RequestContext, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
+        """Update fields of a memory at its revision. Raises AioRpcError."""
+        call = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=paths))
+        return (await self._api.call(self._api.memories.UpdateMemory, call, context)).memory
+
+    async def reinforce(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> float:
+        """Reinforce a memory once for each operation; return its strength."""
+        for _ in range(_TRIES):
+            memory = await self.get(request, memory_id)
+            strength = records.strength_of(memory, request.at)
+            if operation and operation in records.operations(memory):
+                return strength.current(request.at)
+            strength = strength.after_reinforcement(request.at)
+            records.set_strength(memory, strength)
+            if operation:
+                records.set_operations(memory, [*records.operations(memory), operation][-_MOST_OPERATIONS:])
+            try:
+                await self.update(request, memory, ["metadata"])
+            except aio.AioRpcError as error:
+                if error.code() is not grpc.StatusCode.ABORTED:
+                    raise _not_found(error, memory_id) from None
+                # Concurrent reinforcements all count.
+                await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
+            else:
+                return strength.current(request.at)
+        raise RequestError(
+            RATE_LIMIT_EXCEEDED,
+            f"Memory {record_values.truncate_name(memory_id)} is being changed by many others; try again soon",
+        )
+
+    async def find(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
+        """Find memories by id, else ids, else keywords, else source."""
+        if query.get("id"):
+            result = await self._find_by_id(request, record_values.required_text(query, "id"), query)
+        elif query.get("ids"):
+            result = await self._find_by_ids(request, fields.texts(query["ids"], "ids"))
+        elif query.get("keywords"):
+            result = self._keep_strong(await self._find_by_keywords(request, query), request, query)
+        elif query.get("source"):
+            result = self._keep_strong(
+                await self._find_by_source(request, record_values.required_text(query, "source")), request, query
+            )
+        else:
+            raise RequestError(INVALID_REQUEST, NO_QUERY)
+        await self._end_idleness(request, result.memories)
+        return result
+
+    async def call_all(self, request: AgentRequest, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
+        """Run calls, some at a time; None is the result of a call without enough time.
+
+        Such a call may have had its effect all the same.
+        """
+        free = asyncio.Semaphore(_AT_ONCE)
+
+        async def one(call: Callable[[], Awaitable[Any]]) -> Any:
+            async with free:
+                if request.seconds() <= _MARGIN_SECONDS:
+                    return None
+                try:
+                    async with asyncio.timeout_at(request.deadline - _MARGIN_SECONDS / 2):
+                        return await call()
+                except TimeoutError:
+                    return None
+                except aio.AioRpcError as error:
+                    if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                        raise
+                    return None
+
+        return await asyncio.gather(*(one(call) for call in calls))
+
+    async def _find_by_id(self, request: AgentRequest, name: str, query: Mapping[str, Any]) -> SearchResult:
+        """Find one memory. Raises RequestError when it is missing, or forgotten without `include_forgotten`."""
+        memory = await self.get(request, name)
+        if (
+            records.strength_of(memory, request.at).is_forgotten(request.at)
+            and query.get("include_forgotten") is not True
+        ):
+            raise RequestError(MEMORY_NOT_FOUND, f"Memory {record_values.truncate_name(name)} is forgotten")
+        return SearchResult([memory])
+
+    async def _find_by_ids(self, request: AgentRequest, names: Sequence[str]) -> SearchResult:
+        selected = names[:_MOST_IDS]
+        response = await self._api.call(
+            self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected), request
+        )
+        return SearchResult(list(response.memories), bool(response.deferred) or len(selected) < len(names))
+
+    async def _find_by_keywords(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
+        keywords = fields.texts(query["keywords"], "keywords")
+        if len(keywords) > _MOST_KEYWORDS:
+            raise fields.invalid("keywords", f"are {_MOST_KEYWORDS} at most")
+        text = " ".join(keywords)
+        if len(text) > _MOST_QUERY_CHARACTERS:
+            raise fields.invalid("keywords", f"have {_MOST_QUERY_CHARACTERS} characters at most")
+        if "\0" in text:
+            raise fields.invalid("keywords", "hold a NUL character")
+        source = record_values.text(query, "source")
+        name = quoted(source)
+        call = recall_pb2.RecallRequest(
+            query=text,
+            limit=_MOST_HITS,
+            kinds=[recall_pb2.ITEM_KIND_MEMORY],
+            filter=pb.MemoryFilter(where=f"source = {name} OR source_agent = {name}" if source else ""),
+            mode=recall_pb2.SEARCH_MODE_KEYWORD,
+            show_superseded=True,
+        )
+        response = await self._api.call(self._api.index.Recall, call, request)
+        is_cut = len(response.hits) == _MOST_HITS or response.filter_truncated
+        return SearchResult([hit.memory for hit in response.hits], is_cut)
+
+    async def _find_by_source(self, request: AgentRequest, source: str) -> SearchResult:
+        """Find memories by source or source agent, newest first."""
+        name = quoted(source)
+        pages = await asyncio.gather(
+            memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source = {name}")),
+            memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source_agent = {name}")),
+        )
+        result = {memory.memory_id: memory for page in pages for memory in page.memories}
+        newest = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)
+        is_cut = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
+        return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
+
+    def _keep_strong(self, found: SearchResult, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
+        """Leave out memories below `min_strength`, and forgotten ones without `include_forgotten`."""
+        least = query.get("min_strength", 0)
+        if not isinstance(least, int | float) or isinstance(least, bool):
+            raise fields.invalid("min_strength", "is a number")
+        if query.get("include_forgotten") is not True:
+            least = max(least, FORGOTTEN)
+        elif least <= FORGOTTEN:
+            # Clients always send the threshold, even when they want memories below it.
+            least = 0
+        return SearchResult(
+            [
+                memory
+                for memory in found.memories
+                if records.strength_of(memory, request.at).current(request.at) >= least
+            ],
+            found.is_cut,
+        )
+
+    async def _end_idleness(self, request: AgentRequest, memories: Sequence[pb.Memory]) -> None:
+        """Store the present strength of found memories, which ends their idle time.
+
+        Failures are ignored: the query's reply does not depend on it.
+        """
+        idle = []
+        for memory in memories:
+            if records.is_own(memory) and records.strength_of(memory, request.at).idle_periods(request.at):
+                changed = pb.Memory()
+                changed.CopyFrom(memory)
+                records.set_strength(changed, records.strength_of(memory, request.at).after_use(request.at))
+                idle.append(changed)
+        await asyncio.gather(
+            *(self.update(request, memory, ["metadata"]) for memory in idle[:_MOST_USED]), return_exceptions=True
+        )
+
+
+def strengths(memories: Sequence[pb.Memory], request: AgentRequest) -> list[Strength]:
+    """Return the strength of each memory that has one."""
+    return [records.strength_of(memory, request.at) for memory in memories if records.is_own(memory)]
+
+
+def _missing(memory_id: str) -> RequestError:
+    return RequestError(MEMORY_NOT_FOUND, f"Memory {record_values.truncate_name(memory_id)} not found")
+
+
+def _not_found(error: aio.AioRpcError, memory_id: str) -> Exception:
+    return _missing(memory_id) if error.code() is grpc.StatusCode.NOT_FOUND else error

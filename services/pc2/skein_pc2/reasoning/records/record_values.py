@@ -1,0 +1,158 @@
+"""Readers and writers of port 5596's values: texts, objects, types, priorities. No calls, no clock."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from google.protobuf.struct_pb2 import Struct, Value
+
+from skein_kit.json_values import exact as exact_json
+from skein_kit.json_values.number_marks import number_in
+from skein_pc2.protocol import fields
+from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MISSING = "Missing required fields"
+# The agent under `pc2` in the metadata of memories from this port.
+AGENT = "UnifiedMemoryReasoningAgent"
+DEFAULT_USER = "default"
+DEFAULT_TYPE = "note"
+
+# Each JSON level is up to three protobuf levels, of which protobuf parses a hundred.
+_MOST_LEVELS = 24
+# Doubles cannot hold larger whole numbers exactly.
+_LARGEST_WHOLE = 2**53
+_NO_NAME = re.compile(r"[^a-z0-9]+")
+_TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
+# Characters that the database cannot store.
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+_SHOWN_CHARACTERS = 100
+_FEW, _DEFAULT_IMPORTANCE, _MUCH = 0.2, 0.5, 0.8
+_PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IMPORTANCE, "HIGH": _MUCH}
+
+
+def text(values: Mapping[str, Any], *names: str) -> str:
+    """Read the first present text; "" for none."""
+    for name in names:
+        result = fields.text(values, name)
+        if "\0" in result:
+            raise fields.invalid(name, "holds a NUL character, which cannot be stored")
+        if result:
+            return result
+    return ""
+
+
+def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
+    """Read the first present text that is not blank; `missing` is the error message without one."""
+    result = text(values, *names)
+    if not result.strip():
+        raise RequestError(VALIDATION_ERROR, missing)
+    return result
+
+
+def user_id(values: Mapping[str, Any]) -> str:
+    """Read a message's user_id."""
+    return text(values, "user_id").strip() or DEFAULT_USER
+
+
+def struct(value: Mapping[str, Any], field: str) -> Struct:
+    """Read an object of bounded depth."""
+    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+        raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
+    return fields.struct(dict(value), field)
+
+
+def json_depth(value: Any, *, most: int) -> int:
+    """Return a JSON value's depth, 0 for a scalar; depths beyond `most` count as `most` + 1."""
+    depth, row = 0, [value]
+    while depth <= most:
+        row = [one for one in row if isinstance(one, dict | list)]
+        if not row:
+            break
+        depth += 1
+        row = [inner for one in row for inner in (one.values() if isinstance(one, dict) else one)]
+    return depth
+
+
+def is_storable(value: Any) -> bool:
+    """Say whether a Struct returns a JSON value unchanged."""
+    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+        return False
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str):
+            if _UNSTORABLE.search(one):
+                return False
+        elif isinstance(one, int) and abs(one) > _LARGEST_WHOLE:
+            return False
+    return True
+
+
+def plain(value: Struct) -> dict[str, Any]:
+    """Return a Struct as JSON values; whole numbers become int."""
+    return {name: plain_value(inner) for name, inner in value.fields.items()}
+
+
+def plain_value(value: Value) -> Any:
+    """Return any value of a Struct as a JSON value."""
+    kind = value.WhichOneof("kind")
+    if kind == "struct_value":
+        return plain(value.struct_value)
+    if kind == "list_value":
+        return [plain_value(inner) for inner in value.list_value.values]
+    if kind == "number_value":
+        number = value.number_value
+        return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+    if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
+        return exact
+    return None if kind in (None, "null_value") else getattr(value, str(kind))
+
+
+def type_name(value: object) -> str:
+    """Read a memory's type: "User-Preference" is user_preference, none is a note."""
+    if value is None or value == "":
+        return DEFAULT_TYPE
+    if isinstance(value, str):
+        name = _NO_NAME.sub("_", value.strip().lower()).strip("_")
+        if _TYPE.fullmatch(name):
+            return name
+    raise fields.invalid("type", "is a name of letters, digits and underscores, such as web_data")
+
+
+def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
+    """Read a priority: HIGH, MEDIUM (or normal), LOW."""
+    if value is None or value == "":
+        return default
+    result = _PRIORITIES.get(value.strip().upper()) if isinstance(value, str) else None
+    if result is None:
+        raise fields.invalid("priority", "is HIGH, MEDIUM (or normal) or LOW")
+    return result
+
+
+def priority(value: float) -> str:
+    """Return the priority nearest to an importance."""
+    names = ("LOW", "MEDIUM", "HIGH")
+    return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
+
+
+def replace_unstorable(value: str) -> str:
+    """Return a text with unstorable characters replaced."""
+    return _UNSTORABLE.sub("�", value)
+
+
+def to_compact_json(value: Any) -> str:
+    """Return a JSON value as compact text with sorted keys."""
+    return exact_json.dumps(exact_json.to_decimals(value), sort_keys=True)
+
+
+def truncate_name(value: object) -> str:
+    """Return a sender's name, cut to 100 characters."""
+    return str(value)[:_SHOWN_CHARACTERS]

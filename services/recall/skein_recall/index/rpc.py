@@ -1,0 +1,103 @@
+"""The RPCs of the search index: parse, one call, reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.rpc import pagination
+from skein_recall.index import convert
+from skein_recall.providers.text_embedder import IndexItem
+
+if TYPE_CHECKING:
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_recall.index.embedding_queue import EmbeddingQueue
+    from skein_recall.index.indexer import Indexer
+    from skein_recall.index.store import IndexStore
+    from skein_recall.index.vector_store import VectorStore
+    from skein_recall.models.model import ModelRegistry
+    from skein_recall.models.store import ModelStore
+
+DEFAULT_BACKLOG_LIMIT = 256
+
+
+class IndexHandlers:
+    """Documents of the index and their vectors."""
+
+    def __init__(
+        self,
+        store: IndexStore,
+        vector_store: VectorStore,
+        models: ModelStore,
+        registry: ModelRegistry,
+        indexer: Indexer,
+        queue: EmbeddingQueue,
+        idempotency: IdempotencyStore,
+    ) -> None:
+        self._store = store
+        self._vector_store = vector_store
+        self._models = models
+        self._registry = registry
+        self._indexer = indexer
+        self._queue = queue
+        self._idempotency = idempotency
+
+    async def IndexItems(self, request: pb.IndexItemsRequest, context: Context) -> pb.IndexItemsResponse:
+        items = [IndexItem(UUID(item.item_id), item.revision, item.text) for item in request.items]
+        tenant_id = caller_of(context).require_tenant()
+        if request.deferred:
+            # A full queue takes none: the worker finds them in the backlog.
+            self._queue.put(tenant_id, items)
+            return pb.IndexItemsResponse()
+        return pb.IndexItemsResponse(indexed_count=await self._indexer.index(tenant_id, items))
+
+    async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
+        tenant_id = caller_of(context).require_tenant()
+        if request.look:
+            return convert.backlog(await self._indexer.backlog_size(tenant_id))
+        limit = request.limit or DEFAULT_BACKLOG_LIMIT
+        queued = self._queue.item_ids(tenant_id)
+        return convert.backlog(await self._indexer.index_backlog(tenant_id, limit, exclude=queued))
+
+    async def PutEmbedding(self, request: pb.PutEmbeddingRequest, context: Context) -> pb.PutEmbeddingResponse:
+        caller = caller_of(context)
+        tenant_id = caller.require_tenant()
+        models = await self._registry.models()
+        model = models.get(request.model)
+        vectors = convert.caller_vectors(request, model)
+        others = [each for each in (models.active, *models.followed_in(tenant_id)) if each.can_embed and each != model]
+        key = IdempotencyKey.of(caller, request)
+        async with self._idempotency.begin(tenant_id, key) as write:
+            if write.saved_response is not None:
+                return pb.PutEmbeddingResponse.FromString(write.saved_response)
+            item_id = await self._vector_store.put_caller_vectors(write.tx, tenant_id, model, vectors, others)
+            response = pb.PutEmbeddingResponse(
+                item_id=str(item_id), model=model.model, vector_count=len(vectors.vectors)
+            )
+            if key.request_id:
+                # No job deletes them: there are too few.
+                await self._idempotency.delete_expired(write.tx, tenant_id, now())
+            return await write.save(response)
+
+    async def BatchGetIndexStates(
+        self, request: pb.BatchGetIndexStatesRequest, context: Context
+    ) -> pb.BatchGetIndexStatesResponse:
+        names = list(dict.fromkeys(request.item_ids))
+        states = await self._store.read_states(
+            caller_of(context).require_tenant(),
+            names,
+            convert.kind(request.kind),
+            await self._models.list_models(),
+            show_embeddings=request.show_embeddings,
+            at=now(),
+        )
+        present = [name for name in names if name in states]
+        page = pagination.fit_items(convert.index_state(name, states[name]) for name in present)
+        return pb.BatchGetIndexStatesResponse(
+            states=page, not_found=[name for name in names if name not in states], deferred=present[len(page) :]
+        )

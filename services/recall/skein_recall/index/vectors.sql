@@ -1,0 +1,85 @@
+-- claim_documents --
+-- Lock items that are still at these revisions, and put them into the backlog or take them out. The locks are taken in
+-- order of the ids, so that two callers with the same items wait for one another.
+WITH locked AS MATERIALIZED (
+    SELECT d.item_id
+    FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS expected (item_id, revision)
+    JOIN recall.documents AS d
+        ON d.tenant_id = :tenant_id AND d.item_id = expected.item_id AND d.revision = expected.revision
+    ORDER BY d.item_id
+    FOR NO KEY UPDATE OF d
+)
+UPDATE recall.documents AS d
+SET pending = :pending
+FROM locked
+WHERE d.tenant_id = :tenant_id AND d.item_id = locked.item_id
+RETURNING d.item_id, d.kind;
+
+-- delete_vectors --
+-- Remove the vectors of items.
+DELETE FROM recall.{table}
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]);
+
+-- document_of_external_id --
+-- Find a memory or a message by the id that another system gave it.
+SELECT e.memory_id AS item_id FROM memory.external_ids AS e
+WHERE :kind::text = 'memory' AND e.tenant_id = :tenant_id AND e.external_id = :external_id
+UNION ALL
+SELECT e.message_id FROM session.message_external_ids AS e
+WHERE :kind::text = 'message' AND e.tenant_id = :tenant_id AND e.external_id = :external_id;
+
+-- lock_document --
+-- Read and lock an item's document.
+SELECT d.item_id, d.kind, d.revision, d.pending
+FROM recall.documents AS d
+WHERE d.tenant_id = :tenant_id AND d.item_id = :item_id
+FOR NO KEY UPDATE;
+
+-- lock_documents --
+-- Lock the documents of items that are still at these revisions, in order of their ids.
+SELECT d.item_id, d.kind
+FROM unnest(:item_ids::uuid[], :revisions::bigint[]) AS expected (item_id, revision)
+JOIN recall.documents AS d
+    ON d.tenant_id = :tenant_id AND d.item_id = expected.item_id AND d.revision = expected.revision
+ORDER BY d.item_id
+FOR NO KEY UPDATE OF d;
+
+-- set_embedding_pending --
+-- Put an item into the backlog, or take it out.
+UPDATE recall.documents
+SET pending = :pending
+WHERE tenant_id = :tenant_id AND item_id = :item_id;
+
+-- put_vector_origin --
+-- Record which provider computed the vectors that a caller brought for an item.
+INSERT INTO recall.vector_origins (tenant_id, item_id, model, provider, create_time)
+VALUES (:tenant_id, :item_id, :model, :provider, :create_time)
+ON CONFLICT ON CONSTRAINT vector_origins_pkey DO UPDATE
+SET provider = excluded.provider, create_time = excluded.create_time;
+
+-- items_with_vectors --
+-- Find which of some items have vectors in a table.
+SELECT DISTINCT v.item_id
+FROM recall.{table} AS v
+WHERE v.tenant_id = :tenant_id AND v.item_id = ANY (:item_ids::uuid[]);
+
+-- active_reindexes --
+-- Find the running reindexes of some models in a tenant.
+SELECT r.reindex_id
+FROM recall.reindexes AS r
+WHERE r.model = ANY (:models::text[]) AND r.cancel_time IS NULL
+    AND (r.only_tenant_id IS NULL OR r.only_tenant_id = :tenant_id)
+ORDER BY r.reindex_id;
+
+-- mark_incomplete --
+-- Record that the models of reindexes lack vectors of some documents.
+UPDATE recall.reindexes
+SET whole = false
+WHERE reindex_id = ANY (:reindex_ids::uuid[]) AND whole;
+
+-- request_rescan --
+-- Have a reindex scan a tenant once more: documents were written without vectors of its model.
+INSERT INTO recall.reindexed AS d
+    (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+VALUES (:tenant_id, :reindex_id, to_timestamp(0), '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, true, true, 0)
+ON CONFLICT ON CONSTRAINT reindexed_pkey DO UPDATE SET stale = true;

@@ -1,0 +1,1 @@
+"""Purges of the index rows of deleted tenants."""

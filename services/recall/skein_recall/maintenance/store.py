@@ -1,0 +1,43 @@
+"""Purges of deleted tenants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.tenant_purge import purge_tenant_rows
+from skein_kit.search_text.vector_columns import for_table
+from skein_recall.queries import QUERIES
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from skein_kit.database.transactions import Database
+    from skein_recall.models.store import ModelStore
+
+# Tables beside those of vectors, children before parents.
+_PURGES = {
+    "recall.postings": QUERIES["purge_postings"],
+    "recall.vector_origins": QUERIES["purge_vector_origins"],
+    "recall.documents": QUERIES["purge_documents"],
+    "recall.frequencies": QUERIES["purge_frequencies"],
+    "recall.departures": QUERIES["purge_departures"],
+    "recall.corpora": QUERIES["purge_corpora"],
+    "recall.reindexed": QUERIES["purge_reindexed"],
+    "recall.requests": QUERIES["purge_requests"],
+}
+
+
+class PurgeStore:
+    """Removes the rows of deleted tenants."""
+
+    def __init__(self, database: Database, models: ModelStore) -> None:
+        self._database = database
+        self._models = models
+
+    async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
+        """Purge up to `limit` rows of a deleted tenant; return rows by table, and whether more remain."""
+        models = await self._models.list_models()
+        vectors = {
+            f"recall.{model.table_name}": for_table(QUERIES["purge_vectors"], model.table_name) for model in models
+        }
+        return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES}, limit)

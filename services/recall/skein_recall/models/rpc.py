@@ -1,0 +1,104 @@
+"""The RPCs of the registry of models: parse, one call, reply."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import TransactionConflict
+from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.identity.permissions import OPERATOR
+from skein_kit.ids import now
+from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
+from skein_recall.models import convert
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.outbound.fetch import SafeHttpClient
+    from skein_recall.models.model import ModelDraft, ModelRegistry
+    from skein_recall.models.store import ModelStore
+
+Response = TypeVar("Response")
+
+# A table is created while nothing writes documents, and dropped while nothing reads them. Each attempt waits so briefly
+# for its locks that no other call notices.
+_ATTEMPTS = 20
+_PAUSE_SECONDS = 0.1
+
+
+class ModelHandlers:
+    """The registry of embedding models."""
+
+    def __init__(
+        self,
+        store: ModelStore,
+        registry: ModelRegistry,
+        outbound: SafeHttpClient,
+        idempotency: IdempotencyStore,
+        *,
+        settle_seconds: float,
+    ) -> None:
+        """`settle_seconds`: after them, every process knows of a change."""
+        self._store = store
+        self._registry = registry
+        self._outbound = outbound
+        self._idempotency = idempotency
+        self._settle_time = timedelta(seconds=settle_seconds)
+
+    async def ListEmbeddingModels(
+        self, request: pb.ListEmbeddingModelsRequest, context: Context
+    ) -> pb.ListEmbeddingModelsResponse:
+        caller = caller_of(context)
+        show_endpoint = OPERATOR in caller.permissions
+        models = [
+            convert.embedding_model(model, show_endpoint=show_endpoint) for model in await self._store.list_models()
+        ]
+        page, token = paginate(
+            models, lambda model: model.model, request, caller.tenant_id, size=request.page_size or MAX_UNPAGED
+        )
+        return pb.ListEmbeddingModelsResponse(embedding_models=page, next_page_token=token)
+
+    async def RegisterEmbeddingModel(
+        self, request: pb.RegisterEmbeddingModelRequest, context: Context
+    ) -> pb.RegisterEmbeddingModelResponse:
+        key = IdempotencyKey.of(caller_of(context), request)
+        draft = convert.draft(request.embedding_model, self._outbound)
+        response = await _retry_conflicts(lambda: self._register(draft, key))
+        self._registry.invalidate()
+        return response
+
+    async def _register(self, draft: ModelDraft, key: IdempotencyKey) -> pb.RegisterEmbeddingModelResponse:
+        async with self._idempotency.begin_as_operator(key) as write:
+            if write.saved_response is not None:
+                return pb.RegisterEmbeddingModelResponse.FromString(write.saved_response)
+            model = await self._store.register_model(write.tx, draft, now())
+            return await write.save(pb.RegisterEmbeddingModelResponse(embedding_model=convert.embedding_model(model)))
+
+    async def DropModel(self, request: pb.DropModelRequest, context: Context) -> pb.DropModelResponse:
+        key = IdempotencyKey.of(caller_of(context), request)
+        await _retry_conflicts(lambda: self._drop(request.model, key))
+        self._registry.invalidate()
+        return pb.DropModelResponse()
+
+    async def _drop(self, name: str, key: IdempotencyKey) -> None:
+        async with self._idempotency.begin_as_operator(key) as write:
+            if write.saved_response is None:
+                await self._store.drop_model(write.tx, name, left_before=now() - self._settle_time)
+                await write.save(pb.DropModelResponse())
+
+
+async def _retry_conflicts(change: Callable[[], Awaitable[Response]]) -> Response:
+    """Change tables; try again while other calls hold their locks. Raises TransactionConflict after some seconds."""
+    for _ in range(_ATTEMPTS):
+        try:
+            return await change()
+        except TransactionConflict:
+            await asyncio.sleep(_PAUSE_SECONDS * (0.5 + random.random()))  # noqa: S311 - not a secret.
+    return await change()

@@ -1,0 +1,111 @@
+-- start_reindex --
+-- Start a reindex, or have a running one of the model scan once more.
+INSERT INTO recall.reindexes AS r
+    (reindex_id, model, only_tenant_id, texts_per_second, settle_time, whole, next_time, create_time, created_by)
+VALUES (:reindex_id, :model, :only_tenant_id, :texts_per_second, :settle_time, :is_complete, :at, :at, :created_by)
+ON CONFLICT (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE cancel_time IS NULL
+DO UPDATE SET settle_time = excluded.settle_time, whole = r.whole OR excluded.whole,
+    texts_per_second = CASE WHEN :keep_rate THEN r.texts_per_second ELSE excluded.texts_per_second END
+RETURNING reindex_id;
+
+-- cancel_reindex --
+-- Cancel a reindex; its model is followed no longer.
+UPDATE recall.reindexes
+SET cancel_time = coalesce(cancel_time, :at)
+WHERE reindex_id = :reindex_id
+RETURNING model, cancel_time = :at AS was_running;
+
+-- reserve_texts --
+-- Reserve texts within a reindex's rate, over all processes; return when they may be embedded.
+UPDATE recall.reindexes
+SET next_time = greatest(next_time, :at) + make_interval(secs => :texts::double precision / texts_per_second)
+WHERE reindex_id = :reindex_id
+RETURNING next_time - make_interval(secs => :texts::double precision / texts_per_second) AS start_time;
+
+-- list_reindexes --
+-- List reindexes, the newest first, each with its progress over all tenants. A tenant is done when a scan found nothing to
+-- embed that began after every process followed the model.
+SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
+       r.cancel_time, r.whole AS is_complete, tenants.tenants, coalesce(sums.done, 0) AS done_tenants, coalesce(sums.documents, 0) AS documents,
+       coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing
+FROM recall.reindexes AS r
+CROSS JOIN LATERAL (
+    SELECT count(*) AS tenants
+    FROM tenancy.tenants AS t
+    WHERE t.is_active AND (r.only_tenant_id IS NULL OR t.tenant_id = r.only_tenant_id)
+) AS tenants
+CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (
+               WHERE d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time
+           ) AS done,
+           sum(d.documents)::bigint AS documents, sum(least(d.seen, d.documents))::bigint AS seen,
+           sum(d.embedded)::bigint AS embedded, sum(d.missing)::bigint AS missing
+    FROM recall.reindexed AS d
+    JOIN tenancy.tenants AS t ON t.tenant_id = d.tenant_id AND t.is_active
+    WHERE d.reindex_id = r.reindex_id
+) AS sums
+WHERE (:reindex_id::uuid IS NULL OR r.reindex_id = :reindex_id)
+    AND (:model::text IS NULL OR (r.model = :model AND r.cancel_time IS NULL AND r.only_tenant_id IS NULL))
+    AND (:before::uuid IS NULL OR r.reindex_id < :before)
+ORDER BY r.reindex_id DESC
+LIMIT :limit;
+
+-- list_due_tenants --
+-- List tenants in which a reindex is not done, by their ids.
+SELECT t.tenant_id
+FROM tenancy.tenants AS t
+WHERE t.is_active AND t.tenant_id > :after AND EXISTS (
+    SELECT FROM recall.reindexes AS r
+    WHERE r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = t.tenant_id)
+        AND NOT EXISTS (
+            SELECT FROM recall.reindexed AS d
+            WHERE d.tenant_id = t.tenant_id AND d.reindex_id = r.reindex_id
+                AND d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time
+        )
+)
+ORDER BY t.tenant_id
+LIMIT :limit;
+
+-- list_pending_reindexes --
+-- Read the reindexes that are not done in one tenant, the oldest first, with the latest scan of each: nulls before the
+-- first.
+SELECT r.reindex_id, r.model, r.settle_time, d.look_time AS scan_time, d.after_id, d.finished AS is_finished,
+       d.stale AS is_stale, d.made AS embedded_count
+FROM recall.reindexes AS r
+LEFT JOIN recall.reindexed AS d ON d.tenant_id = :tenant_id AND d.reindex_id = r.reindex_id
+WHERE r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = :tenant_id)
+    AND (d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time) IS NOT TRUE
+ORDER BY r.reindex_id;
+
+-- counted_documents --
+-- Read a tenant's number of documents, as the worker counted them last.
+SELECT coalesce(sum(c.documents), 0)::bigint AS documents
+FROM recall.corpora AS c
+WHERE c.tenant_id = :tenant_id;
+
+-- begin_scan --
+-- Begin a scan of a tenant's documents.
+INSERT INTO recall.reindexed AS d
+    (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+VALUES (:tenant_id, :reindex_id, :at, '00000000-0000-0000-0000-000000000000', :documents, 0, 0, 0, false, false, 0)
+ON CONFLICT ON CONSTRAINT reindexed_pkey DO UPDATE
+SET look_time = excluded.look_time, after_id = excluded.after_id, documents = excluded.documents, seen = 0, made = 0,
+    missing = 0, finished = false, stale = false;
+
+-- read_scan_page --
+-- Read the next documents by id, and which of them lack vectors in a table. Documents of the backlog do not count as
+-- lacking: it gets them the vectors of every model.
+SELECT d.item_id, d.kind, d.revision, NOT d.pending AND NOT EXISTS (
+    SELECT FROM recall.{table} AS v WHERE v.tenant_id = :tenant_id AND v.item_id = d.item_id
+) AS lacks
+FROM recall.documents AS d
+WHERE d.tenant_id = :tenant_id AND d.item_id > :after
+ORDER BY d.item_id
+LIMIT :limit;
+
+-- advance_scan --
+-- Record the progress of a scan, unless another process recorded it before.
+UPDATE recall.reindexed
+SET after_id = :to, seen = seen + :seen, made = made + :embedded, missing = missing + :missing,
+    embedded = embedded + :embedded, finished = :is_finished
+WHERE tenant_id = :tenant_id AND reindex_id = :reindex_id AND look_time = :scan_time AND after_id = :after;

@@ -1,0 +1,172 @@
+"""Reindexing: embeds all documents of a tenant with a model, in the background, while another model is searched.
+
+A scan passes over every document in order of the ids and embeds those without vectors. The last scan is one that began
+after every process followed the model, and that found nothing to embed: later documents get the vectors of both models.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein_kit.errors import RpcError
+from skein_kit.ids import now
+from skein_kit.telemetry import logs
+from skein_recall.errors import ModelResponseInvalid, ModelUnavailable
+from skein_recall.index.indexer import BATCH_ITEMS, batches
+from skein_recall.reindexes.model import ScanProgress
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Collection, Sequence
+
+    import asyncpg
+
+    from skein_recall.index.store import IndexStore
+    from skein_recall.index.vector_store import VectorStore
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
+    from skein_recall.reindexes.model import PendingReindex
+    from skein_recall.reindexes.store import ReindexStore
+
+# Documents of one statement.
+_PAGE_DOCUMENTS = 500
+_FIRST_ID = UUID(int=0)
+log = logs.get("recall")
+
+
+class Reindexer:
+    """Continues the reindexes of one tenant per call."""
+
+    def __init__(
+        self,
+        store: ReindexStore,
+        index_store: IndexStore,
+        vector_store: VectorStore,
+        registry: ModelRegistry,
+        embedder: TextEmbedder,
+    ) -> None:
+        self._store = store
+        self._index_store = index_store
+        self._vector_store = vector_store
+        self._registry = registry
+        self._embedder = embedder
+
+    async def continue_reindex(self, tenant_id: UUID, seconds: float) -> tuple[int, bool]:
+        """Work for some seconds; return the number of items embedded, and whether there is more to do at once.
+
+        A reindex whose model does not answer is skipped, so that it does not hold up the others.
+        """
+        deadline = time.monotonic() + seconds
+        embedded = 0
+        skipped: set[UUID] = set()
+        while True:
+            work = await self._next_scan(tenant_id, skipped)
+            if work is None:
+                return embedded, False
+            pending, model = work
+            try:
+                embedded += await self._scan_page(tenant_id, pending, model, deadline)
+            except (ModelUnavailable, ModelResponseInvalid) as error:
+                log.warning("reindex_waits", model=model.model, reason=error.reason)
+                skipped.add(pending.reindex_id)
+            if time.monotonic() >= deadline:
+                return embedded, True
+
+    async def _next_scan(
+        self, tenant_id: UUID, skipped: Collection[UUID]
+    ) -> tuple[PendingReindex, EmbeddingModel] | None:
+        """Return the oldest scan that can continue; begin it if it is due. None when there is none."""
+        models = await self._registry.models()
+        for pending in await self._store.list_pending(tenant_id):
+            if pending.reindex_id in skipped:
+                continue
+            model = models.by_name.get(pending.model)
+            if model is None:
+                # The model is newer than the cached registry.
+                self._registry.invalidate()
+                continue
+            at = now()
+            if pending.is_scan_due(at):
+                await self._store.begin_scan(tenant_id, pending.reindex_id, at)
+                return replace(pending, scan_time=at, after_id=_FIRST_ID, is_finished=False), model
+            if pending.is_finished is False:
+                return pending, model
+        return None
+
+    async def _scan_page(self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, deadline: float) -> int:
+        """Embed the next documents that lack vectors, and record the progress; return how many were embedded."""
+        after = pending.after_id or _FIRST_ID
+        rows = await self._store.read_scan_page(tenant_id, model, after, _PAGE_DOCUMENTS)
+        positions = {row["item_id"]: position for position, row in enumerate(rows, 1)}
+        embedded = seen = 0
+        async for batch in self._read_batches(tenant_id, [row for row in rows if row["lacks"]]):
+            if time.monotonic() >= deadline:
+                return embedded
+            count = await self._embed(tenant_id, pending, model, batch)
+            embedded += count
+            position = positions[batch[-1].item_id]
+            progress = ScanProgress(
+                after=after,
+                to=batch[-1].item_id,
+                seen_count=position - seen,
+                embedded_count=count,
+                missing_count=len(batch) - count,
+                is_finished=False,
+            )
+            if not await self._store.advance_scan(tenant_id, pending, progress):
+                return embedded
+            after, seen = progress.to, position
+        rest = ScanProgress(
+            after=after,
+            to=rows[-1]["item_id"] if rows else after,
+            seen_count=len(rows) - seen,
+            embedded_count=0,
+            missing_count=0,
+            is_finished=len(rows) < _PAGE_DOCUMENTS,
+        )
+        await self._store.advance_scan(tenant_id, pending, rest)
+        return embedded
+
+    async def _read_batches(self, tenant_id: UUID, rows: Sequence[asyncpg.Record]) -> AsyncIterator[list[IndexItem]]:
+        """Read the texts of documents, in batches; a blank text has no vectors and is left out."""
+        for start in range(0, len(rows), BATCH_ITEMS):
+            items = await self._index_store.read_texts(tenant_id, rows[start : start + BATCH_ITEMS])
+            for batch in batches(item for item in items if item.text.strip()):
+                yield batch
+
+    async def _embed(
+        self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, batch: Sequence[IndexItem]
+    ) -> int:
+        """Embed and store a batch; return the number of items embedded."""
+        if not model.can_embed:
+            return 0
+        try:
+            await self._store_batch(tenant_id, pending, model, batch)
+        except RpcError:
+            # The database or the model failed, not an item.
+            raise
+        except Exception as error:  # noqa: BLE001 - one item may be the cause: alone, each shows whether it is.
+            if len(batch) > 1:
+                return sum([await self._embed(tenant_id, pending, model, [item]) for item in batch])
+            log.error(  # noqa: TRY400 - the words of an error may quote the text.
+                "item_not_reindexed",
+                tenant_id=str(tenant_id),
+                item_id=str(batch[0].item_id),
+                model=model.model,
+                error=type(error).__name__,
+            )
+            return 0
+        return len(batch)
+
+    async def _store_batch(
+        self, tenant_id: UUID, pending: PendingReindex, model: EmbeddingModel, batch: Sequence[IndexItem]
+    ) -> None:
+        chunked = await self._embedder.chunk(model, batch)
+        start_time = await self._store.reserve_texts(pending.reindex_id, chunked.count, now())
+        # The rate of the reindex; no connection is held meanwhile.
+        await asyncio.sleep(max(0.0, (start_time - now()).total_seconds()))
+        vectors = await self._embedder.embed_chunks(model, chunked)
+        await self._vector_store.put_reindexed(tenant_id, model, batch, vectors)

@@ -1,0 +1,180 @@
+"""The RPCs of reindexes and of the switch of the active model: parse, one call, reply."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_kit.database.transactions import NO_TENANT
+from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.ids import now
+from skein_kit.rpc import pagination
+from skein_recall.errors import ModelResponseInvalid, VectorsMissing
+from skein_recall.models import convert as models_convert
+from skein_recall.models.model import ModelSnapshot
+from skein_recall.page_token import parse_id_position
+from skein_recall.providers.provider import TextRejected
+from skein_recall.reindexes import convert
+from skein_recall.reindexes.model import ReindexDraft
+
+if TYPE_CHECKING:
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_recall.models.model import EmbeddingModel, ModelRegistry
+    from skein_recall.models.store import ModelStore
+    from skein_recall.providers.text_embedder import TextEmbedder
+    from skein_recall.reindexes.reindexer import Reindexer
+    from skein_recall.reindexes.store import ReindexStore
+    from skein_recall.settings import RecallSettings
+
+# One ContinueReindex takes this long at most, and at most this share of its deadline: the batch in work is finished.
+_CONTINUE_SECONDS = 5.0
+_CONTINUE_SHARE = 0.3
+_PROBE_TEXT = "A first text."
+
+
+class ReindexHandlers:
+    """Reindexes, and the model that is active."""
+
+    def __init__(
+        self,
+        store: ReindexStore,
+        models: ModelStore,
+        registry: ModelRegistry,
+        embedder: TextEmbedder,
+        reindexer: Reindexer,
+        idempotency: IdempotencyStore,
+        settings: RecallSettings,
+    ) -> None:
+        self._store = store
+        self._models = models
+        self._registry = registry
+        self._embedder = embedder
+        self._reindexer = reindexer
+        self._idempotency = idempotency
+        self._settings = settings
+
+    async def StartReindex(self, request: pb.StartReindexRequest, context: Context) -> pb.StartReindexResponse:
+        caller = caller_of(context)
+        self._registry.invalidate()
+        model = (await self._registry.models()).get(request.model)
+        await self._check_provider(model)
+        tenant_id = UUID(request.tenant_id) if request.tenant_id else None
+        draft = self._draft(model.model, caller.principal, tenant_id=tenant_id, rate=request.texts_per_second)
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                response = pb.StartReindexResponse.FromString(write.saved_response)
+            else:
+                reindex_id = await self._store.start_reindex(write.tx, draft)
+                reindex = await self._store.get_reindex_in(write.tx, reindex_id)
+                response = await write.save(pb.StartReindexResponse(reindex=convert.reindex(reindex)))
+        self._registry.invalidate()
+        return response
+
+    async def GetReindex(self, request: pb.GetReindexRequest, context: Context) -> pb.GetReindexResponse:
+        reindex = await self._store.get_reindex(UUID(request.reindex_id))
+        return pb.GetReindexResponse(reindex=convert.reindex(reindex))
+
+    async def ListReindexes(self, request: pb.ListReindexesRequest, context: Context) -> pb.ListReindexesResponse:
+        size = pagination.resolve_page_size(request.page_size)
+        before = parse_id_position(pagination.read_token(request.page_token, None, request))
+        reindexes = await self._store.list_reindexes(before, size + 1)
+        response = pb.ListReindexesResponse(reindexes=map(convert.reindex, reindexes[:size]))
+        if len(reindexes) > size:
+            response.next_page_token = pagination.write_token([str(reindexes[size - 1].reindex_id)], None, request)
+        return response
+
+    async def CancelReindex(self, request: pb.CancelReindexRequest, context: Context) -> pb.CancelReindexResponse:
+        reindex_id, at = UUID(request.reindex_id), now()
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller_of(context), request)) as write:
+            if write.saved_response is not None:
+                response = pb.CancelReindexResponse.FromString(write.saved_response)
+            else:
+                model = await self._store.cancel_reindex(write.tx, reindex_id, at)
+                if model is not None:
+                    await self._models.set_left_time(write.tx, model, at)
+                reindex = await self._store.get_reindex_in(write.tx, reindex_id)
+                response = await write.save(pb.CancelReindexResponse(reindex=convert.reindex(reindex)))
+        self._registry.invalidate()
+        return response
+
+    async def SetActiveModel(self, request: pb.SetActiveModelRequest, context: Context) -> pb.SetActiveModelResponse:
+        caller = caller_of(context)
+        draft = self._draft(request.model, caller.principal, keep_rate=True)
+        async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
+            if write.saved_response is not None:
+                response = pb.SetActiveModelResponse.FromString(write.saved_response)
+            else:
+                former = await self._set_active_model(write.tx, draft, force=request.force)
+                models = ModelSnapshot.of(await self._models.list_models_in(write.tx))
+                response = await write.save(
+                    pb.SetActiveModelResponse(
+                        embedding_model=models_convert.embedding_model(models.get(request.model)), former_model=former
+                    )
+                )
+        self._registry.invalidate()
+        return response
+
+    async def _set_active_model(self, tx: Transaction, draft: ReindexDraft, *, force: bool) -> str:
+        """Switch the active model; return the former one's name, empty when there was none.
+
+        Both models are scanned once more: until every process knows, some write vectors of the one and some of the
+        other. Raises ModelNotFound, and VectorsMissing unless the switch is forced.
+        """
+        models = ModelSnapshot.of(await self._models.list_models_in(tx))
+        model = models.get(draft.model)
+        former = next((model for model in models.by_name.values() if model.active), None)
+        if former is None or former.model != model.model:
+            missing = {each.model: await self._store.count_missing(tx, each) for each in (model, former) if each}
+            if (counts := missing[model.model]) is not None and not force:
+                raise VectorsMissing(model=model.model, tenants=counts.get("tenants"), items=counts.get("items"))
+            await self._models.set_active_model(tx, model.model, draft.at)
+            # In order of their names, so that two switches wait for one another.
+            for name in sorted(missing):
+                if models.by_name[name].can_embed:
+                    await self._store.start_reindex(tx, replace(draft, model=name, is_complete=missing[name] is None))
+        return "" if former is None else former.model
+
+    async def ListDueReindexes(
+        self, request: pb.ListDueReindexesRequest, context: Context
+    ) -> pb.ListDueReindexesResponse:
+        size = pagination.resolve_page_size(request.page_size)
+        after = parse_id_position(pagination.read_token(request.page_token, None, request)) or NO_TENANT
+        tenant_ids = await self._store.list_due_tenants(after, size + 1)
+        response = pb.ListDueReindexesResponse(tenant_ids=map(str, tenant_ids[:size]))
+        if len(tenant_ids) > size:
+            response.next_page_token = pagination.write_token([str(tenant_ids[size - 1])], None, request)
+        return response
+
+    async def ContinueReindex(self, request: pb.ContinueReindexRequest, context: Context) -> pb.ContinueReindexResponse:
+        seconds = min(_CONTINUE_SECONDS, context.time_remaining() * _CONTINUE_SHARE)
+        count, more = await self._reindexer.continue_reindex(caller_of(context).require_tenant(), seconds)
+        return pb.ContinueReindexResponse(embedded_count=count, more=more)
+
+    def _draft(
+        self, model: str, principal: str, *, tenant_id: UUID | None = None, rate: float = 0.0, keep_rate: bool = False
+    ) -> ReindexDraft:
+        at = now()
+        return ReindexDraft(
+            model=model,
+            only_tenant_id=tenant_id,
+            texts_per_second=rate or self._settings.reindex_texts_per_second,
+            settle_time=at + timedelta(seconds=self._settings.settle_seconds),
+            at=at,
+            created_by=principal,
+            keep_rate=keep_rate,
+        )
+
+    async def _check_provider(self, model: EmbeddingModel) -> None:
+        """Embed a text, so that no reindex starts that cannot work. Raises ModelUnavailable, ModelResponseInvalid."""
+        if not model.can_embed:
+            return
+        try:
+            await self._embedder.embed_texts(model, [_PROBE_TEXT])
+        except TextRejected as error:
+            raise ModelResponseInvalid(model=model.model, what=str(error)) from None

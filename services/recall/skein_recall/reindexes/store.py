@@ -1,0 +1,144 @@
+"""Reindexes in the database. Methods that take `tx` work in the caller's transaction, which is an operator's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.database.tx_options import TxOptions
+from skein_kit.errors import TenantNotFound
+from skein_kit.ids import new_id
+from skein_kit.search_text.vector_columns import for_table
+from skein_recall.errors import ReindexNotFound
+from skein_recall.queries import QUERIES
+from skein_recall.reindexes.model import PendingReindex, Reindex
+
+if TYPE_CHECKING:
+    from datetime import datetime
+    from uuid import UUID
+
+    import asyncpg
+
+    from skein_kit.database.transactions import Database, Transaction
+    from skein_recall.models.model import EmbeddingModel
+    from skein_recall.reindexes.model import ReindexDraft, ScanProgress
+
+
+class ReindexStore:
+    """The reindexes of the cluster, and the progress of each in each tenant."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def start_reindex(self, tx: Transaction, draft: ReindexDraft) -> UUID:
+        """Start a reindex, or have a running one of the model scan once more; return its id. Raises TenantNotFound."""
+        with translate_constraint_errors({"reindexes_tenant_fkey": TenantNotFound}):
+            reindex_id: UUID = await tx.value(
+                QUERIES["start_reindex"],
+                reindex_id=new_id(draft.at),
+                model=draft.model,
+                only_tenant_id=draft.only_tenant_id,
+                texts_per_second=draft.texts_per_second,
+                settle_time=draft.settle_time,
+                at=draft.at,
+                created_by=draft.created_by,
+                is_complete=draft.is_complete,
+                keep_rate=draft.keep_rate,
+            )
+        return reindex_id
+
+    async def get_reindex_in(self, tx: Transaction, reindex_id: UUID) -> Reindex:
+        """Return a reindex as a transaction sees it. Raises ReindexNotFound."""
+        row = await tx.row(QUERIES["list_reindexes"], reindex_id=reindex_id, model=None, before=None, limit=1)
+        if row is None:
+            raise ReindexNotFound
+        return Reindex(**row)
+
+    async def get_reindex(self, reindex_id: UUID) -> Reindex:
+        """Raises ReindexNotFound."""
+        async with self._database.operator_transaction() as tx:
+            return await self.get_reindex_in(tx, reindex_id)
+
+    async def list_reindexes(self, before: UUID | None, limit: int) -> list[Reindex]:
+        """Return reindexes that are older than one, the newest first."""
+        async with self._database.operator_transaction() as tx:
+            rows = await tx.rows(QUERIES["list_reindexes"], reindex_id=None, model=None, before=before, limit=limit)
+        return [Reindex(**row) for row in rows]
+
+    async def cancel_reindex(self, tx: Transaction, reindex_id: UUID, at: datetime) -> str | None:
+        """Cancel a reindex; return its model, None when it was cancelled before. Raises ReindexNotFound."""
+        row = await tx.row(QUERIES["cancel_reindex"], reindex_id=reindex_id, at=at)
+        if row is None:
+            raise ReindexNotFound
+        return row["model"] if row["was_running"] else None
+
+    async def count_missing(self, tx: Transaction, model: EmbeddingModel) -> dict[str, int] | None:
+        """Count the tenants and items that have no vectors of a model; None when it has all.
+
+        Items are counted as far as they are known. The active model has all by definition: it is the measure. So has a
+        model that was active, or done, when its latest scan began, except for what failed since.
+        """
+        row = await tx.row(QUERIES["list_reindexes"], reindex_id=None, model=model.model, before=None, limit=1)
+        if row is None:
+            return None if model.active else {}
+        reindex = Reindex(**row)
+        if reindex.is_complete:
+            return None
+        missing = {"tenants": reindex.tenants - reindex.done_tenants, "items": reindex.missing}
+        return missing if any(missing.values()) else None
+
+    async def list_due_tenants(self, after: UUID, limit: int) -> list[UUID]:
+        """Return tenants, by id, in which a reindex is not done."""
+        async with self._database.operator_transaction() as tx:
+            rows = await tx.rows(QUERIES["list_due_tenants"], after=after, limit=limit)
+        return [row["tenant_id"] for row in rows]
+
+    async def list_pending(self, tenant_id: UUID) -> list[PendingReindex]:
+        """Return the reindexes that are not done in a tenant, the oldest first."""
+        async with self._database.transaction(tenant_id) as tx:
+            rows = await tx.rows(QUERIES["list_pending_reindexes"], tenant_id=tenant_id)
+        return [PendingReindex(**row) for row in rows]
+
+    async def begin_scan(self, tenant_id: UUID, reindex_id: UUID, at: datetime) -> None:
+        """Begin a scan of a tenant's documents."""
+        async with self._database.transaction(tenant_id) as tx:
+            documents = await tx.value(QUERIES["counted_documents"], tenant_id=tenant_id)
+            await tx.execute(
+                QUERIES["begin_scan"], tenant_id=tenant_id, reindex_id=reindex_id, at=at, documents=documents
+            )
+
+    async def read_scan_page(
+        self, tenant_id: UUID, model: EmbeddingModel, after: UUID, limit: int
+    ) -> list[asyncpg.Record]:
+        """Return the next documents by id: item_id, kind, revision, and whether each `lacks` vectors of the model."""
+        query = for_table(QUERIES["read_scan_page"], model.table_name)
+        async with self._database.transaction(tenant_id) as tx:
+            return await tx.rows(query, tenant_id=tenant_id, after=after, limit=limit)
+
+    async def advance_scan(self, tenant_id: UUID, pending: PendingReindex, progress: ScanProgress) -> bool:
+        """Record the progress of a scan; return False when another process was faster.
+
+        A crash of the server may lose it: then documents are scanned again.
+        """
+        async with self._database.transaction(tenant_id, TxOptions(durable=False)) as tx:
+            updated = await tx.execute(
+                QUERIES["advance_scan"],
+                tenant_id=tenant_id,
+                reindex_id=pending.reindex_id,
+                scan_time=pending.scan_time,
+                after=progress.after,
+                to=progress.to,
+                seen=progress.seen_count,
+                embedded=progress.embedded_count,
+                missing=progress.missing_count,
+                is_finished=progress.is_finished,
+            )
+        return bool(updated)
+
+    async def reserve_texts(self, reindex_id: UUID, texts: int, at: datetime) -> datetime:
+        """Reserve texts within a reindex's rate, over all processes; return when they may be embedded."""
+        async with self._database.global_transaction() as tx:
+            reserved: datetime | None = await tx.value(
+                QUERIES["reserve_texts"], reindex_id=reindex_id, texts=texts, at=at
+            )
+        return reserved or at

@@ -1,0 +1,215 @@
+"""Searches: protobuf to query, and hits to protobuf. Rows are those of query/items.sql."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, TypeVar, cast
+
+from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit import filters
+from skein_kit.filters.expression import Compare, Expression
+from skein_kit.filters.visibility import valid_at_time
+from skein_kit.ids import min_id_at
+from skein_kit.json_values import fields
+from skein_kit.message_rows import message
+from skein_kit.rpc.pagination import fit_items
+from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.search_text.vector_columns import normalize
+from skein_recall.errors import QueryEmpty
+from skein_recall.query.model import KINDS, Filter, Mode, Query
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    import numpy as np
+    from asyncpg import Record
+    from numpy.typing import NDArray
+
+    from skein_recall.query.model import RecallResult, ReferenceItem
+    from skein_recall.query.ranking import RankedItem
+
+_Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
+DEFAULT_LIMIT = 10
+# Of a reference item's text; a query has at most as many.
+MAX_CHARACTERS = 10_000
+_KINDS = {pb.ITEM_KIND_MEMORY: "memory", pb.ITEM_KIND_MESSAGE: "message"}
+_MODES = {
+    pb.SEARCH_MODE_UNSPECIFIED: Mode.HYBRID,
+    pb.SEARCH_MODE_HYBRID: Mode.HYBRID,
+    pb.SEARCH_MODE_KEYWORD: Mode.KEYWORD,
+    pb.SEARCH_MODE_SEMANTIC: Mode.SEMANTIC,
+}
+_SCOPE_NAMES = {number: name.removeprefix("SCOPE_").lower() for name, number in memory_pb2.Scope.items()}
+_SCOPES = cast("dict[str, memory_pb2.Scope]", {name: number for number, name in _SCOPE_NAMES.items()})
+_LEVELS = cast(
+    "dict[str, memory_pb2.Level]",
+    {name.removeprefix("LEVEL_").lower(): number for name, number in memory_pb2.Level.items()},
+)
+# Columns that are fields of the same name and type.
+_PLAIN_FIELDS = (
+    "external_id", "type", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
+    "confidence", "importance", "revision", "created_by", "updated_by",
+)  # fmt: skip
+_TIMES = ("expire_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "record_time")
+
+
+def recall_query(request: pb.RecallRequest) -> Query:
+    """Read the query of a request. Raises QueryEmpty and FieldInvalid."""
+    text = request.query.strip()
+    if not text and not request.embedding:
+        raise QueryEmpty
+    vector = normalize(request.embedding) if request.embedding else None
+    return _query(request, text, vector, weights=dict(request.weights), fusion=request.fusion)
+
+
+def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem) -> Query:
+    """Make a query of a reference item. Raises QueryEmpty when the item has nothing to search by."""
+    text = item.text[:MAX_CHARACTERS].strip()
+    if not text and (item.vector is None or _MODES[request.mode] is Mode.KEYWORD):
+        raise QueryEmpty
+    return _query(request, text, item.vector).similar_to(item)
+
+
+def _query(
+    request: pb.RecallRequest | pb.FindSimilarRequest,
+    text: str,
+    vector: NDArray[np.float32] | None,
+    *,
+    weights: dict[str, float] | None = None,
+    fusion: str = "",
+) -> Query:
+    filter_ = memory_filter(request.filter) if request.HasField("filter") else Filter()
+    return Query(
+        text=text,
+        vector=vector,
+        limit=request.limit or DEFAULT_LIMIT,
+        kinds=tuple(_KINDS[kind] for kind in request.kinds) or KINDS,
+        filter=filter_,
+        min_similarity=request.min_similarity,
+        show_superseded=request.show_superseded or filter_.is_point_in_time,
+        weights=weights or {},
+        fusion=fusion,
+        mode=_MODES[request.mode],
+    )
+
+
+def memory_filter(message: memory_pb2.MemoryFilter) -> Filter:
+    """Read a filter; fields that are not set are no conditions. Raises FieldInvalid."""
+    start, end = _time(message, "start_time"), _time(message, "end_time")
+    fields_: dict[str, object] = {
+        "types": list(message.types),
+        # An unspecified scope is no condition.
+        "scopes": [_SCOPE_NAMES[scope] for scope in message.scopes if scope and scope in _SCOPE_NAMES],
+        "source": message.source,
+        "key": message.key,
+        "min_importance": message.min_importance,
+        "agent_id": message.agent_id,
+        "subject_id": message.subject_id,
+        "session_id": message.session_id,
+        # Ids begin with their time, so a range of times is a range of ids, to the millisecond.
+        "start_time": start and min_id_at(start),
+        "end_time": end and min_id_at(end),
+        "tags_any": list(message.tags_any),
+        "tags_all": sorted(set(message.tags_all)),
+    }
+    values = {name: value for name, value in fields_.items() if value}
+    names = tuple(values)
+    if message.HasField("visible_to"):
+        names += ("visible_to",)
+        values |= {
+            "seeing_agent_id": message.visible_to.agent_id or None,
+            "seeing_subject_id": message.visible_to.subject_id or None,
+            "seeing_session_id": message.visible_to.session_id or None,
+        }
+    return Filter(
+        index_conditions=names,
+        values=values,
+        row_conditions=_row_conditions(message),
+        is_point_in_time=message.HasField("valid_at_time"),
+    )
+
+
+def _row_conditions(message: memory_pb2.MemoryFilter) -> dict[str, Expression]:
+    """Read the conditions that the index cannot test."""
+    valid_at = _time(message, "valid_at_time", before_1970=True)
+    conditions = {
+        "where": filters.parse(message.where, "filter.where"),
+        "max_importance": Compare(("importance",), "<=", message.max_importance)
+        if message.HasField("max_importance")
+        else None,
+        "valid_at_time": None if valid_at is None else valid_at_time(valid_at),
+    }
+    return {name: condition for name, condition in conditions.items() if condition is not None}
+
+
+def _time(message: memory_pb2.MemoryFilter, field: str, *, before_1970: bool = False) -> datetime | None:
+    return read_time(message, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
+
+
+def recall_response(result: RecallResult) -> pb.RecallResponse:
+    """Convert the result of Recall; its items are complete."""
+    return _response(pb.RecallResponse, result)
+
+
+def find_similar_response(result: RecallResult) -> pb.FindSimilarResponse:
+    """Convert the result of FindSimilar; its items are complete."""
+    return _response(pb.FindSimilarResponse, result)
+
+
+def _response(response: type[_Response], result: RecallResult) -> _Response:
+    return response(
+        hits=fit_items(_hit(ranked, row) for ranked, row in result.hits),
+        model=result.model,
+        dense_path=result.dense_path,
+        dense_unavailable=result.dense_unavailable,
+        filter_emptied=bool(result.excluding_conditions),
+        emptied_by=result.excluding_conditions,
+        formula=result.formula,
+        filter_truncated=result.filter_truncated,
+    )
+
+
+def _hit(ranked: RankedItem, row: Record) -> pb.Hit:
+    hit = pb.Hit(
+        item_id=str(ranked.item_id),
+        score=ranked.score,
+        similarity=ranked.similarity,
+        has_query_words=ranked.has_words,
+        components=[
+            pb.ScoreComponent(signal=signal, raw=raw, value=value, weight=weight, rank=rank)
+            for signal, raw, value, weight, rank in ranked.components
+        ],
+    )
+    if ranked.kind == "memory":
+        hit.kind = pb.ITEM_KIND_MEMORY
+        _write_memory(hit.memory, row)
+    else:
+        hit.kind = pb.ITEM_KIND_MESSAGE
+        hit.message.CopyFrom(message(row))
+    return hit
+
+
+def _write_memory(memory: memory_pb2.Memory, row: Record) -> None:
+    """Write a row into the hit's memory: a message of its own, copied afterwards, would take twice as long."""
+    memory.memory_id = str(row["memory_id"])
+    memory.scope, memory.level = _SCOPES[row["scope"]], _LEVELS[row["level"]]
+    memory.content_hash = row["content_hash"].hex()
+    memory.tags.extend(row["tags"])
+    for name in _PLAIN_FIELDS:
+        if (value := row[name]) is not None:
+            setattr(memory, name, value)
+    for name in _TIMES:
+        if (value := to_timestamp(row[name])) is not None:
+            getattr(memory, name).CopyFrom(value)
+    for name in ("data", "metadata"):
+        if (text := row[name]) is not None:
+            fields.write(memory, name, text)
+    if (secret := _masked_secret(row)) is not None:
+        memory.secret.CopyFrom(secret)
+
+
+def _masked_secret(row: Record) -> memory_pb2.MaskedSecret | None:
+    """Show that a memory of the vault has a secret, as the memory service does; the index has no secrets."""
+    length = json.loads(row["data"]).get("secret_length") if row["type"] == "knowledge_vault" and row["data"] else None
+    return None if length is None else memory_pb2.MaskedSecret(masked="••••", length_class=length)

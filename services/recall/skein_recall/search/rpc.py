@@ -1,0 +1,43 @@
+"""The RPCs that search: parse, one call, reply."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from skein.recall.v1 import recall_pb2 as pb
+from skein_kit.calls.call import Context
+from skein_kit.calls.call import caller as caller_of
+from skein_recall.search import convert
+
+if TYPE_CHECKING:
+    from skein_recall.quality.sampler import RecentQueries
+    from skein_recall.search.searcher import RecallSearcher
+
+
+class SearchHandlers:
+    """Recall, and its search by a stored item."""
+
+    def __init__(self, searcher: RecallSearcher, recent: RecentQueries) -> None:
+        self._searcher = searcher
+        self._recent = recent
+
+    async def Recall(self, request: pb.RecallRequest, context: Context) -> pb.RecallResponse:
+        query = convert.recall_query(request)
+        seconds = context.time_remaining()
+        tenant_id = caller_of(context).require_tenant()
+        self._recent.add(tenant_id, query.text)
+        return convert.recall_response(await self._searcher.recall(tenant_id, query, seconds=seconds))
+
+    async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
+        seconds = context.time_remaining()
+        tenant_id = caller_of(context).require_tenant()
+        item = await self._searcher.read_reference_item(
+            tenant_id,
+            UUID(request.item_id) if request.item_id else None,
+            request.external_id,
+            "message" if request.kind == pb.ITEM_KIND_MESSAGE else "memory",
+            seconds=seconds,
+        )
+        query = convert.similar_query(request, item)
+        return convert.find_similar_response(await self._searcher.recall(tenant_id, query, seconds=seconds))

@@ -1,0 +1,133 @@
+"""The embedding backlog: a periodic scan of all tenants, and a job for each tenant with more than a few items."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+from prometheus_client import Counter, Gauge
+
+from skein.recall.v1 import recall_pb2
+from skein_kit.errors import RpcError
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import without_tracing
+from skein_worker.job_queue.job_queue import Job
+from skein_worker.measure.measurements import WaitingCounts, set_backlog_metrics
+from skein_worker.rounds.tenant_visits import IdleBackoff, RoundProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from skein.recall.v1 import recall_pb2_grpc
+    from skein_worker.job_queue.job_queue import JobHandler
+    from skein_worker.job_queue.store import JobStore
+    from skein_worker.rounds.tenant_visits import TenantVisitor
+    from skein_worker.settings import WorkerSettings
+    from skein_worker.system_identity import SystemIdentity
+
+# Names of jobs in the queue.
+_SCAN = "backlog_sweep"
+_BACKLOG = "embedding_backlog"
+BACKLOG_SCAN_JOB = Job(name=_SCAN, dedupe_key=_SCAN, priority=2)
+
+INDEXED = Counter("skein_worker_indexed_items_total", "Items of the backlog that got their vectors.")
+SWEPT = Gauge("skein_worker_swept_tenants", "Tenants that the last sweep of this worker asked.")
+
+# Items that one visit of the scan embeds; a tenant with more gets a job.
+_ITEMS_PER_VISIT = 8
+# The pause after a scan, in durations of the scan, so that scans take at most a fifth of one worker.
+_PAUSE_FACTOR = 4
+_CALL_SECONDS = 120.0
+
+log = logs.get("worker")
+
+
+class BacklogJobs:
+    """Makes the vectors of items without."""
+
+    def __init__(
+        self,
+        index: recall_pb2_grpc.IndexServiceAsyncStub,
+        system: SystemIdentity,
+        visitor: TenantVisitor,
+        store: JobStore,
+        add_job: Callable[[Job], Awaitable[None]],
+        settings: WorkerSettings,
+    ) -> None:
+        self._index_service = index
+        self._system = system
+        self._visitor = visitor
+        self._store = store
+        self._add_job = add_job
+        self._settings = settings
+        self._backoff = IdleBackoff(settings.backlog_seconds, settings.rest_seconds)
+        # Items without vectors, by tenant.
+        self._waiting = WaitingCounts()
+
+    def handlers(self) -> Mapping[str, JobHandler]:
+        """Return the handlers by the names of their jobs."""
+        return {_SCAN: self._scan, _BACKLOG: self._embed_tenant}
+
+    async def _scan(self, _payload: bytes, stop: asyncio.Event) -> float:
+        """Embed a few items of each tenant, and add a job for each tenant with more."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        progress = RoundProgress(stop=stop, backoff=self._backoff)
+        try:
+            active_keys = await self._store.list_active_dedupe_keys(_BACKLOG)
+        except RpcError as error:
+            log.warning("sweep_incomplete", reason=error.reason)
+            return self._settings.backlog_seconds
+
+        async def visit(tenant_id: str) -> bool:
+            job = Job(name=_BACKLOG, dedupe_key=f"{_BACKLOG} {tenant_id}", payload=tenant_id.encode())
+            if job.dedupe_key in active_keys:
+                # Another job embeds the items; this visit only counts them.
+                await self._index(tenant_id, look=True)
+                return True
+            response = await self._index(tenant_id, _ITEMS_PER_VISIT)
+            if response.more:
+                await self._add_job(job)
+            return response.active
+
+        with without_tracing():
+            await self._visitor.visit_all(visit, progress)
+        SWEPT.set(progress.visited_count)
+        if progress.failures:
+            log.warning("sweep_incomplete", tenants=progress.visited_count, failures=progress.failures)
+        pause = max(self._settings.backlog_seconds, _PAUSE_FACTOR * (loop.time() - start))
+        if not progress.is_stopped:
+            self._waiting.keep(progress.tenant_ids)
+            set_backlog_metrics(self._waiting, pause=pause)
+        return pause
+
+    async def _embed_tenant(self, payload: bytes, stop: asyncio.Event) -> None:
+        """Embed items of one tenant for one turn; the next scan finds the rest."""
+        tenant_id = payload.decode()
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._settings.turn_seconds
+        batch = self._settings.backlog_batch
+        while loop.time() < end and not stop.is_set():
+            try:
+                response = await self._index(tenant_id, batch)
+            except aio.AioRpcError as error:
+                if error.code() is grpc.StatusCode.DEADLINE_EXCEEDED and batch > 1:
+                    # Fewer long texts fit into one call.
+                    batch //= 2
+                    continue
+                log.warning("backlog_interrupted", tenant_id=tenant_id, code=error.code().name)
+                return
+            if not response.more or response.indexed_count == 0:
+                return
+
+    async def _index(self, tenant_id: str, limit: int = 0, *, look: bool = False) -> recall_pb2.IndexBacklogResponse:
+        request = recall_pb2.IndexBacklogRequest(limit=limit, look=look)
+        async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
+            response = await self._index_service.IndexBacklog(request)
+        INDEXED.inc(response.indexed_count)
+        oldest = response.oldest_pending_time.ToMilliseconds() / 1000
+        self._waiting.record(tenant_id, response.pending_count, oldest, at=time.time())
+        return response

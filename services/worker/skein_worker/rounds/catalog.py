@@ -1,0 +1,94 @@
+"""The rounds of the worker: webhooks, decay, snapshots, lifecycle and usage."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from google.protobuf.duration_pb2 import Duration
+
+from skein.memory.v1 import memory_pb2
+from skein.session.v1 import archives_pb2, session_pb2
+from skein.tenancy.v1 import limits_pb2
+from skein_worker.measure.measurements import WaitingCounts, set_webhook_metrics
+from skein_worker.rounds.tenant_rounds import Round
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from skein.memory.v1 import memory_pb2_grpc
+    from skein.session.v1 import session_pb2_grpc
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_worker.settings import WorkerSettings
+
+# How long one worker delivers webhooks before another may.
+_WEBHOOK_TURN_SECONDS = 60.0
+
+
+def rounds(
+    tenancy: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
+    session: session_pb2_grpc.UpkeepServiceAsyncStub,
+    memory: memory_pb2_grpc.UpkeepServiceAsyncStub,
+    settings: WorkerSettings,
+) -> Sequence[Round]:
+    """Return all rounds."""
+    return [
+        _webhooks(memory, settings),
+        Round(
+            name="decay",
+            seconds=settings.decay_seconds,
+            calls=[lambda: memory.DecayMemories(memory_pb2.DecayMemoriesRequest())],
+        ),
+        Round(
+            name="snapshots",
+            seconds=settings.snapshot_seconds,
+            calls=[lambda: memory.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest())],
+            priority=2,
+            max_backoff_seconds=settings.rest_seconds,
+        ),
+        Round(
+            name="lifecycle",
+            seconds=settings.lifecycle_seconds,
+            calls=[
+                lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
+                lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
+                lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
+                lambda: session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
+                lambda: session.StoreArchived(archives_pb2.StoreArchivedRequest()),
+            ],
+        ),
+        Round(
+            name="usage",
+            seconds=settings.usage_seconds,
+            calls=[lambda: tenancy.CollectUsage(limits_pb2.CollectUsageRequest())],
+            pause_factor=1.0,
+        ),
+    ]
+
+
+def _webhooks(memory: memory_pb2_grpc.UpkeepServiceAsyncStub, settings: WorkerSettings) -> Round:
+    due = WaitingCounts()
+
+    def on_response(tenant_id: str, response: memory_pb2.DeliverWebhooksResponse) -> None:
+        oldest = response.oldest_due_time.ToMilliseconds() / 1000
+        due.record(tenant_id, response.due_count, oldest, at=time.time())
+
+    def on_end(tenant_ids: Collection[str], pause: float) -> None:
+        due.keep(tenant_ids)
+        set_webhook_metrics(due, pause=pause)
+
+    return Round(
+        name="webhooks",
+        seconds=settings.webhook_seconds,
+        # No wait: memory continues the deliveries after the reply, so slow receivers delay no other tenant.
+        calls=[lambda: memory.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(wait=Duration()))],
+        priority=2,
+        # A tenant with many events continues in the next round.
+        max_repeats=1,
+        max_backoff_seconds=settings.rest_seconds,
+        # Short, because receivers wait for events.
+        pause_factor=0.5,
+        turn_seconds=_WEBHOOK_TURN_SECONDS,
+        on_response=on_response,
+        on_end=on_end,
+    )

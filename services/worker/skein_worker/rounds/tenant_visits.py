@@ -1,0 +1,160 @@
+"""Visits of tenants, a few at a time. A tenant without work is visited less and less often.
+
+No query reads across tenants, so the worker acts in each tenant by itself. A visit that finds no work costs 0.4 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
+
+from skein.tenancy.v1 import tenancy_pb2
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+
+    from skein.tenancy.v1 import tenancy_pb2_grpc
+    from skein_worker.system_identity import SystemIdentity
+
+    # Visits one tenant; returns whether the tenant had work.
+    Visit = Callable[[str], Awaitable[bool | None]]
+
+_TENANTS_PER_PAGE = 200
+_LIST_SECONDS = 30.0
+# Errors of the cluster, which the next tenant would get too.
+_CLUSTER_FAULTS = frozenset(
+    {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED}
+)
+
+
+@dataclass(slots=True)
+class IdleBackoff:
+    """When this worker visits each tenant again; a tenant that it has not visited is due at once.
+
+    A tenant with work is due in the next round. Each visit without work doubles the pause, up to `max_seconds`.
+    """
+
+    # Seconds between two rounds.
+    seconds: float
+    max_seconds: float
+    _due_times: dict[str, float] = field(default_factory=dict)
+    _pauses: dict[str, float] = field(default_factory=dict)
+
+    def is_due(self, tenant_id: str, at: float) -> bool:
+        """Return whether to visit a tenant at a time of the event loop's clock."""
+        return self._due_times.get(tenant_id, 0.0) <= at
+
+    def record_visit(self, tenant_id: str, at: float, *, active: bool) -> None:
+        """Set when the next visit is due; `active` says that the tenant had work."""
+        if active:
+            self._due_times.pop(tenant_id, None)
+            self._pauses.pop(tenant_id, None)
+            return
+        pause = min(self.max_seconds, 2 * self._pauses.get(tenant_id, self.seconds / 2))
+        self._pauses[tenant_id] = pause
+        # Half a round earlier, so that a tenant that is due just after the start of a round does not wait for another.
+        self._due_times[tenant_id] = at + pause - self.seconds / 2
+
+    def keep(self, tenant_ids: set[str]) -> None:
+        """Drop all other tenants."""
+        for tenant_id in self._pauses.keys() - tenant_ids:
+            del self._pauses[tenant_id], self._due_times[tenant_id]
+
+
+@dataclass(kw_only=True, slots=True)
+class RoundProgress:
+    """The progress of one round over tenants."""
+
+    # Set when the worker stops.
+    stop: asyncio.Event
+    # None: every tenant is visited.
+    backoff: IdleBackoff | None = None
+    visited_count: int = 0
+    # All tenants that were listed, visited or not.
+    tenant_ids: set[str] = field(default_factory=set)
+    # How many visits failed, by status code.
+    failures: dict[str, int] = field(default_factory=dict)
+    has_cluster_fault: bool = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the round ends before all tenants are visited."""
+        return self.has_cluster_fault or self.stop.is_set()
+
+    def add_failure(self, error: aio.AioRpcError) -> None:
+        """Count a failed visit; NOT_FOUND is no failure, because the tenant has been deleted meanwhile."""
+        if error.code() is grpc.StatusCode.NOT_FOUND:
+            return
+        self.failures[error.code().name] = self.failures.get(error.code().name, 0) + 1
+        self.has_cluster_fault = self.has_cluster_fault or error.code() in _CLUSTER_FAULTS
+
+
+class TenantVisitor:
+    """Visits all tenants."""
+
+    def __init__(
+        self, tenancy: tenancy_pb2_grpc.TenancyServiceAsyncStub, system: SystemIdentity, *, at_once: int
+    ) -> None:
+        self._tenancy = tenancy
+        self._system = system
+        self._at_once = at_once
+
+    async def visit_all(self, visit: Visit, progress: RoundProgress) -> None:
+        """Visit every tenant that is due."""
+        is_complete = await visit_tenants(self._pages(), visit, progress, at_once=self._at_once)
+        if is_complete and progress.backoff is not None:
+            progress.backoff.keep(progress.tenant_ids)
+
+    async def _pages(self) -> AsyncIterator[Sequence[str]]:
+        token = ""
+        while True:
+            request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE, page_token=token)
+            async with self._system.as_system(seconds=_LIST_SECONDS):
+                response = await self._tenancy.ListTenants(request)
+            yield [tenant.tenant_id for tenant in response.tenants]
+            token = response.next_page_token
+            if not token:
+                return
+
+
+async def visit_tenants(
+    pages: AsyncIterator[Sequence[str]], visit: Visit, progress: RoundProgress, *, at_once: int
+) -> bool:
+    """Visit the due tenants of some pages, `at_once` at the same time; return whether all pages were read.
+
+    An AioRpcError of a visit or of the pages is a failure of the round.
+    """
+    try:
+        async for page in pages:
+            tenant_ids = iter(page)
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_once):
+                    group.create_task(_visit_each(tenant_ids, visit, progress))
+            if progress.is_stopped:
+                return False
+    except aio.AioRpcError as error:
+        progress.add_failure(error)
+        return False
+    return True
+
+
+async def _visit_each(tenant_ids: Iterator[str], visit: Visit, progress: RoundProgress) -> None:
+    loop, backoff = asyncio.get_running_loop(), progress.backoff
+    for tenant_id in tenant_ids:
+        if progress.is_stopped:
+            return
+        progress.tenant_ids.add(tenant_id)
+        if backoff is not None and not backoff.is_due(tenant_id, loop.time()):
+            continue
+        try:
+            active = await visit(tenant_id)
+        except aio.AioRpcError as error:
+            progress.add_failure(error)
+        else:
+            progress.visited_count += 1
+            if backoff is not None:
+                backoff.record_visit(tenant_id, loop.time(), active=bool(active))

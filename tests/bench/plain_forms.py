@@ -1,0 +1,84 @@
+"""`python tests/bench/plain_forms.py FORM up`: the `skein` command with one optimization replaced by its plain form.
+
+For A/B runs alone (tests/bench/optimizations.py). Each entry of FORMS undoes one optimization, and nothing else.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from grpc import aio
+
+from skein_cluster.main import main
+from skein_gateway.rate_limits.limiter import LeasedBucket
+from skein_kit.database import batch_insert, transactions
+from skein_kit.rpc import prefetch_server
+from skein_recall.vector_cache.matrix import VectorMatrix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+def grpc_server() -> None:
+    """Serve with grpc.aio's own server."""
+    prefetch_server.server = lambda options, is_refusing: aio.server(options=options)  # noqa: ARG005
+
+
+def commit_at_once() -> None:
+    """End a read-only transaction as any other: its block waits for the commit."""
+    end = transactions._TransactionContext._end
+
+    async def end_now(self: Any, error: BaseException | None) -> None:
+        self._read_only = False
+        await end(self, error)
+
+    transactions._TransactionContext._end = end_now  # type: ignore[method-assign]
+
+
+def insert_each_table() -> None:
+    """Insert the rows of each table by a statement of its own."""
+    batch_insert._split_few = lambda tables: ([], [table for table in tables if table.rows])
+
+
+def lease_each_call() -> None:
+    """Ask tenancy's bucket for each call."""
+    LeasedBucket.lease_size = lambda self, now, waiting: max(waiting, 1)  # type: ignore[method-assign]  # noqa: ARG005
+    LeasedBucket.should_lease_early = lambda self, now: False  # type: ignore[method-assign]  # noqa: ARG005
+
+
+def compare_every_float() -> None:
+    """Compare a query with every cached vector as it is, without the shortlist by bytes."""
+
+    def every_row(self: VectorMatrix, vector: NDArray[np.float32], kinds: Any, count: int) -> NDArray[np.intp]:
+        import numpy  # noqa: ICN001, PLC0415 - the form alone needs it.
+
+        cosines = numpy.vecdot(self.vectors[: self.count], vector)
+        cosines[~self.mask(slice(self.count), kinds)] = -numpy.inf
+        return numpy.argpartition(-cosines, min(count, self.count - 1))[: count + 1]
+
+    VectorMatrix._candidates = every_row  # type: ignore[method-assign]
+
+
+def as_it_is() -> None:
+    """Change nothing: what two equal clusters differ by is the noise."""
+
+
+FORMS: dict[str, Callable[[], None]] = {
+    "as-it-is": as_it_is,
+    "grpc-server": grpc_server,
+    "commit-at-once": commit_at_once,
+    "insert-each-table": insert_each_table,
+    "lease-each-call": lease_each_call,
+    "no-vector-cache": as_it_is,
+    "no-shortlist": compare_every_float,
+}
+# Settings of a form.
+SETTINGS = {"no-vector-cache": {"SKEIN_RECALL_HELD_MEGABYTES": "0"}}
+
+if __name__ == "__main__":
+    FORMS[sys.argv.pop(1)]()
+    main()
