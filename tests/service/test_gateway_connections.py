@@ -113,7 +113,7 @@ async def test_a_call_whose_message_does_not_come_is_refused_in_time(hasty: dict
     client = await Client.connect(hasty["gateway"], PREFACE + SETTINGS_FRAMES + frames)
 
     async with asyncio.timeout(30):
-        end = await client.reader.readuntil(b"The time for this is over")
+        end = await client.reader.readuntil(b"The deadline has passed")
 
     assert b"grpc-status" in end
 
