@@ -207,7 +207,6 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
     answer = await act(assistant, "update_memories", memories=changed)
     assert answer["status"] == "success"
 
-    # A list waits for the background, but not longer than its client does.
     await until_told(assistant, changed)
     assert len(memories) == 300
     after = await all_memories(assistant)
@@ -216,10 +215,10 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
 
 
 async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
-    """Wait until pc2 has written what was sent, as its next list shows."""
+    """List until everything that was sent is written: each list waits for the background as long as its client does."""
     async with asyncio.timeout(60):
         while await all_memories(assistant) != items:
-            await asyncio.sleep(0.1)
+            pass
 
 
 async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same(
@@ -232,7 +231,10 @@ async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same
 
         async with unchangeable_sessions(cluster, tenant):
             answer = await act(assistant, "update_memories", memories=changed)
-        assert answer == {"status": "success", "updated": 3, "stored": 0, "unchanged": 0, "remaining": 2}
+        assert answer["status"] == "success"
+        # The two messages at least; a slow machine leaves memories over as well.
+        assert answer["remaining"] >= 2
+        assert answer["updated"] + answer["remaining"] == len(memories) == 5
 
         await until_told(assistant, changed)
 
