@@ -63,6 +63,19 @@ def compare_every_float() -> None:
     VectorMatrix._candidates = every_row  # type: ignore[method-assign]
 
 
+def float_weights() -> None:
+    """Multiply by the model's own float32 weights."""
+    from skein_recall.embedded_model import build_graph, minilm  # noqa: PLC0415 - the builder needs the onnx package.
+
+    def multiply(self: build_graph.GraphBuilder, source: str, layer: str) -> str:
+        inputs = [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")]
+        return self.node("Gemm", inputs, f"{layer}.rows", transB=1)
+
+    build_graph.GraphBuilder.linear = multiply  # type: ignore[method-assign]
+    minilm._graph = build_graph.graph_bytes
+    minilm.Weights.external_initializers = lambda self: {}  # type: ignore[method-assign]  # noqa: ARG005
+
+
 def as_it_is() -> None:
     """Change nothing: what two equal clusters differ by is the noise."""
 
@@ -73,6 +86,7 @@ FORMS: dict[str, Callable[[], None]] = {
     "commit-at-once": commit_at_once,
     "insert-each-table": insert_each_table,
     "lease-each-call": lease_each_call,
+    "float-weights": float_weights,
     "no-vector-cache": as_it_is,
     "no-shortlist": compare_every_float,
 }
