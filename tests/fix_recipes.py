@@ -246,7 +246,7 @@ def _fill_content() -> None:
         },
     )
     _memory_rpcs("DeleteMemory", "memory_id")
-    _memory_rpcs("RestoreMemory", "deleted_memory_id", build=lambda t, _w: {"memory_id": t["deleted_memory_id"]})
+    _memory_rpcs("UndeleteMemory", "deleted_memory_id", build=lambda t, _w: {"memory_id": t["deleted_memory_id"]})
     _links(
         "CreateLink",
         "memory_id",

@@ -91,7 +91,7 @@ async def test_every_write_keeps_the_index_as_the_memory_is(alone: Alone) -> Non
         assert await index() == ({"lighthous"}, [("note", None, 3)])
         await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="x"))
         assert await index() == (set(), [])
-        await memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id="x"))
+        await memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id="x"))
         assert await index() == ({"lighthous"}, [("note", None, 5)])
 
 

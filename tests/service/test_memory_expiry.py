@@ -176,7 +176,7 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
         "UpdateMemory": lambda: update(tenant, id_, title="t"),
         "UpdateMemory, more time": lambda: update(tenant, id_, expire_time=stamp(datetime(2100, 1, 1, tzinfo=UTC))),
         "DeleteMemory": lambda: memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=id_)),
-        "RestoreMemory": lambda: memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=id_)),
+        "UndeleteMemory": lambda: memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=id_)),
         "PromoteMemory": lambda: memory.PromoteMemory(pb.PromoteMemoryRequest(memory_id=id_)),
         "ListLinks": lambda: links.ListLinks(pb.ListLinksRequest(memory_id=id_)),
         "CreateLink": lambda: links.CreateLink(pb.CreateLinkRequest(link=drawn)),

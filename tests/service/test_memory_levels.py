@@ -130,7 +130,7 @@ async def test_what_comes_back_to_a_full_level_takes_its_place_by_importance(ten
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=good.memory_id))
     await create(tenant, "other", importance=0.2)
 
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=good.memory_id))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=good.memory_id))
 
     assert await kept(tenant) == {"good": "o", "other": "c"}
 

@@ -246,7 +246,7 @@ async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
     assert list(again.memory_ids) == []
     listed = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
     assert [one.memory_id for one in listed.memories] == [kept.memory_id]
-    restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory.memory_id))
+    restored = await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=memory.memory_id))
     assert restored.memory.content == "unimportant"
 
 

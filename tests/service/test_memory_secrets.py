@@ -118,7 +118,7 @@ async def test_what_holds_no_secret_reveals_none(tenant: Tenant) -> None:
         await revealed(tenant.memory, deleted.memory.memory_id)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await revealed(tenant.memory, str(uuid4()))
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=deleted.memory.memory_id))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=deleted.memory.memory_id))
     assert await revealed(tenant.memory, deleted.memory.memory_id) == "correct-horse-battery"
 
 
@@ -189,7 +189,7 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded
         changed = pb.Memory(memory_id=name, secret_value=secrets[2], title="new")
         await memory.UpdateMemory(updating(changed, "secret_value", "title", request_id="update"))
         await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=name))
-        await memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=name, request_id="restore"))
+        await memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=name, request_id="restore"))
         shown = [await revealed(memory, name, request_id="reveal") for _ in range(2)]
         await memory.RotateTenantKey(pb.RotateTenantKeyRequest(request_id="rotate"))
         shown.append(await revealed(memory, "x"))

@@ -93,7 +93,7 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
         reinforce = scores_pb2.ReinforceRequest(memory_id=there)
         await tenant.memory.Reinforce(reinforce)
         await assistant.ask("delete_memory", port=7140, data={"memory_id": here})
-        await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=here))
+        await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=here))
         ids = memory_pb2.MemorySelection(memory_ids=[there])
         await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))

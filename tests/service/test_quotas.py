@@ -69,7 +69,7 @@ async def test_usage_follows_what_comes_and_goes(tenant: Tenant) -> None:
     made = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=ids_[2]))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=ids_[3]))
-    await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=ids_[3]))
+    await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=ids_[3]))
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"word {n}") for n in range(3)]
     for session_id in ("kept", "gone"):
         await tenant.sessions.AppendMessages(

@@ -179,7 +179,7 @@ async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
     assert await contents(tenant) == ["a", "b", "c"]
     assert (done["memory removed"], done["link removed"], done["block removed"]) == (1, 1, 1)
     assert done["source_trust removed"] == 1
-    back = await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=new))
+    back = await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=new))
     assert back.memory.content == "new"
 
 

@@ -42,7 +42,7 @@ def asked(access: AccessEvent) -> dict[str, object]:
     [
         ("GetMemory", "read"), ("ListMemories", "read"), ("BatchGetMemories", "read"), ("ExplainScore", "read"),
         ("CreateMemory", "create"), ("AppendMessages", "create"), ("UpsertLink", "create"),
-        ("UpdateMemory", "update"), ("Reinforce", "update"), ("RestoreMemory", "update"),
+        ("UpdateMemory", "update"), ("Reinforce", "update"), ("UndeleteMemory", "update"),
         ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("ForgetMemories", "delete"),
         ("Recall", "search"), ("SearchMessages", "search"),
         ("Traverse", "read"), ("FindPaths", "read"), ("SuggestLinks", "read"), ("FindSimilar", "search"),

@@ -40,7 +40,7 @@ MEMORYVAULT = {
     "suggest links": ["suggest_links"],
     "consolidate": ["consolidate"],
     "merge": ["merge_memories"],
-    "forget, soft and hard": ["forget", "purge_memories", "restore_memory"],
+    "forget, soft and hard": ["forget", "purge_memories", "undelete_memory"],
     "activate": ["activate"],
     "reinforce": ["reinforce"],
     "decay": ["decay"],

@@ -82,8 +82,8 @@ class MemoryService(rpc.MemoryServiceServicer):
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         return await self.memories.DeleteMemory(request, context)
 
-    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
-        return await self.memories.RestoreMemory(request, context)
+    async def UndeleteMemory(self, request: pb.UndeleteMemoryRequest, context: Context) -> pb.UndeleteMemoryResponse:
+        return await self.memories.UndeleteMemory(request, context)
 
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
@@ -238,10 +238,10 @@ class BlockService(blocks_pb2_grpc.BlockServiceServicer):
     ) -> blocks_pb2.DeleteBlockResponse:
         return await self.blocks.DeleteBlock(request, context)
 
-    async def RestoreBlock(
-        self, request: blocks_pb2.RestoreBlockRequest, context: Context
-    ) -> blocks_pb2.RestoreBlockResponse:
-        return await self.blocks.RestoreBlock(request, context)
+    async def UndeleteBlock(
+        self, request: blocks_pb2.UndeleteBlockRequest, context: Context
+    ) -> blocks_pb2.UndeleteBlockResponse:
+        return await self.blocks.UndeleteBlock(request, context)
 
     async def PurgeBlock(
         self, request: blocks_pb2.PurgeBlockRequest, context: Context

@@ -373,7 +373,7 @@ class DeleteMemoryResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class RestoreMemoryRequest(_message.Message):
+class UndeleteMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "request_id")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -381,7 +381,7 @@ class RestoreMemoryRequest(_message.Message):
     request_id: str
     def __init__(self, memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RestoreMemoryResponse(_message.Message):
+class UndeleteMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]

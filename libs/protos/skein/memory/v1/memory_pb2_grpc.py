@@ -79,10 +79,10 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryResponse.FromString,
                 _registered_method=True)
-        self.RestoreMemory = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/RestoreMemory',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.FromString,
+        self.UndeleteMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/UndeleteMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.FromString,
                 _registered_method=True)
         self.ListMemoryVersions = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/ListMemoryVersions',
@@ -293,7 +293,7 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMemory(self, request, context):
-        """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -305,8 +305,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreMemory(self, request, context):
-        """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    def UndeleteMemory(self, request, context):
+        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
         one that is not deleted returns it unchanged. Repeating a request_id returns
         the first answer.
 
@@ -641,10 +641,10 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryResponse.SerializeToString,
             ),
-            'RestoreMemory': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreMemory,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.SerializeToString,
+            'UndeleteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.SerializeToString,
             ),
             'ListMemoryVersions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMemoryVersions,
@@ -961,7 +961,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreMemory(request,
+    def UndeleteMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -974,9 +974,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/RestoreMemory',
-            skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.FromString,
+            '/skein.memory.v1.MemoryService/UndeleteMemory',
+            skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -109,7 +109,7 @@ class MemoryServiceStub:
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
-    """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -117,8 +117,8 @@ class MemoryServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]
-    """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    UndeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]
+    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
     one that is not deleted returns it unchanged. Repeating a request_id returns
     the first answer.
 
@@ -408,7 +408,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
-    """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -416,8 +416,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
-    """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    UndeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]  # type: ignore[assignment]
+    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
     one that is not deleted returns it unchanged. Repeating a request_id returns
     the first answer.
 
@@ -746,7 +746,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_pb2.DeleteMemoryResponse]]:
-        """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -756,12 +756,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RestoreMemory(
+    def UndeleteMemory(
         self,
-        request: _memory_pb2.RestoreMemoryRequest,
+        request: _memory_pb2.UndeleteMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_pb2.RestoreMemoryResponse]]:
-        """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    ) -> _typing.Union[_memory_pb2.UndeleteMemoryResponse, _abc.Awaitable[_memory_pb2.UndeleteMemoryResponse]]:
+        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
         one that is not deleted returns it unchanged. Repeating a request_id returns
         the first answer.
 

@@ -25,9 +25,9 @@ TOOLS = (
         "memory_ids",
     ),
     tool(
-        "restore_memory",
-        "Restore a memory",
-        _SERVICE + "RestoreMemory",
+        "undelete_memory",
+        "Undelete a memory",
+        _SERVICE + "UndeleteMemory",
         Effect.CHANGES,
         "Bring a memory back that was forgotten, but not for good.",
         "memory_id",
