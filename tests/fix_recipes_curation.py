@@ -11,7 +11,7 @@ from skein.memory.v1 import memory_pb2, scores_pb2
 SOURCE = "the source of the matrix"
 _curation = service("skein.memory.v1.CurationService", pb)
 _memories = service("skein.memory.v1.MemoryService", scores_pb2)
-_upkeep = service("skein.memory.v1.UpkeepService", memory_pb2)
+_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 async def _fact(world: World, key: str) -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _archives = service("skein.session.v1.SessionService", archives_pb2)
-_upkeep = service("skein.session.v1.UpkeepService", archives_pb2)
+_upkeep = service("skein.session.v1.SessionInternalService", archives_pb2)
 
 
 async def _archived_session(world: World) -> str:

@@ -7,7 +7,7 @@ from fix_recipe import mask, service
 from skein.session.v1 import session_pb2
 
 _sessions = service("skein.session.v1.SessionService", session_pb2)
-_upkeep = service("skein.session.v1.UpkeepService", session_pb2)
+_upkeep = service("skein.session.v1.SessionInternalService", session_pb2)
 
 _sessions("ArchiveSession", "session_id")
 _sessions("UnarchiveSession", "session_id")

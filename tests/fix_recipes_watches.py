@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _watches = service("skein.memory.v1.HistoryService", watches_pb2)
 _access_log = service("skein.memory.v1.HistoryService", access_log_pb2)
-_upkeep = service("skein.memory.v1.UpkeepService", memory_pb2)
+_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 # Nothing is sent there: the address is refused before.
 NOWHERE = "https://127.0.0.1/hook"
 
@@ -35,7 +35,7 @@ async def _delivery(world: World) -> str:
     request = watches_pb2.ListDeliveriesRequest(watch_id=watch_id)
     identity = await system_identity(world.cluster, str(world.tenant.tenant_id))
     async with world.cluster.direct("memory") as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         headers = (("authorization", f"Bearer {identity}"),)
         async with asyncio.timeout(30):
             while True:

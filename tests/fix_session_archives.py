@@ -102,7 +102,7 @@ class House:
     async def work(self, **fields: Any) -> archives_pb2.StoreArchivedResponse:
         """Do what the worker asks for."""
         async with self.alone.channel(system=True) as channel:
-            upkeep = rpc.UpkeepServiceStub(channel)
+            upkeep = rpc.SessionInternalServiceStub(channel)
             return await upkeep.StoreArchived(archives_pb2.StoreArchivedRequest(**fields))
 
     async def rule(self, days: int) -> None:

@@ -218,14 +218,14 @@ async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str,
     system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
     async with aio.insecure_channel(addresses["auth"]) as channel:
-        identity = (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
+        identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
     async with aio.insecure_channel(addresses["memory"]) as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {identity}"),)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
     # The worker's round over the index: it drops the frequencies of terms that no document has any more.
     async with aio.insecure_channel(addresses["recall"]) as channel:
-        index = recall_pb2_grpc.IndexServiceStub(channel)
+        index = recall_pb2_grpc.RecallInternalServiceStub(channel)
         more = True
         while more:
             more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more

@@ -172,7 +172,7 @@ async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone
             memory = memory_pb2.Memory(content=HOSTILE, source=HOSTILE[:100])
             await memory_pb2_grpc.MemoryServiceStub(channel).CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
             await all_told(alone.database.server)
-            await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
+            await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
 
     (head,) = heads
     lines = head.decode("ascii").rstrip("\r\n").split("\r\n")

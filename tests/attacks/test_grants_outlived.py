@@ -404,6 +404,6 @@ async def deliver(cluster: Cluster, tenant: Tenant) -> None:
     """Do what the worker does every few seconds."""
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(
+        await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(
             memory_pb2.DeliverWebhooksRequest(limit=1), metadata=(("authorization", f"Bearer {identity}"),)
         )

@@ -126,7 +126,7 @@ async def remember(tenant: Alone, count: int = 1) -> None:
 async def deliver(tenant: Alone, *, wait: Duration | None = None) -> memory_pb2.DeliverWebhooksResponse:
     async with tenant.channel(system=True) as channel:
         request = memory_pb2.DeliverWebhooksRequest(wait=wait)
-        return await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(request)
+        return await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(request)
 
 
 async def read(tenant: Alone, watch_id: str) -> pb.Watch:

@@ -127,7 +127,7 @@ class Town:
 
 @click.command()
 def main() -> None:
-    """Print the times of Traverse, GetSubgraph, FindPaths, Activate and SuggestLinks."""
+    """Print the times of Traverse, GetSubgraph, FindPaths, SpreadActivation and SuggestLinks."""
     uvloop.run(_bench())
 
 
@@ -187,7 +187,9 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
         return f"{len(hops)} paths of {sorted(set(hops))} hops, truncated {found.truncated}"
 
     async def activate(start: uuid.UUID) -> str:
-        found = await skein.links.Activate(pb.ActivateRequest(seeds=[pb.ActivationSeed(memory_id=str(start))]))
+        found = await skein.links.SpreadActivation(
+            pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id=str(start))])
+        )
         return f"{len(found.memories)} memories, truncated {found.truncated}"
 
     async def suggest(start: uuid.UUID) -> str:
@@ -210,7 +212,7 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
         "FindPaths another to another": lambda: paths(other(), other()),
         "FindPaths hub to hub, 8 hops, 20 paths": lambda: paths(town.hub, town.second, max_hops=8, max_paths=20),
         "FindPaths hub to what is linked with nothing": lambda: paths(town.hub, town.alone),
-        "Activate the hub, 2 hops": lambda: activate(town.hub),
+        "SpreadActivation of the hub, 2 hops": lambda: activate(town.hub),
         "SuggestLinks for the hub": lambda: suggest(town.hub),
     }
 

@@ -173,9 +173,9 @@ class House:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
     @asynccontextmanager
-    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.UpkeepServiceAsyncStub]:
+    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
         async with self.alone.channel(system=True) as channel:
-            yield memory_pb2_grpc.UpkeepServiceStub(channel)
+            yield memory_pb2_grpc.MemoryInternalServiceStub(channel)
 
     async def rule(self, **values: int) -> None:
         ((name, value),) = values.items()
@@ -315,8 +315,8 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> 
         await house.grow_old()
         await memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of today")))
 
-        first = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
-        again = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        first = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        again = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert (first.archived_count, again.archived_count) == (1, 0)
@@ -329,7 +329,7 @@ async def test_what_expires_is_not_archived(house: House) -> None:
         await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert answer.archived_count == 0
@@ -341,7 +341,7 @@ async def test_without_a_rule_nothing_is_archived(house: House) -> None:
         await old(memory, "idle for long")
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert answer.archived_count == 0
 
@@ -386,7 +386,7 @@ async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_t
             file.write_bytes(b"x")
         for file in (named, orphans[0]):
             os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-        await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert house.files == sorted([named, orphans[1]])
 

@@ -346,7 +346,7 @@ async def deliver(cluster: Cluster, tenant: Tenant) -> None:
     await all_told(cluster.postgres)
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         headers = (("authorization", f"Bearer {identity}"),)
         await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
 

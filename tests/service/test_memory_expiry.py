@@ -184,7 +184,9 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
         "Traverse": lambda: links.Traverse(pb.TraverseRequest(memory_id=id_)),
         "GetSubgraph": lambda: links.GetSubgraph(pb.GetSubgraphRequest(memory_ids=[id_])),
         "FindPaths": lambda: links.FindPaths(pb.FindPathsRequest(from_memory_id=other, to_memory_id=id_)),
-        "Activate": lambda: links.Activate(pb.ActivateRequest(seeds=[pb.ActivationSeed(memory_id=id_)])),
+        "SpreadActivation": lambda: links.SpreadActivation(
+            pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id=id_)])
+        ),
         "SuggestLinks": lambda: links.SuggestLinks(pb.SuggestLinksRequest(memory_id=id_)),
         "ExplainScore": lambda: memory.ExplainScore(scores_pb2.ExplainScoreRequest(memory_id=id_)),
         "Merge": lambda: memory.Merge(scores_pb2.MergeRequest(memory_ids=[other, id_])),

@@ -143,7 +143,7 @@ async def test_the_upkeep_brings_levels_back_that_were_full_before_they_were_cap
     await capped(tenant, 5, 5, 3, 2)
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.UpkeepServiceStub(Stubs.of(channel, token).channel)
+        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         async with asyncio.timeout(60):
             # The policy of before is believed for some seconds.
             while "o" in {level for content, level in (await kept(tenant)).items() if content < "5"}:

@@ -300,7 +300,7 @@ async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     token = await system_identity(cluster, str(tenant.tenant_id))
 
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.UpkeepServiceStub(Stubs.of(channel, token).channel)
+        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         portion = await upkeep.DecayMemories(pb.DecayMemoriesRequest(limit=5))
         rest = await asyncio.gather(*(upkeep.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
 

@@ -265,7 +265,7 @@ async def test_the_master_key_is_changed_without_losing_a_secret(alone: Alone) -
         alone.channel(system=True) as system,
     ):
         before = await revealed(rpc.MemoryServiceStub(channel), name)
-        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
     async with alone.serving(**{CURRENT: NEW}), alone.channel() as channel:
         after = await revealed(rpc.MemoryServiceStub(channel), name)
     used = await alone.rows("SELECT fingerprint, key_count FROM memory.master_keys ORDER BY key_count")
@@ -279,7 +279,7 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
 ) -> None:
     monkeypatch.setattr(store, "BATCH_SIZE", 2)
     async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = await memory.BatchCreateMemories(
             pb.BatchCreateMemoriesRequest(memories=[vault(f"secret {n}") for n in range(7)])
         )

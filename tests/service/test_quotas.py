@@ -208,10 +208,10 @@ async def collect(cluster: Cluster, *tenant_ids: str) -> None:
     async with cluster.direct("auth") as auth, cluster.direct("tenancy") as tenancy:
         for tenant_id in tenant_ids:
             credential = auth_pb2.SystemCredential(key=cluster.environment["SKEIN_SYSTEM_KEY"], service="worker")
-            exchanged = await auth_pb2_grpc.IdentityServiceStub(auth).Exchange(
+            exchanged = await auth_pb2_grpc.AuthInternalServiceStub(auth).Exchange(
                 auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
             )
-            await tenancy_pb2_grpc.UpkeepServiceStub(tenancy).CollectUsage(
+            await tenancy_pb2_grpc.TenancyInternalServiceStub(tenancy).CollectUsage(
                 limits_pb2.CollectUsageRequest(), metadata=aio.Metadata(("authorization", f"Bearer {exchanged.token}"))
             )
 

@@ -162,7 +162,7 @@ class House:
 
     alone: Alone
     sessions: rpc.SessionServiceAsyncStub
-    upkeep: rpc.UpkeepServiceAsyncStub
+    upkeep: rpc.SessionInternalServiceAsyncStub
 
     async def minutes(self, count: int) -> None:
         """Set the rule after which nobody speaks in a session any more."""
@@ -190,7 +190,7 @@ async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
         alone.channel() as channel,
         alone.channel(system=True) as system,
     ):
-        yield House(alone, rpc.SessionServiceStub(channel), rpc.UpkeepServiceStub(system))
+        yield House(alone, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
 
 
 async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:

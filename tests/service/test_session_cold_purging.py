@@ -447,10 +447,10 @@ async def test_a_deleted_tenant_leaves_no_file_and_its_neighbour_keeps_its_own(h
         assert len(house.files) == 3
         async with house.alone.channel(system=True) as channel:
             with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
-                await rpc.UpkeepServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())
+                await rpc.SessionInternalServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())
         assert len(house.files) == 3
         async with house.alone.channel(system=True, closed=True) as channel:
-            while (await rpc.UpkeepServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())).more:
+            while (await rpc.SessionInternalServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())).more:
                 pass
 
         assert house.files == kept

@@ -134,7 +134,7 @@ async def forget_participants(alone: Alone) -> None:
 
 async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(alone: Alone) -> None:
     async with alone.channel() as channel, alone.channel(system=True) as system:
-        sessions, upkeep = Sessions(rpc.SessionServiceStub(channel)), rpc.UpkeepServiceStub(system)
+        sessions, upkeep = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
         await sessions.opened(agent_id="butler", subject_id="ada")
         for number in range(5):
             await sessions.said(f"{number}")

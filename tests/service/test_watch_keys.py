@@ -25,7 +25,7 @@ async def test_a_watch_that_delivers_nothing_comes_under_the_new_master_key_too(
     async with alone.serving(**{CURRENT: OLD}):
         await watch(alone)
     async with alone.serving(**{CURRENT: NEW, PREVIOUS: OLD}), alone.channel(system=True) as system:
-        await memory_pb2_grpc.UpkeepServiceStub(system).DeleteExpired(memory_pb2.DeleteExpiredRequest())
+        await memory_pb2_grpc.MemoryInternalServiceStub(system).DeleteExpired(memory_pb2.DeleteExpiredRequest())
 
     assert await counted(alone) == [0, 1]
     # The old one is needed no more.
@@ -37,7 +37,7 @@ async def test_a_deleted_tenant_s_watches_hold_no_master_key_in_use(alone: Alone
     async with alone.serving(**{CURRENT: OLD}), alone.channel(system=True, closed=True) as system:
         await watch(alone)
         await watch(alone)
-        await memory_pb2_grpc.UpkeepServiceStub(system).PurgeTenant(memory_pb2.PurgeTenantRequest(limit=100))
+        await memory_pb2_grpc.MemoryInternalServiceStub(system).PurgeTenant(memory_pb2.PurgeTenantRequest(limit=100))
 
     assert await counted(alone) == [0]
     async with alone.serving():

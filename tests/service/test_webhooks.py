@@ -89,7 +89,7 @@ class House:
     async def deliver(self, *, limit: int = 0) -> memory_pb2.DeliverWebhooksResponse:
         await all_told(self.alone.database.server)
         async with self.alone.channel(system=True) as channel:
-            stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+            stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             return await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
 
     @asynccontextmanager
@@ -357,7 +357,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
     receiver.meanwhile = hang
     await all_told(house.alone.database.server)
     async with house.alone.channel(system=True) as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         with pytest.raises(grpc.RpcError):
             await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), timeout=8.0)
     states = [delivery.state for delivery in await house.deliveries(created.watch.watch_id)]

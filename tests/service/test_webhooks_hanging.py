@@ -70,7 +70,7 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         await all_told(alone.database.server)
 
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
-        answer = await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(deliver)
+        answer = await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(deliver)
 
     assert len(told) == EVENTS
     # Their destinations are left alone after a few attempts, and what is due there waits.
@@ -91,7 +91,7 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
     ):
         watches = history_pb2_grpc.HistoryServiceStub(channel)
         memories = memory_pb2_grpc.MemoryServiceStub(channel)
-        upkeep = memory_pb2_grpc.UpkeepServiceStub(worker)
+        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(worker)
 
         async def watch(origin: str) -> str:
             created = pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")

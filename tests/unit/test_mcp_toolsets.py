@@ -41,7 +41,7 @@ MEMORYVAULT = {
     "consolidate": ["consolidate"],
     "merge": ["merge_memories"],
     "forget, soft and hard": ["forget", "purge_memories", "undelete_memory"],
-    "activate": ["activate"],
+    "activate": ["spread_activation"],
     "reinforce": ["reinforce"],
     "decay": ["decay"],
     "review queue": ["review_queue"],

@@ -24,8 +24,8 @@ _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
         "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "Traverse", "FindPaths", "FindSimilar",
-        "SuggestLinks", "Activate", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks",
-        "DiffSnapshots",
+        "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData",
+        "CompileBlocks", "DiffSnapshots",
     }
 )  # fmt: skip
 

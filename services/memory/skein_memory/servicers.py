@@ -196,8 +196,10 @@ class LinkService(rpc.LinkServiceServicer):
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
         return await self.graph.FindPaths(request, context)
 
-    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
-        return await self.graph.Activate(request, context)
+    async def SpreadActivation(
+        self, request: pb.SpreadActivationRequest, context: Context
+    ) -> pb.SpreadActivationResponse:
+        return await self.graph.SpreadActivation(request, context)
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         return await self.graph.SuggestLinks(request, context)
@@ -512,8 +514,8 @@ class SnapshotService(snapshots_pb2_grpc.SnapshotServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class MemoryInternalService(rpc.UpkeepServiceServicer):
-    """UpkeepService: periodic work that the worker service requests."""
+class MemoryInternalServicer(rpc.MemoryInternalServiceServicer):
+    """MemoryInternalService: periodic work that the worker service requests."""
 
     maintenance: MaintenanceHandlers
     webhooks: WebhookHandlers
@@ -534,8 +536,10 @@ class MemoryInternalService(rpc.UpkeepServiceServicer):
     ) -> pb.ContinueSnapshotsResponse:
         return await self.maintenance.ContinueSnapshots(request, context)
 
-    async def ArchiveIdle(self, request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
-        return await self.maintenance.ArchiveIdle(request, context)
+    async def ArchiveIdleMemories(
+        self, request: pb.ArchiveIdleMemoriesRequest, context: Context
+    ) -> pb.ArchiveIdleMemoriesResponse:
+        return await self.maintenance.ArchiveIdleMemories(request, context)
 
     async def ApplyRetention(self, request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         return await self.maintenance.ApplyRetention(request, context)

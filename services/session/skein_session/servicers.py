@@ -175,8 +175,8 @@ class SessionServicer(rpc.SessionServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class SessionInternalServicer(rpc.UpkeepServiceServicer):
-    """UpkeepService: calls of the worker."""
+class SessionInternalServicer(rpc.SessionInternalServiceServicer):
+    """SessionInternalService: calls of the worker."""
 
     maintenance: MaintenanceHandlers
 

@@ -42,7 +42,7 @@ _READS = (
     "Find",
     "Traverse",
     "Suggest",
-    "Activate",
+    "SpreadActivation",
     "Stream",
     "Watch",
 )

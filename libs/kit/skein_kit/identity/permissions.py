@@ -172,13 +172,13 @@ def _rules() -> dict[str, AccessRule]:
             "GetDeviceAuthorization": account,
             "ApproveDevice": account,
         },
-        "skein.auth.v1.IdentityService": {
+        "skein.auth.v1.AuthInternalService": {
             "Exchange": public,
             "GetCheckKeys": public,
             "DeleteExpired": worker,
             "PurgeTenant": purge,
             # Called by tenancy in the name of whoever manages members.
-            "GetAccountStanding": AccessRule(needs_tenant=False),
+            "GetAccountState": AccessRule(needs_tenant=False),
         },
         "skein.tenancy.v1.TenancyService": {
             "CreateOrganization": operator,
@@ -235,14 +235,14 @@ def _rules() -> dict[str, AccessRule]:
             "GetUsage": AccessRule("tenant.read", needs_tenant=False),
             "UpdateQuota": operator,
         },
-        "skein.tenancy.v1.UpkeepService": {
-            "GetStanding": auth,
+        "skein.tenancy.v1.TenancyInternalService": {
+            "GetMembership": auth,
             "CheckInvitation": auth,
             "RemoveAccount": auth,
             "ListDueDeletions": worker_without_tenant,
             "RecordDeletion": worker_without_tenant,
             # Called by the gateway in the name of whoever calls it.
-            "LeaseRequests": AccessRule(needs_tenant=False),
+            "AcquireRateLimit": AccessRule(needs_tenant=False),
             "PurgeTenant": purge,
             "CollectUsage": worker,
             "DeleteExpired": worker,
@@ -283,7 +283,7 @@ def _rules() -> dict[str, AccessRule]:
             "RestoreSession": AccessRule("session.write"),
             "ListStoredSessions": AccessRule("session.read"),
         },
-        "skein.session.v1.UpkeepService": {
+        "skein.session.v1.SessionInternalService": {
             **dict.fromkeys(("DeleteExpired", "EndIdleSessions", "InheritParticipants", "StoreArchived"), worker),
             "EnsurePartitions": worker_without_tenant,
             "PurgeTenant": purge,
@@ -330,7 +330,7 @@ def _rules() -> dict[str, AccessRule]:
             "Traverse": AccessRule("memory.read"),
             "GetSubgraph": AccessRule("memory.read"),
             "FindPaths": AccessRule("memory.read"),
-            "Activate": AccessRule("memory.read"),
+            "SpreadActivation": AccessRule("memory.read"),
             "SuggestLinks": AccessRule("memory.read"),
         },
         "skein.memory.v1.CurationService": {
@@ -397,9 +397,9 @@ def _rules() -> dict[str, AccessRule]:
             "ExportData": AccessRule("memory.read"),
             "ImportData": AccessRule("memory.write"),
         },
-        "skein.memory.v1.UpkeepService": {
+        "skein.memory.v1.MemoryInternalService": {
             **dict.fromkeys(("ContinueSnapshots", "DeleteExpired", "DecayMemories", "ReindexMemories"), worker),
-            **dict.fromkeys(("DeliverWebhooks", "ArchiveIdle", "ApplyRetention"), worker),
+            **dict.fromkeys(("DeliverWebhooks", "ArchiveIdleMemories", "ApplyRetention"), worker),
             "EnsurePartitions": worker_without_tenant,
             "PurgeTenant": purge,
         },
@@ -419,7 +419,7 @@ def _rules() -> dict[str, AccessRule]:
             "SetActiveModel": operator,
             "DropModel": operator,
         },
-        "skein.recall.v1.IndexService": {
+        "skein.recall.v1.RecallInternalService": {
             # Memory and session call it for the caller that wrote the items.
             "IndexItems": AccessRule(),
             "IndexBacklog": worker,

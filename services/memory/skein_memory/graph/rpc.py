@@ -104,7 +104,9 @@ class GraphHandlers:
         ]
         return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
 
-    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
+    async def SpreadActivation(
+        self, request: pb.SpreadActivationRequest, context: Context
+    ) -> pb.SpreadActivationResponse:
         found = await self._store.activate(
             caller_of(context).require_tenant(),
             [
@@ -118,7 +120,7 @@ class GraphHandlers:
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in found.memories]
         fitted = _prefix(memories, _NODE_BYTES)
-        return pb.ActivateResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
+        return pb.SpreadActivationResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         found = await self._store.suggest_links(

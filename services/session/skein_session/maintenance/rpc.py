@@ -1,4 +1,4 @@
-"""RPCs of UpkeepService, which the worker calls periodically."""
+"""RPCs of SessionInternalService, which the worker calls periodically."""
 
 from __future__ import annotations
 

@@ -212,8 +212,8 @@ _OF_MEMORY = (
         f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
     ),
     _built_probe(
-        f"{LINKS}Activate",
-        lambda data: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
+        f"{LINKS}SpreadActivation",
+        lambda data: memory_pb2.SpreadActivationRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
     ),
     _built_probe(
         f"{LINKS}SuggestLinks",

@@ -1068,7 +1068,7 @@ class ActivationSeed(_message.Message):
     strength: float
     def __init__(self, memory_id: _Optional[str] = ..., strength: _Optional[float] = ...) -> None: ...
 
-class ActivateRequest(_message.Message):
+class SpreadActivationRequest(_message.Message):
     __slots__ = ("seeds", "hops", "max_nodes", "filter")
     SEEDS_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
@@ -1088,7 +1088,7 @@ class ActivatedMemory(_message.Message):
     activation: float
     def __init__(self, node: _Optional[_Union[GraphNode, _Mapping]] = ..., activation: _Optional[float] = ...) -> None: ...
 
-class ActivateResponse(_message.Message):
+class SpreadActivationResponse(_message.Message):
     __slots__ = ("memories", "truncated")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
@@ -1186,11 +1186,11 @@ class DeliverWebhooksResponse(_message.Message):
     oldest_due_time: _timestamp_pb2.Timestamp
     def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ..., due_count: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class ArchiveIdleRequest(_message.Message):
+class ArchiveIdleMemoriesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ArchiveIdleResponse(_message.Message):
+class ArchiveIdleMemoriesResponse(_message.Message):
     __slots__ = ("archived_count", "more")
     ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]

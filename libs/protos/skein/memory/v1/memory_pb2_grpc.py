@@ -1620,10 +1620,10 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.FromString,
                 _registered_method=True)
-        self.Activate = channel.unary_unary(
-                '/skein.memory.v1.LinkService/Activate',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+        self.SpreadActivation = channel.unary_unary(
+                '/skein.memory.v1.LinkService/SpreadActivation',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.FromString,
                 _registered_method=True)
         self.SuggestLinks = channel.unary_unary(
                 '/skein.memory.v1.LinkService/SuggestLinks',
@@ -1765,8 +1765,8 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Activate(self, request, context):
-        """Activate lets activation spread from some memories along their links and
+    def SpreadActivation(self, request, context):
+        """SpreadActivation lets activation spread from some memories along their links and
         returns whom it reached, most active first. A hop multiplies by the link's
         weight, by what its relation carries (supports .88, causes .82, example_of
         .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1845,10 +1845,10 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.SerializeToString,
             ),
-            'Activate': grpc.unary_unary_rpc_method_handler(
-                    servicer.Activate,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.SerializeToString,
+            'SpreadActivation': grpc.unary_unary_rpc_method_handler(
+                    servicer.SpreadActivation,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.SerializeToString,
             ),
             'SuggestLinks': grpc.unary_unary_rpc_method_handler(
                     servicer.SuggestLinks,
@@ -2143,7 +2143,7 @@ class LinkService:
             _registered_method=True)
 
     @staticmethod
-    def Activate(request,
+    def SpreadActivation(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2156,9 +2156,9 @@ class LinkService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.LinkService/Activate',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+            '/skein.memory.v1.LinkService/SpreadActivation',
+            skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2197,8 +2197,8 @@ class LinkService:
             _registered_method=True)
 
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceStub:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2209,54 +2209,54 @@ class UpkeepServiceStub:
             channel: A grpc.Channel.
         """
         self.EnsurePartitions = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/EnsurePartitions',
+                '/skein.memory.v1.MemoryInternalService/EnsurePartitions',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DeleteExpired',
+                '/skein.memory.v1.MemoryInternalService/DeleteExpired',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
         self.DeliverWebhooks = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+                '/skein.memory.v1.MemoryInternalService/DeliverWebhooks',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
                 _registered_method=True)
         self.ContinueSnapshots = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+                '/skein.memory.v1.MemoryInternalService/ContinueSnapshots',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
                 _registered_method=True)
-        self.ArchiveIdle = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ArchiveIdle',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+        self.ArchiveIdleMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/ArchiveIdleMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.FromString,
                 _registered_method=True)
         self.ApplyRetention = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ApplyRetention',
+                '/skein.memory.v1.MemoryInternalService/ApplyRetention',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/PurgeTenant',
+                '/skein.memory.v1.MemoryInternalService/PurgeTenant',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
         self.DecayMemories = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DecayMemories',
+                '/skein.memory.v1.MemoryInternalService/DecayMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
                 _registered_method=True)
         self.ReindexMemories = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ReindexMemories',
+                '/skein.memory.v1.MemoryInternalService/ReindexMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
                 _registered_method=True)
 
 
-class UpkeepServiceServicer:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceServicer:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2303,8 +2303,8 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ArchiveIdle(self, request, context):
-        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    def ArchiveIdleMemories(self, request, context):
+        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
         to cold storage, of the tenant that the token names. Nothing without that
         rule. Repeating it goes on; what is cut off is done by the next call. System
         only.
@@ -2353,7 +2353,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_UpkeepServiceServicer_to_server(servicer, server):
+def add_MemoryInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'EnsurePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.EnsurePartitions,
@@ -2375,10 +2375,10 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.SerializeToString,
             ),
-            'ArchiveIdle': grpc.unary_unary_rpc_method_handler(
-                    servicer.ArchiveIdle,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.SerializeToString,
+            'ArchiveIdleMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveIdleMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.SerializeToString,
             ),
             'ApplyRetention': grpc.unary_unary_rpc_method_handler(
                     servicer.ApplyRetention,
@@ -2402,14 +2402,14 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.memory.v1.UpkeepService', rpc_method_handlers)
+            'skein.memory.v1.MemoryInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.memory.v1.UpkeepService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.memory.v1.MemoryInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class UpkeepService:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalService:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2427,7 +2427,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/EnsurePartitions',
+            '/skein.memory.v1.MemoryInternalService/EnsurePartitions',
             skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsResponse.FromString,
             options,
@@ -2454,7 +2454,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DeleteExpired',
+            '/skein.memory.v1.MemoryInternalService/DeleteExpired',
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
             options,
@@ -2481,7 +2481,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+            '/skein.memory.v1.MemoryInternalService/DeliverWebhooks',
             skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
             options,
@@ -2508,7 +2508,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+            '/skein.memory.v1.MemoryInternalService/ContinueSnapshots',
             skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
             options,
@@ -2522,7 +2522,7 @@ class UpkeepService:
             _registered_method=True)
 
     @staticmethod
-    def ArchiveIdle(request,
+    def ArchiveIdleMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2535,9 +2535,9 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ArchiveIdle',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+            '/skein.memory.v1.MemoryInternalService/ArchiveIdleMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2562,7 +2562,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ApplyRetention',
+            '/skein.memory.v1.MemoryInternalService/ApplyRetention',
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
             options,
@@ -2589,7 +2589,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/PurgeTenant',
+            '/skein.memory.v1.MemoryInternalService/PurgeTenant',
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
             options,
@@ -2616,7 +2616,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DecayMemories',
+            '/skein.memory.v1.MemoryInternalService/DecayMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
             options,
@@ -2643,7 +2643,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ReindexMemories',
+            '/skein.memory.v1.MemoryInternalService/ReindexMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
             options,

@@ -1196,8 +1196,8 @@ class LinkServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
-    Activate: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]
-    """Activate lets activation spread from some memories along their links and
+    SpreadActivation: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]
+    """SpreadActivation lets activation spread from some memories along their links and
     returns whom it reached, most active first. A hop multiplies by the link's
     weight, by what its relation carries (supports .88, causes .82, example_of
     .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1311,8 +1311,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
-    Activate: _aio.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]  # type: ignore[assignment]
-    """Activate lets activation spread from some memories along their links and
+    SpreadActivation: _aio.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]  # type: ignore[assignment]
+    """SpreadActivation lets activation spread from some memories along their links and
     returns whom it reached, most active first. A hop multiplies by the link's
     weight, by what its relation carries (supports .88, causes .82, example_of
     .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1485,12 +1485,12 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Activate(
+    def SpreadActivation(
         self,
-        request: _memory_pb2.ActivateRequest,
+        request: _memory_pb2.SpreadActivationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ActivateResponse, _abc.Awaitable[_memory_pb2.ActivateResponse]]:
-        """Activate lets activation spread from some memories along their links and
+    ) -> _typing.Union[_memory_pb2.SpreadActivationResponse, _abc.Awaitable[_memory_pb2.SpreadActivationResponse]]:
+        """SpreadActivation lets activation spread from some memories along their links and
         returns whom it reached, most active first. A hop multiplies by the link's
         weight, by what its relation carries (supports .88, causes .82, example_of
         .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1517,15 +1517,15 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_LinkServiceServicer_to_server(servicer: LinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceStub:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> MemoryInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.EnsurePartitionsRequest, _memory_pb2.EnsurePartitionsResponse]
     """EnsurePartitions makes the partitions of the coming months. Idempotent.
     System only.
@@ -1553,8 +1553,8 @@ class UpkeepServiceStub:
     the removal of deleted ones, of the tenant that the token names. Idempotent;
     several workers may call at once. System only.
     """
-    ArchiveIdle: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]
-    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ArchiveIdleMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]
+    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
     to cold storage, of the tenant that the token names. Nothing without that
     rule. Repeating it goes on; what is cut off is done by the next call. System
     only.
@@ -1584,8 +1584,8 @@ class UpkeepServiceStub:
     """
 
 @_typing.type_check_only
-class UpkeepServiceAsyncStub(UpkeepServiceStub):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1617,8 +1617,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     the removal of deleted ones, of the tenant that the token names. Idempotent;
     several workers may call at once. System only.
     """
-    ArchiveIdle: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]  # type: ignore[assignment]
-    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ArchiveIdleMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]  # type: ignore[assignment]
+    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
     to cold storage, of the tenant that the token names. Nothing without that
     rule. Repeating it goes on; what is cut off is done by the next call. System
     only.
@@ -1647,8 +1647,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     Idempotent: called until it says that no more are left. System only.
     """
 
-class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1704,12 +1704,12 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ArchiveIdle(
+    def ArchiveIdleMemories(
         self,
-        request: _memory_pb2.ArchiveIdleRequest,
+        request: _memory_pb2.ArchiveIdleMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ArchiveIdleResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleResponse]]:
-        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ) -> _typing.Union[_memory_pb2.ArchiveIdleMemoriesResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleMemoriesResponse]]:
+        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
         to cold storage, of the tenant that the token names. Nothing without that
         rule. Repeating it goes on; what is cut off is done by the next call. System
         only.
@@ -1762,4 +1762,4 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         Idempotent: called until it says that no more are left. System only.
         """
 
-def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_MemoryInternalServiceServicer_to_server(servicer: MemoryInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

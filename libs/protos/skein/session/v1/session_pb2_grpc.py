@@ -1778,8 +1778,8 @@ class SessionService:
             _registered_method=True)
 
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceStub:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1790,39 +1790,39 @@ class UpkeepServiceStub:
             channel: A grpc.Channel.
         """
         self.EnsurePartitions = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/EnsurePartitions',
+                '/skein.session.v1.SessionInternalService/EnsurePartitions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/DeleteExpired',
+                '/skein.session.v1.SessionInternalService/DeleteExpired',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
         self.EndIdleSessions = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/EndIdleSessions',
+                '/skein.session.v1.SessionInternalService/EndIdleSessions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
                 _registered_method=True)
         self.InheritParticipants = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/InheritParticipants',
+                '/skein.session.v1.SessionInternalService/InheritParticipants',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
                 _registered_method=True)
         self.StoreArchived = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/StoreArchived',
+                '/skein.session.v1.SessionInternalService/StoreArchived',
                 request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/PurgeTenant',
+                '/skein.session.v1.SessionInternalService/PurgeTenant',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
 
 
-class UpkeepServiceServicer:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceServicer:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1885,7 +1885,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_UpkeepServiceServicer_to_server(servicer, server):
+def add_SessionInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'EnsurePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.EnsurePartitions,
@@ -1919,14 +1919,14 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.session.v1.UpkeepService', rpc_method_handlers)
+            'skein.session.v1.SessionInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.session.v1.UpkeepService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.session.v1.SessionInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class UpkeepService:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalService:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1944,7 +1944,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/EnsurePartitions',
+            '/skein.session.v1.SessionInternalService/EnsurePartitions',
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
             options,
@@ -1971,7 +1971,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/DeleteExpired',
+            '/skein.session.v1.SessionInternalService/DeleteExpired',
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
             options,
@@ -1998,7 +1998,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/EndIdleSessions',
+            '/skein.session.v1.SessionInternalService/EndIdleSessions',
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
             options,
@@ -2025,7 +2025,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/InheritParticipants',
+            '/skein.session.v1.SessionInternalService/InheritParticipants',
             skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
             options,
@@ -2052,7 +2052,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/StoreArchived',
+            '/skein.session.v1.SessionInternalService/StoreArchived',
             skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
             options,
@@ -2079,7 +2079,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/PurgeTenant',
+            '/skein.session.v1.SessionInternalService/PurgeTenant',
             skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantResponse.FromString,
             options,

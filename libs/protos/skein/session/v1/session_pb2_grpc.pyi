@@ -1334,15 +1334,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceStub:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> SessionInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]
     """EnsurePartitions makes the partitions of the coming months. Idempotent.
     System only.
@@ -1379,8 +1379,8 @@ class UpkeepServiceStub:
     """
 
 @_typing.type_check_only
-class UpkeepServiceAsyncStub(UpkeepServiceStub):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1420,8 +1420,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
-class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1495,4 +1495,4 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
-def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_SessionInternalServiceServicer_to_server(servicer: SessionInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
