@@ -54,7 +54,7 @@ READS = (
     "Export",
     "Explain",
     "Find",
-    "Traverse",
+    "TraverseLinks",
     "SpreadActivation",
     "Suggest",
     "Recall",

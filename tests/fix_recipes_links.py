@@ -40,7 +40,7 @@ def _fill() -> None:
             "update_mask": mask("label"),
         },
     )
-    _links("Traverse", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
+    _links("TraverseLinks", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
     _links(
         "GetSubgraph",
         "link_id",

@@ -183,9 +183,9 @@ async def archive(tenant: Tenant, person: Person) -> None:
     )
     memory.create_time.FromJsonString("2020-01-01T00:00:00Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(session_id=session_id)
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=session_id)
     request.idle_since_time.GetCurrentTime()
-    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
 
 
 async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:

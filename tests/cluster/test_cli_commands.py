@@ -223,7 +223,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
     old = memory_pb2.Memory(content="The kettle was blue")
     old.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=old))
-    await tenant.history.CreateArchive(archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+    await tenant.history.ArchiveMemories(archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC)))
 
     exported = await skein("export", *form, environment=environment)
 
@@ -542,8 +542,8 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     memory = memory_pb2.Memory(content="of another age")
     memory.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
     await stubs.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC), label="the old ones")
-    archive = (await stubs.history.CreateArchive(request)).archive
+    request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), label="the old ones")
+    archive = (await stubs.history.ArchiveMemories(request)).archive
 
     listed = await skein("archive", "list", environment=environment)
     told = await skein("archive", "list", "--json", environment=environment)

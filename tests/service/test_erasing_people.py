@@ -84,8 +84,8 @@ async def cold(tenant: Tenant, content: str, **fields: Any) -> str:
     memory = memory_pb2.Memory(content=content, session_id=f"cold {uuid.uuid4()}", **fields)
     memory.create_time.FromDatetime(LONG_AGO)
     created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(session_id=memory.session_id, idle_since_time=datetime.now(UTC))
-    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=memory.session_id, idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
     return created.memory.memory_id
 
 

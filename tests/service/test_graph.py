@@ -43,8 +43,8 @@ def titles(nodes: Any) -> list[str]:
     return [node.title for node in nodes]
 
 
-async def traverse(tenant: Tenant, memory_id: str, **fields: Any) -> pb.TraverseResponse:
-    return await tenant.links.Traverse(pb.TraverseRequest(memory_id=memory_id, **fields))
+async def traverse(tenant: Tenant, memory_id: str, **fields: Any) -> pb.TraverseLinksResponse:
+    return await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=memory_id, **fields))
 
 
 async def subgraph(tenant: Tenant, *memory_ids: str, **fields: Any) -> pb.GetSubgraphResponse:

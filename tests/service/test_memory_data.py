@@ -165,7 +165,7 @@ async def test_memories_give_way_only_to_such_with_the_same_data(tenant: Tenant)
     for secret in ("one", "two"):
         await create(tenant, type="knowledge_vault", title="router", secret_value=secret)
 
-    done = await tenant.memory.Consolidate(scores_pb2.ConsolidateRequest())
+    done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
 
     groups = {(group.kept_memory_id, *group.archived_memory_ids) for group in done.groups}
     assert groups == {(kept, same), tuple(alone)}
@@ -175,7 +175,7 @@ async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant)
     for subject in ("ann", "bob", ""):
         await create(tenant, type="fact", key="Phone", content="none", subject_id=subject)
 
-    done = await tenant.memory.Consolidate(scores_pb2.ConsolidateRequest())
+    done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
 
     assert list(done.groups) == []
 

@@ -35,7 +35,7 @@ READS = (
     "Export",
     "Explain",
     "Find",
-    "Traverse",
+    "TraverseLinks",
     "SpreadActivation",
     "Suggest",
     "Recall",

@@ -90,8 +90,8 @@ class MemoryService(rpc.MemoryServiceServicer):
     ) -> pb.ListMemoryVersionsResponse:
         return await self.listing.ListMemoryVersions(request, context)
 
-    async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        return await self.erasure.ExportMatching(request, context)
+    async def ExportMemories(self, request: pb.ExportMemoriesRequest, context: Context) -> pb.ExportMemoriesResponse:
+        return await self.erasure.ExportMemories(request, context)
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         return await self.erasure.PurgeMemories(request, context)
@@ -142,19 +142,25 @@ class MemoryService(rpc.MemoryServiceServicer):
     ) -> scores_pb2.ExplainScoreResponse:
         return await self.curation.ExplainScore(request, context)
 
-    async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
-        return await self.curation.Reinforce(request, context)
+    async def ReinforceMemory(
+        self, request: scores_pb2.ReinforceMemoryRequest, context: Context
+    ) -> scores_pb2.ReinforceMemoryResponse:
+        return await self.curation.ReinforceMemory(request, context)
 
-    async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
-        return await self.curation.Decay(request, context)
+    async def DecayScores(
+        self, request: scores_pb2.DecayScoresRequest, context: Context
+    ) -> scores_pb2.DecayScoresResponse:
+        return await self.curation.DecayScores(request, context)
 
-    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> pb.MergeResponse:
-        return await self.curation.Merge(request, context)
+    async def MergeMemories(
+        self, request: scores_pb2.MergeMemoriesRequest, context: Context
+    ) -> pb.MergeMemoriesResponse:
+        return await self.curation.MergeMemories(request, context)
 
-    async def Consolidate(
-        self, request: scores_pb2.ConsolidateRequest, context: Context
-    ) -> scores_pb2.ConsolidateResponse:
-        return await self.curation.Consolidate(request, context)
+    async def ConsolidateMemories(
+        self, request: scores_pb2.ConsolidateMemoriesRequest, context: Context
+    ) -> scores_pb2.ConsolidateMemoriesResponse:
+        return await self.curation.ConsolidateMemories(request, context)
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -187,8 +193,8 @@ class LinkService(rpc.LinkServiceServicer):
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         return await self.links.ListLinks(request, context)
 
-    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
-        return await self.graph.Traverse(request, context)
+    async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
+        return await self.graph.TraverseLinks(request, context)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         return await self.graph.GetSubgraph(request, context)
@@ -444,20 +450,20 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
     ) -> watches_pb2.RetryDeliveryResponse:
         return await self.webhooks.RetryDelivery(request, context)
 
-    async def CreateArchive(
-        self, request: archives_pb2.CreateArchiveRequest, context: Context
-    ) -> archives_pb2.CreateArchiveResponse:
-        return await self.cold_storage.CreateArchive(request, context)
+    async def ArchiveMemories(
+        self, request: archives_pb2.ArchiveMemoriesRequest, context: Context
+    ) -> archives_pb2.ArchiveMemoriesResponse:
+        return await self.cold_storage.ArchiveMemories(request, context)
 
     async def ListArchives(
         self, request: archives_pb2.ListArchivesRequest, context: Context
     ) -> archives_pb2.ListArchivesResponse:
         return await self.cold_storage.ListArchives(request, context)
 
-    async def RestoreArchive(
-        self, request: archives_pb2.RestoreArchiveRequest, context: Context
-    ) -> archives_pb2.RestoreArchiveResponse:
-        return await self.cold_storage.RestoreArchive(request, context)
+    async def UnarchiveMemories(
+        self, request: archives_pb2.UnarchiveMemoriesRequest, context: Context
+    ) -> archives_pb2.UnarchiveMemoriesResponse:
+        return await self.cold_storage.UnarchiveMemories(request, context)
 
     async def ListAccessLog(
         self, request: access_log_pb2.ListAccessLogRequest, context: Context

@@ -40,7 +40,7 @@ _READS = (
     "Explain",
     "Compile",
     "Find",
-    "Traverse",
+    "TraverseLinks",
     "Suggest",
     "SpreadActivation",
     "Stream",

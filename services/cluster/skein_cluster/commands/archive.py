@@ -104,7 +104,7 @@ def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json
         output.print_json(output.message_to_dict(response))
         return
     skipped = f", {response.skipped_count} were passed over" if response.skipped_count else ""
-    output.stdout_console().print(Text(f"{response.restored_count} memories are back{skipped}."))
+    output.stdout_console().print(Text(f"{response.unarchived_count} memories are back{skipped}."))
 
 
 def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) -> None:
@@ -154,9 +154,9 @@ async def _create(
     idle_since = datetime.now(UTC) - timedelta(days=idle_days)
     made: list[archives_pb2.Archive] = []
     async with as_tenant(environment) as api:
-        request = archives_pb2.CreateArchiveRequest(idle_since_time=idle_since, session_id=session_id, label=label)
+        request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=idle_since, session_id=session_id, label=label)
         while True:
-            response = await api.history.CreateArchive(request)
+            response = await api.history.ArchiveMemories(request)
             if response.HasField("archive"):
                 made.append(response.archive)
             if not response.next_memory_id:
@@ -164,6 +164,6 @@ async def _create(
             request.after_memory_id = response.next_memory_id
 
 
-async def _restore(environment: Mapping[str, str], archive_id: str) -> archives_pb2.RestoreArchiveResponse:
+async def _restore(environment: Mapping[str, str], archive_id: str) -> archives_pb2.UnarchiveMemoriesResponse:
     async with as_tenant(environment) as api:
-        return await api.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive_id))
+        return await api.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))

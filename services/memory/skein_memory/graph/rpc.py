@@ -54,7 +54,7 @@ class GraphHandlers:
         self._store = store
         self._memories = memories
 
-    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
+    async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
         tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
@@ -68,7 +68,7 @@ class GraphHandlers:
         nodes, links, truncated = _fitted(graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes)
-        return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
+        return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller_of(context).require_tenant()

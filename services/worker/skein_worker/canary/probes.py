@@ -192,8 +192,8 @@ _OF_MEMORY = (
     ),
     _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
     _built_probe(
-        f"{MEMORIES}ExportMatching",
-        lambda data: memory_pb2.ExportMatchingRequest(
+        f"{MEMORIES}ExportMemories",
+        lambda data: memory_pb2.ExportMemoriesRequest(
             selection=memory_pb2.MemorySelection(memory_ids=[data["memory"]])
         ),
     ),
@@ -203,7 +203,7 @@ _OF_MEMORY = (
     _fixed_probe(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
     _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
     _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
-    _by_id_probe(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
+    _by_id_probe(f"{LINKS}TraverseLinks", memory_pb2.TraverseLinksRequest, memory_id="memory"),
     _built_probe(
         f"{LINKS}GetSubgraph",
         lambda data: memory_pb2.GetSubgraphRequest(memory_ids=[data["memory"]], include_memories=True),

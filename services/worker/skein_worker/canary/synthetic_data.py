@@ -274,9 +274,9 @@ class SyntheticDataWriter:
             old = memory_pb2.Memory(content=data.text("long ago"), session_id=data["session"])
             old.create_time.FromDatetime(_LONG_AGO)
             await self._gateway.call(f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=old))
-            request = archives_pb2.CreateArchiveRequest(session_id=data["session"], label=data.text("archive"))
+            request = archives_pb2.ArchiveMemoriesRequest(session_id=data["session"], label=data.text("archive"))
             request.idle_since_time.FromDatetime(datetime.now(UTC) - timedelta(milliseconds=1))
-            await self._gateway.call(f"{HISTORY}CreateArchive", request)
+            await self._gateway.call(f"{HISTORY}ArchiveMemories", request)
 
     async def _memory(self, name: str, **fields: Any) -> None:
         data = self._data

@@ -103,20 +103,20 @@ class HistoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryResponse.FromString,
                 _registered_method=True)
-        self.CreateArchive = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/CreateArchive',
-                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.FromString,
+        self.ArchiveMemories = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/ArchiveMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListArchives = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/ListArchives',
                 request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesResponse.FromString,
                 _registered_method=True)
-        self.RestoreArchive = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/RestoreArchive',
-                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.FromString,
+        self.UnarchiveMemories = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/UnarchiveMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListAccessLog = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/ListAccessLog',
@@ -285,8 +285,8 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CreateArchive(self, request, context):
-        """CreateArchive takes up to 500 memories that were not changed since a time out
+    def ArchiveMemories(self, request, context):
+        """ArchiveMemories takes up to 500 memories that were not changed since a time out
         of the tables and into a file, with everything that they have, the oldest
         first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
@@ -306,8 +306,8 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreArchive(self, request, context):
-        """RestoreArchive brings the memories of an archive back as they were, found by
+    def UnarchiveMemories(self, request, context):
+        """UnarchiveMemories brings the memories of an archive back as they were, found by
         their words at once and by meaning soon, and removes it. What was purged
         meanwhile stays away; so does a link whose other end is gone, and a key or
         external id that somebody else took. Repeating a request_id returns the first
@@ -389,20 +389,20 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryResponse.SerializeToString,
             ),
-            'CreateArchive': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateArchive,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.SerializeToString,
+            'ArchiveMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.SerializeToString,
             ),
             'ListArchives': grpc.unary_unary_rpc_method_handler(
                     servicer.ListArchives,
                     request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesResponse.SerializeToString,
             ),
-            'RestoreArchive': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreArchive,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.SerializeToString,
+            'UnarchiveMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnarchiveMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.SerializeToString,
             ),
             'ListAccessLog': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAccessLog,
@@ -729,7 +729,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def CreateArchive(request,
+    def ArchiveMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -742,9 +742,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/CreateArchive',
-            skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.FromString,
+            '/skein.memory.v1.HistoryService/ArchiveMemories',
+            skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -783,7 +783,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreArchive(request,
+    def UnarchiveMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -796,9 +796,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/RestoreArchive',
-            skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.FromString,
+            '/skein.memory.v1.HistoryService/UnarchiveMemories',
+            skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -148,8 +148,8 @@ class HistoryServiceStub:
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
-    CreateArchive: _grpc.UnaryUnaryMultiCallable[_archives_pb2.CreateArchiveRequest, _archives_pb2.CreateArchiveResponse]
-    """CreateArchive takes up to 500 memories that were not changed since a time out
+    ArchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]
+    """ArchiveMemories takes up to 500 memories that were not changed since a time out
     of the tables and into a file, with everything that they have, the oldest
     first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
@@ -161,8 +161,8 @@ class HistoryServiceStub:
     """ListArchives pages through what lies in cold storage, newest first. Safe to
     retry.
     """
-    RestoreArchive: _grpc.UnaryUnaryMultiCallable[_archives_pb2.RestoreArchiveRequest, _archives_pb2.RestoreArchiveResponse]
-    """RestoreArchive brings the memories of an archive back as they were, found by
+    UnarchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]
+    """UnarchiveMemories brings the memories of an archive back as they were, found by
     their words at once and by meaning soon, and removes it. What was purged
     meanwhile stays away; so does a link whose other end is gone, and a key or
     external id that somebody else took. Repeating a request_id returns the first
@@ -296,8 +296,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
-    CreateArchive: _aio.UnaryUnaryMultiCallable[_archives_pb2.CreateArchiveRequest, _archives_pb2.CreateArchiveResponse]  # type: ignore[assignment]
-    """CreateArchive takes up to 500 memories that were not changed since a time out
+    ArchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]  # type: ignore[assignment]
+    """ArchiveMemories takes up to 500 memories that were not changed since a time out
     of the tables and into a file, with everything that they have, the oldest
     first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
@@ -309,8 +309,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """ListArchives pages through what lies in cold storage, newest first. Safe to
     retry.
     """
-    RestoreArchive: _aio.UnaryUnaryMultiCallable[_archives_pb2.RestoreArchiveRequest, _archives_pb2.RestoreArchiveResponse]  # type: ignore[assignment]
-    """RestoreArchive brings the memories of an archive back as they were, found by
+    UnarchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]  # type: ignore[assignment]
+    """UnarchiveMemories brings the memories of an archive back as they were, found by
     their words at once and by meaning soon, and removes it. What was purged
     meanwhile stays away; so does a link whose other end is gone, and a key or
     external id that somebody else took. Repeating a request_id returns the first
@@ -509,12 +509,12 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def CreateArchive(
+    def ArchiveMemories(
         self,
-        request: _archives_pb2.CreateArchiveRequest,
+        request: _archives_pb2.ArchiveMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.CreateArchiveResponse, _abc.Awaitable[_archives_pb2.CreateArchiveResponse]]:
-        """CreateArchive takes up to 500 memories that were not changed since a time out
+    ) -> _typing.Union[_archives_pb2.ArchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.ArchiveMemoriesResponse]]:
+        """ArchiveMemories takes up to 500 memories that were not changed since a time out
         of the tables and into a file, with everything that they have, the oldest
         first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
@@ -534,12 +534,12 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RestoreArchive(
+    def UnarchiveMemories(
         self,
-        request: _archives_pb2.RestoreArchiveRequest,
+        request: _archives_pb2.UnarchiveMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.RestoreArchiveResponse, _abc.Awaitable[_archives_pb2.RestoreArchiveResponse]]:
-        """RestoreArchive brings the memories of an archive back as they were, found by
+    ) -> _typing.Union[_archives_pb2.UnarchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.UnarchiveMemoriesResponse]]:
+        """UnarchiveMemories brings the memories of an archive back as they were, found by
         their words at once and by meaning soon, and removes it. What was purged
         meanwhile stays away; so does a link whose other end is gone, and a key or
         external id that somebody else took. Repeating a request_id returns the first

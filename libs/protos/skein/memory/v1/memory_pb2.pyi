@@ -389,7 +389,7 @@ class UndeleteMemoryResponse(_message.Message):
     embedding_pending: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
-class MergeResponse(_message.Message):
+class MergeMemoriesResponse(_message.Message):
     __slots__ = ("memory", "archived_memory_ids", "moved_link_count", "embedding_pending")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -715,7 +715,7 @@ class ExportedMemory(_message.Message):
     truncated: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., versions: _Optional[_Iterable[_Union[MemoryVersion, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
-class ExportMatchingRequest(_message.Message):
+class ExportMemoriesRequest(_message.Message):
     __slots__ = ("selection", "page_size", "page_token")
     SELECTION_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -725,7 +725,7 @@ class ExportMatchingRequest(_message.Message):
     page_token: str
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ExportMatchingResponse(_message.Message):
+class ExportMemoriesResponse(_message.Message):
     __slots__ = ("memories", "next_page_token")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -962,7 +962,7 @@ class GraphNode(_message.Message):
     memory: Memory
     def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
 
-class TraverseRequest(_message.Message):
+class TraverseLinksRequest(_message.Message):
     __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
@@ -976,7 +976,7 @@ class TraverseRequest(_message.Message):
     include_memories: bool
     def __init__(self, memory_id: _Optional[str] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ...) -> None: ...
 
-class TraverseResponse(_message.Message):
+class TraverseLinksResponse(_message.Message):
     __slots__ = ("nodes", "links", "truncated")
     NODES_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]

@@ -89,10 +89,10 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.FromString,
                 _registered_method=True)
-        self.ExportMatching = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/ExportMatching',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+        self.ExportMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ExportMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.FromString,
                 _registered_method=True)
         self.PurgeMemories = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/PurgeMemories',
@@ -169,25 +169,25 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.FromString,
                 _registered_method=True)
-        self.Reinforce = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Reinforce',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+        self.ReinforceMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ReinforceMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.FromString,
                 _registered_method=True)
-        self.Decay = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Decay',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+        self.DecayScores = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/DecayScores',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.FromString,
                 _registered_method=True)
-        self.Merge = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Merge',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+        self.MergeMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/MergeMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
                 _registered_method=True)
-        self.Consolidate = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Consolidate',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+        self.ConsolidateMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ConsolidateMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.FromString,
                 _registered_method=True)
 
 
@@ -330,10 +330,10 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ExportMatching(self, request, context):
-        """ExportMatching pages through the memories that PurgeMemories would remove
+    def ExportMemories(self, request, context):
+        """ExportMemories pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those that have expired, nor those in cold storage: restore their archives
+        those that have expired, nor those in cold storage: unarchive them
         first. Safe to retry.
 
         Errors:
@@ -543,8 +543,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Reinforce(self, request, context):
-        """Reinforce raises a memory's own confidence and importance, and those of the
+    def ReinforceMemory(self, request, context):
+        """ReinforceMemory raises a memory's own confidence and importance, and those of the
         memories linked to it by a part of that, up to 50 links; what contradicts it
         gains nothing. Repeating a request_id returns the first answer.
 
@@ -555,8 +555,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Decay(self, request, context):
-        """Decay lowers the own scores of memories that were neither changed nor read
+    def DecayScores(self, request, context):
+        """DecayScores lowers the own scores of memories that were neither changed nor read
         for the days that the policy names: once for each such period, three times
         at most until they are used again. It is no update: update_time stays. The
         worker does so daily. Calling again does nothing twice; repeating a
@@ -566,8 +566,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Merge(self, request, context):
-        """Merge lets the first of some memories take in the others: contents joined,
+    def MergeMemories(self, request, context):
+        """MergeMemories lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
         superseded by it. The caller decides: memories that contradict each other
         are merged as well, and no worker calls it. Repeating a request_id returns
@@ -582,8 +582,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Consolidate(self, request, context):
-        """Consolidate finds memories of one type that say the same (same key, else
+    def ConsolidateMemories(self, request, context):
+        """ConsolidateMemories finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group are about the same subject, or
@@ -651,10 +651,10 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.SerializeToString,
             ),
-            'ExportMatching': grpc.unary_unary_rpc_method_handler(
-                    servicer.ExportMatching,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.SerializeToString,
+            'ExportMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.SerializeToString,
             ),
             'PurgeMemories': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeMemories,
@@ -731,25 +731,25 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.SerializeToString,
             ),
-            'Reinforce': grpc.unary_unary_rpc_method_handler(
-                    servicer.Reinforce,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.SerializeToString,
+            'ReinforceMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReinforceMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.SerializeToString,
             ),
-            'Decay': grpc.unary_unary_rpc_method_handler(
-                    servicer.Decay,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.SerializeToString,
+            'DecayScores': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecayScores,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.SerializeToString,
             ),
-            'Merge': grpc.unary_unary_rpc_method_handler(
-                    servicer.Merge,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.SerializeToString,
+            'MergeMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.MergeMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.SerializeToString,
             ),
-            'Consolidate': grpc.unary_unary_rpc_method_handler(
-                    servicer.Consolidate,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.SerializeToString,
+            'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConsolidateMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1015,7 +1015,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def ExportMatching(request,
+    def ExportMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1028,9 +1028,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/ExportMatching',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+            '/skein.memory.v1.MemoryService/ExportMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1447,7 +1447,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Reinforce(request,
+    def ReinforceMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1460,9 +1460,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Reinforce',
-            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+            '/skein.memory.v1.MemoryService/ReinforceMemory',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1474,7 +1474,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Decay(request,
+    def DecayScores(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1487,9 +1487,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Decay',
-            skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+            '/skein.memory.v1.MemoryService/DecayScores',
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1501,7 +1501,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Merge(request,
+    def MergeMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1514,9 +1514,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Merge',
-            skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+            '/skein.memory.v1.MemoryService/MergeMemories',
+            skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1528,7 +1528,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Consolidate(request,
+    def ConsolidateMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1541,9 +1541,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Consolidate',
-            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+            '/skein.memory.v1.MemoryService/ConsolidateMemories',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1605,10 +1605,10 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.FromString,
                 _registered_method=True)
-        self.Traverse = channel.unary_unary(
-                '/skein.memory.v1.LinkService/Traverse',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+        self.TraverseLinks = channel.unary_unary(
+                '/skein.memory.v1.LinkService/TraverseLinks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.FromString,
                 _registered_method=True)
         self.GetSubgraph = channel.unary_unary(
                 '/skein.memory.v1.LinkService/GetSubgraph',
@@ -1728,8 +1728,8 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Traverse(self, request, context):
-        """Traverse walks from a memory to its neighbours, theirs and so on, and
+    def TraverseLinks(self, request, context):
+        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
         returns the memories it met, nearest first, and the links among them. Safe to
         retry.
 
@@ -1830,10 +1830,10 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.SerializeToString,
             ),
-            'Traverse': grpc.unary_unary_rpc_method_handler(
-                    servicer.Traverse,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.SerializeToString,
+            'TraverseLinks': grpc.unary_unary_rpc_method_handler(
+                    servicer.TraverseLinks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.SerializeToString,
             ),
             'GetSubgraph': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSubgraph,
@@ -2062,7 +2062,7 @@ class LinkService:
             _registered_method=True)
 
     @staticmethod
-    def Traverse(request,
+    def TraverseLinks(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2075,9 +2075,9 @@ class LinkService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.LinkService/Traverse',
-            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+            '/skein.memory.v1.LinkService/TraverseLinks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2335,7 +2335,7 @@ class MemoryInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecayMemories(self, request, context):
-        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
         Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

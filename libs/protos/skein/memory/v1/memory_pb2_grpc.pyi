@@ -134,10 +134,10 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    ExportMatching: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]
-    """ExportMatching pages through the memories that PurgeMemories would remove
+    ExportMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]
+    """ExportMemories pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those that have expired, nor those in cold storage: restore their archives
+    those that have expired, nor those in cold storage: unarchive them
     first. Safe to retry.
 
     Errors:
@@ -283,23 +283,23 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Reinforce: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]
-    """Reinforce raises a memory's own confidence and importance, and those of the
+    ReinforceMemory: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]
+    """ReinforceMemory raises a memory's own confidence and importance, and those of the
     memories linked to it by a part of that, up to 50 links; what contradicts it
     gains nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Decay: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]
-    """Decay lowers the own scores of memories that were neither changed nor read
+    DecayScores: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]
+    """DecayScores lowers the own scores of memories that were neither changed nor read
     for the days that the policy names: once for each such period, three times
     at most until they are used again. It is no update: update_time stays. The
     worker does so daily. Calling again does nothing twice; repeating a
     request_id returns the first answer.
     """
-    Merge: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]
-    """Merge lets the first of some memories take in the others: contents joined,
+    MergeMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]
+    """MergeMemories lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
     superseded by it. The caller decides: memories that contradict each other
     are merged as well, and no worker calls it. Repeating a request_id returns
@@ -310,8 +310,8 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
-    Consolidate: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]
-    """Consolidate finds memories of one type that say the same (same key, else
+    ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]
+    """ConsolidateMemories finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group are about the same subject, or
@@ -433,10 +433,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    ExportMatching: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]  # type: ignore[assignment]
-    """ExportMatching pages through the memories that PurgeMemories would remove
+    ExportMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]  # type: ignore[assignment]
+    """ExportMemories pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those that have expired, nor those in cold storage: restore their archives
+    those that have expired, nor those in cold storage: unarchive them
     first. Safe to retry.
 
     Errors:
@@ -582,23 +582,23 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Reinforce: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]  # type: ignore[assignment]
-    """Reinforce raises a memory's own confidence and importance, and those of the
+    ReinforceMemory: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]  # type: ignore[assignment]
+    """ReinforceMemory raises a memory's own confidence and importance, and those of the
     memories linked to it by a part of that, up to 50 links; what contradicts it
     gains nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Decay: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]  # type: ignore[assignment]
-    """Decay lowers the own scores of memories that were neither changed nor read
+    DecayScores: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]  # type: ignore[assignment]
+    """DecayScores lowers the own scores of memories that were neither changed nor read
     for the days that the policy names: once for each such period, three times
     at most until they are used again. It is no update: update_time stays. The
     worker does so daily. Calling again does nothing twice; repeating a
     request_id returns the first answer.
     """
-    Merge: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]  # type: ignore[assignment]
-    """Merge lets the first of some memories take in the others: contents joined,
+    MergeMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]  # type: ignore[assignment]
+    """MergeMemories lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
     superseded by it. The caller decides: memories that contradict each other
     are merged as well, and no worker calls it. Repeating a request_id returns
@@ -609,8 +609,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
-    Consolidate: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]  # type: ignore[assignment]
-    """Consolidate finds memories of one type that say the same (same key, else
+    ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
+    """ConsolidateMemories finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group are about the same subject, or
@@ -785,14 +785,14 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ExportMatching(
+    def ExportMemories(
         self,
-        request: _memory_pb2.ExportMatchingRequest,
+        request: _memory_pb2.ExportMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ExportMatchingResponse, _abc.Awaitable[_memory_pb2.ExportMatchingResponse]]:
-        """ExportMatching pages through the memories that PurgeMemories would remove
+    ) -> _typing.Union[_memory_pb2.ExportMemoriesResponse, _abc.Awaitable[_memory_pb2.ExportMemoriesResponse]]:
+        """ExportMemories pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those that have expired, nor those in cold storage: restore their archives
+        those that have expired, nor those in cold storage: unarchive them
         first. Safe to retry.
 
         Errors:
@@ -1030,12 +1030,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Reinforce(
+    def ReinforceMemory(
         self,
-        request: _scores_pb2.ReinforceRequest,
+        request: _scores_pb2.ReinforceMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.ReinforceResponse, _abc.Awaitable[_scores_pb2.ReinforceResponse]]:
-        """Reinforce raises a memory's own confidence and importance, and those of the
+    ) -> _typing.Union[_scores_pb2.ReinforceMemoryResponse, _abc.Awaitable[_scores_pb2.ReinforceMemoryResponse]]:
+        """ReinforceMemory raises a memory's own confidence and importance, and those of the
         memories linked to it by a part of that, up to 50 links; what contradicts it
         gains nothing. Repeating a request_id returns the first answer.
 
@@ -1044,12 +1044,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Decay(
+    def DecayScores(
         self,
-        request: _scores_pb2.DecayRequest,
+        request: _scores_pb2.DecayScoresRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.DecayResponse, _abc.Awaitable[_scores_pb2.DecayResponse]]:
-        """Decay lowers the own scores of memories that were neither changed nor read
+    ) -> _typing.Union[_scores_pb2.DecayScoresResponse, _abc.Awaitable[_scores_pb2.DecayScoresResponse]]:
+        """DecayScores lowers the own scores of memories that were neither changed nor read
         for the days that the policy names: once for each such period, three times
         at most until they are used again. It is no update: update_time stays. The
         worker does so daily. Calling again does nothing twice; repeating a
@@ -1057,12 +1057,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Merge(
+    def MergeMemories(
         self,
-        request: _scores_pb2.MergeRequest,
+        request: _scores_pb2.MergeMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.MergeResponse, _abc.Awaitable[_memory_pb2.MergeResponse]]:
-        """Merge lets the first of some memories take in the others: contents joined,
+    ) -> _typing.Union[_memory_pb2.MergeMemoriesResponse, _abc.Awaitable[_memory_pb2.MergeMemoriesResponse]]:
+        """MergeMemories lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
         superseded by it. The caller decides: memories that contradict each other
         are merged as well, and no worker calls it. Repeating a request_id returns
@@ -1075,12 +1075,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Consolidate(
+    def ConsolidateMemories(
         self,
-        request: _scores_pb2.ConsolidateRequest,
+        request: _scores_pb2.ConsolidateMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.ConsolidateResponse, _abc.Awaitable[_scores_pb2.ConsolidateResponse]]:
-        """Consolidate finds memories of one type that say the same (same key, else
+    ) -> _typing.Union[_scores_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_scores_pb2.ConsolidateMemoriesResponse]]:
+        """ConsolidateMemories finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group are about the same subject, or
@@ -1171,8 +1171,8 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Traverse: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]
-    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    TraverseLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]
+    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
     returns the memories it met, nearest first, and the links among them. Safe to
     retry.
 
@@ -1286,8 +1286,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Traverse: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]  # type: ignore[assignment]
-    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    TraverseLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]  # type: ignore[assignment]
+    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
     returns the memories it met, nearest first, and the links among them. Safe to
     retry.
 
@@ -1442,12 +1442,12 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Traverse(
+    def TraverseLinks(
         self,
-        request: _memory_pb2.TraverseRequest,
+        request: _memory_pb2.TraverseLinksRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.TraverseResponse, _abc.Awaitable[_memory_pb2.TraverseResponse]]:
-        """Traverse walks from a memory to its neighbours, theirs and so on, and
+    ) -> _typing.Union[_memory_pb2.TraverseLinksResponse, _abc.Awaitable[_memory_pb2.TraverseLinksResponse]]:
+        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
         returns the memories it met, nearest first, and the links among them. Safe to
         retry.
 
@@ -1573,7 +1573,7 @@ class MemoryInternalServiceStub:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]
-    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
     Idempotent. System only.
     """
     ReindexMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]
@@ -1637,7 +1637,7 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
-    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
     Idempotent. System only.
     """
     ReindexMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]  # type: ignore[assignment]
@@ -1746,7 +1746,7 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DecayMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
-        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
         Idempotent. System only.
         """
 

@@ -48,7 +48,7 @@ TOOLS = (
     tool(
         "export_memories",
         "Export memories",
-        _SERVICE + "ExportMatching",
+        _SERVICE + "ExportMemories",
         Effect.READS,
         "Read memories with their versions and links, by id or by conditions.",
         optional("memory_ids", "selection.memory_ids", "Which ones."),
