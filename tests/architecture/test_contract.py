@@ -85,7 +85,7 @@ REPEATABLE = {
     "DeliverWebhooks",
     "ArchiveIdleMemories",
     "ApplyRetention",
-    "StoreArchived",
+    "ArchiveHiddenSessions",
     # Sends one more test each time.
     "TestWatch",
     "CollectUsage",

@@ -130,8 +130,8 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id=cold.session_id, messages=[speaking])
     )
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=cold.session_id))
-    await tenant.sessions.StoreSession(session_archives_pb2.StoreSessionRequest(session_id=cold.session_id))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=cold.session_id))
+    await tenant.sessions.ArchiveSession(session_archives_pb2.ArchiveSessionRequest(session_id=cold.session_id))
 
     memory_ids = [await remember(tenant, person, n) for n in range(copies)]
     first, second = memory_ids[:2]

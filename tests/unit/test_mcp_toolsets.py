@@ -83,7 +83,7 @@ LONGTERM = {"recall_memory": ["recall"]}
 ORCHESTRATOR = {
     "create, read, update, delete a memory": ["remember", "get_memory", "update_memory", "forget"],
     "search by text, tag, property": ["recall", "list_memories"],
-    "sessions": ["create_session", "get_session", "end_session", "archive_session"],
+    "sessions": ["create_session", "get_session", "end_session", "hide_session"],
     "relations": ["link_memories", "list_links"],
     "states": ["put_agent_state", "get_agent_state", "list_agent_states"],
     "access log": ["list_accesses"],
@@ -97,7 +97,7 @@ WITHOUT: dict[str, str] = {
     r"GetClusterStatus": "the operator's",
     r"/(Watch|Stream)[A-Z]": "a stream; list_changes and read_session page through the same",
     r"/RevealSecret|RotateTenantKey|RotateWatchSecret": "a model needs no secret",
-    r"/(ArchiveMemories|ListArchives|UnarchiveMemories|StoreSession|RestoreSession|ListStoredSessions)": "cold storage",
+    r"/((Una|A)rchive(Memories|Session)|ListArchive(s|dSessions))": "cold storage",
     r"/(PurgeBlock|PurgeSession|PurgeMessages|PurgeSubject|ExportSubject)": "parts of forget_person",
     r"GatewayService/Remember": "remember and append_messages are its parts",
     r"/CreateLink$": "link_memories does the same, and can be repeated",

@@ -253,8 +253,8 @@ def _rules() -> dict[str, AccessRule]:
             "ListSessions": AccessRule("session.read"),
             "UpdateSession": AccessRule("session.write"),
             "EndSession": AccessRule("session.write"),
-            "ArchiveSession": AccessRule("session.write"),
-            "UnarchiveSession": AccessRule("session.write"),
+            "HideSession": AccessRule("session.write"),
+            "UnhideSession": AccessRule("session.write"),
             "SummarizeSession": AccessRule("session.write"),
             "DeleteSession": AccessRule("session.write"),
             "AppendMessages": AccessRule("session.write"),
@@ -279,12 +279,14 @@ def _rules() -> dict[str, AccessRule]:
             "PurgeSubject": AccessRule("session.write"),
             # It shows what was deleted too.
             "ExportSubject": AccessRule("session.write"),
-            "StoreSession": AccessRule("session.write"),
-            "RestoreSession": AccessRule("session.write"),
-            "ListStoredSessions": AccessRule("session.read"),
+            "ArchiveSession": AccessRule("session.write"),
+            "UnarchiveSession": AccessRule("session.write"),
+            "ListArchivedSessions": AccessRule("session.read"),
         },
         "skein.session.v1.SessionInternalService": {
-            **dict.fromkeys(("DeleteExpired", "EndIdleSessions", "InheritParticipants", "StoreArchived"), worker),
+            **dict.fromkeys(
+                ("DeleteExpired", "EndIdleSessions", "InheritParticipants", "ArchiveHiddenSessions"), worker
+            ),
             "EnsurePartitions": worker_without_tenant,
             "PurgeTenant": purge,
         },

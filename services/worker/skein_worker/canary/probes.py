@@ -175,7 +175,7 @@ _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
     _by_id_probe(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
     _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
-    _fixed_probe(f"{SESSIONS}ListStoredSessions", session_archives_pb2.ListStoredSessionsRequest),
+    _fixed_probe(f"{SESSIONS}ListArchivedSessions", session_archives_pb2.ListArchivedSessionsRequest),
 )
 _OF_MEMORY = (
     _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),

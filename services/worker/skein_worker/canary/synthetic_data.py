@@ -163,16 +163,17 @@ class SyntheticDataWriter:
                 session=session_pb2.Session(session_id=id_, title=data.text("stored"))
             ),
         )
-        stored = session_archives_pb2.ListStoredSessionsRequest()
-        if not (await self._gateway.call(f"{SESSIONS}ListStoredSessions", stored)).sessions:
+        stored = session_archives_pb2.ListArchivedSessionsRequest()
+        if not (await self._gateway.call(f"{SESSIONS}ListArchivedSessions", stored)).sessions:
             # An interrupted write has hidden the session already.
             with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
                 await self._append("stored_message", "stored_session")
                 await self._gateway.call(
-                    f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(session_id=data["stored_session"])
+                    f"{SESSIONS}HideSession", session_pb2.HideSessionRequest(session_id=data["stored_session"])
                 )
             await self._gateway.call(
-                f"{SESSIONS}StoreSession", session_archives_pb2.StoreSessionRequest(session_id=data["stored_session"])
+                f"{SESSIONS}ArchiveSession",
+                session_archives_pb2.ArchiveSessionRequest(session_id=data["stored_session"]),
             )
 
     async def _message(self, name: str, session: str, **participants: Any) -> None:

@@ -54,7 +54,7 @@ def rounds(
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
                 lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
                 lambda: session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
-                lambda: session.StoreArchived(archives_pb2.StoreArchivedRequest()),
+                lambda: session.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest()),
             ],
         ),
         Round(
