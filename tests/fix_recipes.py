@@ -19,7 +19,7 @@ import fix_recipes_snapshots
 import fix_recipes_states
 import fix_recipes_streams
 import fix_recipes_types
-import fix_recipes_watches
+import fix_recipes_webhooks
 from fix_recipe import RECIPES, mask, service, tenant_id
 from fix_world import World
 from google.protobuf.struct_pb2 import Value
@@ -49,7 +49,7 @@ __all__ = [
     "fix_recipes_states",
     "fix_recipes_streams",
     "fix_recipes_types",
-    "fix_recipes_watches",
+    "fix_recipes_webhooks",
     "request_for",
 ]
 

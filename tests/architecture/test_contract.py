@@ -20,7 +20,7 @@ from skein.memory.v1 import (
     memory_pb2,
     scores_pb2,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [
     access_log_pb2,
     archives_pb2,
-    watches_pb2,
+    webhooks_pb2,
     accounts_pb2,
     auth_pb2,
     blocks_pb2,
@@ -87,7 +87,7 @@ REPEATABLE = {
     "ApplyRetention",
     "ArchiveHiddenSessions",
     # Sends one more test each time.
-    "TestWatch",
+    "TestWebhook",
     "CollectUsage",
     "AcquireRateLimit",
     "CheckInvitation",

@@ -29,13 +29,13 @@ MORE: dict[str, dict[str, Any]] = {
     "link_memories": {"relation": "causes"},
     "update_link": {"label": "why"},
     "put_item": {"value": {"step": 2}},
-    "update_watch": {"display_name": "renamed"},
+    "update_webhook": {"display_name": "renamed"},
     "update_message": {"content": "corrected"},
 }
 # Refused however right the arguments are.
 REFUSED = {
     # Webhooks go to public addresses over https, and none is there.
-    "test_watch": "",
+    "test_webhook": "",
 }
 
 

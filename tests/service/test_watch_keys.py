@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from fix_memory import Alone
 
-from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc, watches_pb2
+from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc, webhooks_pb2
 
 OLD, NEW = "1a" * 32, "2b" * 32
 CURRENT, PREVIOUS = "SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_PREVIOUS"
 
 
 async def watch(alone: Alone) -> None:
-    made = watches_pb2.Watch(display_name="quiet", event_types=["*"], webhook_url="https://example.com/hook")
+    made = webhooks_pb2.Webhook(display_name="quiet", event_types=["*"], webhook_url="https://example.com/hook")
     async with alone.channel() as channel:
-        await history_pb2_grpc.HistoryServiceStub(channel).CreateWatch(watches_pb2.CreateWatchRequest(watch=made))
+        await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(
+            webhooks_pb2.CreateWebhookRequest(webhook=made)
+        )
 
 
 async def counted(alone: Alone) -> list[int]:

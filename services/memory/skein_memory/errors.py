@@ -178,10 +178,10 @@ class WatchTooSlow(ResourceExhausted):
     retry_after = 0.1
 
 
-class WatchNotFound(NotFound):
-    """No such watch is visible to the caller."""
+class WebhookNotFound(NotFound):
+    """No such webhook is visible to the caller."""
 
-    reason = "WATCH_NOT_FOUND"
+    reason = "WEBHOOK_NOT_FOUND"
 
 
 class DeliveryNotFound(NotFound):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         history_pb2,
         scores_pb2,
         snapshots_pb2,
-        watches_pb2,
+        webhooks_pb2,
     )
     from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.calls.call import Context
@@ -409,46 +409,50 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             async for change in changes:
                 yield change
 
-    async def CreateWatch(
-        self, request: watches_pb2.CreateWatchRequest, context: Context
-    ) -> watches_pb2.CreateWatchResponse:
-        return await self.webhooks.CreateWatch(request, context)
+    async def CreateWebhook(
+        self, request: webhooks_pb2.CreateWebhookRequest, context: Context
+    ) -> webhooks_pb2.CreateWebhookResponse:
+        return await self.webhooks.CreateWebhook(request, context)
 
-    async def GetWatch(self, request: watches_pb2.GetWatchRequest, context: Context) -> watches_pb2.GetWatchResponse:
-        return await self.webhooks.GetWatch(request, context)
+    async def GetWebhook(
+        self, request: webhooks_pb2.GetWebhookRequest, context: Context
+    ) -> webhooks_pb2.GetWebhookResponse:
+        return await self.webhooks.GetWebhook(request, context)
 
-    async def ListWatches(
-        self, request: watches_pb2.ListWatchesRequest, context: Context
-    ) -> watches_pb2.ListWatchesResponse:
-        return await self.webhooks.ListWatches(request, context)
+    async def ListWebhooks(
+        self, request: webhooks_pb2.ListWebhooksRequest, context: Context
+    ) -> webhooks_pb2.ListWebhooksResponse:
+        return await self.webhooks.ListWebhooks(request, context)
 
-    async def UpdateWatch(
-        self, request: watches_pb2.UpdateWatchRequest, context: Context
-    ) -> watches_pb2.UpdateWatchResponse:
-        return await self.webhooks.UpdateWatch(request, context)
+    async def UpdateWebhook(
+        self, request: webhooks_pb2.UpdateWebhookRequest, context: Context
+    ) -> webhooks_pb2.UpdateWebhookResponse:
+        return await self.webhooks.UpdateWebhook(request, context)
 
-    async def DeleteWatch(
-        self, request: watches_pb2.DeleteWatchRequest, context: Context
-    ) -> watches_pb2.DeleteWatchResponse:
-        return await self.webhooks.DeleteWatch(request, context)
+    async def DeleteWebhook(
+        self, request: webhooks_pb2.DeleteWebhookRequest, context: Context
+    ) -> webhooks_pb2.DeleteWebhookResponse:
+        return await self.webhooks.DeleteWebhook(request, context)
 
-    async def RotateWatchSecret(
-        self, request: watches_pb2.RotateWatchSecretRequest, context: Context
-    ) -> watches_pb2.RotateWatchSecretResponse:
-        return await self.webhooks.RotateWatchSecret(request, context)
+    async def RotateWebhookSecret(
+        self, request: webhooks_pb2.RotateWebhookSecretRequest, context: Context
+    ) -> webhooks_pb2.RotateWebhookSecretResponse:
+        return await self.webhooks.RotateWebhookSecret(request, context)
 
-    async def TestWatch(self, request: watches_pb2.TestWatchRequest, context: Context) -> watches_pb2.TestWatchResponse:
-        return await self.webhooks.TestWatch(request, context)
+    async def TestWebhook(
+        self, request: webhooks_pb2.TestWebhookRequest, context: Context
+    ) -> webhooks_pb2.TestWebhookResponse:
+        return await self.webhooks.TestWebhook(request, context)
 
-    async def ListDeliveries(
-        self, request: watches_pb2.ListDeliveriesRequest, context: Context
-    ) -> watches_pb2.ListDeliveriesResponse:
-        return await self.webhooks.ListDeliveries(request, context)
+    async def ListWebhookDeliveries(
+        self, request: webhooks_pb2.ListWebhookDeliveriesRequest, context: Context
+    ) -> webhooks_pb2.ListWebhookDeliveriesResponse:
+        return await self.webhooks.ListWebhookDeliveries(request, context)
 
-    async def RetryDelivery(
-        self, request: watches_pb2.RetryDeliveryRequest, context: Context
-    ) -> watches_pb2.RetryDeliveryResponse:
-        return await self.webhooks.RetryDelivery(request, context)
+    async def RetryWebhookDelivery(
+        self, request: webhooks_pb2.RetryWebhookDeliveryRequest, context: Context
+    ) -> webhooks_pb2.RetryWebhookDeliveryResponse:
+        return await self.webhooks.RetryWebhookDelivery(request, context)
 
     async def ArchiveMemories(
         self, request: archives_pb2.ArchiveMemoriesRequest, context: Context

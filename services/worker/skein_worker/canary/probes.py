@@ -16,7 +16,7 @@ from skein.memory.v1 import (
     memory_pb2,
     scores_pb2,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
@@ -242,10 +242,15 @@ _OF_MEMORY = (
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
     _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
-    _by_id_probe(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
-    _fixed_probe(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
+    _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="watch"),
+    _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
     # The watch has no deliveries, because its event does not happen.
-    _by_id_probe(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, has_no_marks=True, watch_id="watch"),
+    _by_id_probe(
+        f"{HISTORY}ListWebhookDeliveries",
+        webhooks_pb2.ListWebhookDeliveriesRequest,
+        has_no_marks=True,
+        webhook_id="watch",
+    ),
     _fixed_probe(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
     _fixed_probe(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
     _by_id_probe(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),

@@ -2282,7 +2282,7 @@ class MemoryInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeliverWebhooks(self, request, context):
-        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
         webhook-id. Attempts go on after the call has ended. Few of a tenant's, and

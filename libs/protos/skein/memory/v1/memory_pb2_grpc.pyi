@@ -1540,7 +1540,7 @@ class MemoryInternalServiceStub:
     master key, and goes on with a rotation. Idempotent. System only.
     """
     DeliverWebhooks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]
-    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
     webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -1604,7 +1604,7 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     master key, and goes on with a rotation. Idempotent. System only.
     """
     DeliverWebhooks: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]  # type: ignore[assignment]
-    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
     webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -1683,7 +1683,7 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeliverWebhooksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeliverWebhooksResponse, _abc.Awaitable[_memory_pb2.DeliverWebhooksResponse]]:
-        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
         webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
