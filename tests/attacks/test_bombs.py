@@ -109,7 +109,7 @@ async def test_a_replaced_file_of_cold_storage_is_refused_unread(
     file.rmdir() if file.is_dir() else file.unlink()
     file.write_bytes(whole)
     restored = await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
 
 
 def test_a_segment_of_the_log_unpacks_to_no_more_than_a_segment(tmp_path: Path) -> None:

@@ -463,4 +463,4 @@ async def test_a_stale_revision_and_unknown_ids_are_refused(house: House) -> Non
 async def test_without_a_master_key_no_watch_is_made(alone: Alone, receiver: Receiver) -> None:
     async with alone.serving(SKEIN_OUTBOUND_ALLOW=receiver.origin):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "MASTER_KEY_MISSING"):
-            await House(alone, receiver).webhook()
+            await House(alone, receiver).watch()
