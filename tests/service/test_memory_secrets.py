@@ -314,6 +314,6 @@ async def test_a_secret_that_is_moved_to_another_memory_does_not_open(alone: Alo
                 first,
                 second,
             )
-        with refused(PRECONDITION, "SECRET_SEALED"):
+        with refused(PRECONDITION, "SECRET_UNDECRYPTABLE"):
             await revealed(memory, first)
         assert await revealed(memory, second) == "two"

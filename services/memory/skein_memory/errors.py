@@ -171,10 +171,10 @@ class PositionInvalid(InvalidArgument):
     reason = "POSITION_INVALID"
 
 
-class WatchTooSlow(ResourceExhausted):
+class StreamTooSlow(ResourceExhausted):
     """The caller reads more slowly than changes are made; resume from the position in the metadata."""
 
-    reason = "WATCH_TOO_SLOW"
+    reason = "STREAM_TOO_SLOW"
     retry_after = 0.1
 
 
@@ -223,7 +223,7 @@ class SecretNotFound(NotFound):
 class SecretUndecryptable(FailedPrecondition):
     """No configured master key decrypts the secret; the cluster's operator restores the right one."""
 
-    reason = "SECRET_SEALED"
+    reason = "SECRET_UNDECRYPTABLE"
 
 
 class LevelOutOfRange(FailedPrecondition):

@@ -171,7 +171,7 @@ class HistoryServiceServicer:
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, WATCH_TOO_SLOW: more changes were made than wait for a
+        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
         caller that does not read. The metadata "position" is that of the last
         answer sent; resume from there.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it

@@ -396,7 +396,7 @@ class MemoryServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-        - FAILED_PRECONDITION, SECRET_SEALED.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -410,7 +410,7 @@ class MemoryServiceServicer:
         answer.
 
         Errors:
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

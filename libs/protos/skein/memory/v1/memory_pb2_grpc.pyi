@@ -184,7 +184,7 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-    - FAILED_PRECONDITION, SECRET_SEALED.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]
     """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
@@ -194,7 +194,7 @@ class MemoryServiceStub:
     answer.
 
     Errors:
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]
     """PromoteMemory moves a memory one level up: contextual, operational,
@@ -483,7 +483,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-    - FAILED_PRECONDITION, SECRET_SEALED.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _aio.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]  # type: ignore[assignment]
     """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
@@ -493,7 +493,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     answer.
 
     Errors:
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory moves a memory one level up: contextual, operational,
@@ -863,7 +863,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-        - FAILED_PRECONDITION, SECRET_SEALED.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
 
     @_abc_1.abstractmethod
@@ -879,7 +879,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         answer.
 
         Errors:
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
         """
 
     @_abc_1.abstractmethod

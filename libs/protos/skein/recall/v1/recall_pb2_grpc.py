@@ -303,7 +303,7 @@ class RecallServiceServicer:
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_ACTIVE.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
         now.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.

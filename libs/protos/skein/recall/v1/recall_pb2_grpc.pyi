@@ -172,7 +172,7 @@ class RecallServiceStub:
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_ACTIVE.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
       now.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -322,7 +322,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_ACTIVE.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
       now.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -553,7 +553,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_ACTIVE.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
           now.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
