@@ -266,7 +266,7 @@ async def _queue_changes(
 ) -> None:
     """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
-        {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
+        {"webhook_id": row["watch_id"], "change_id": change_id, "create_time": at}
         for row in webhooks
         for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
