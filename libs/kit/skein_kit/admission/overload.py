@@ -53,8 +53,8 @@ _RETRY_AFTER_SECONDS = 0.25
 _MAX_RETRY_FACTOR = 8
 _RECENT = 0.02
 _MOMENT_SECONDS = 1.0
-# Services that other services call for every caller.
-_INTERNAL_SERVICES = ("IdentityService", "UpkeepService", "IndexService")
+# End of the names of services that other services call for every caller.
+_INTERNAL_SUFFIX = "InternalService"
 _OPERATORS, _INTERNAL = "operators", "internal"
 # The hops of a call over a socket up to which it is limited: from outside, or from the first service it reached.
 _MAX_HOPS = 1
@@ -99,7 +99,7 @@ class AdmissionControl:
 
     def limit_concurrency(self, path: str, handler: Handler) -> Handler:
         """Wrap a method's handler: its calls run when they are admitted."""
-        is_internal = path.split("/")[1].endswith(_INTERNAL_SERVICES)
+        is_internal = path.split("/")[1].endswith(_INTERNAL_SUFFIX)
         cost = _INITIAL_RETRY_SECONDS
 
         async def counted(request: Any, call: Call) -> Any:
