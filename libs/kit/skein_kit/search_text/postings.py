@@ -6,15 +6,16 @@ moment it is committed, and is gone from search the moment its deletion is.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from skein_kit.database import batch_insert
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.database.named_queries import FEW_ROWS, Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
-from skein_kit.search_text import text_features, vector_columns
+from skein_kit.search_text import vector_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -32,6 +33,18 @@ if TYPE_CHECKING:
 MAX_TERM_CHARACTERS = 200
 # Postgres refuses a text vector beyond 1 MiB; the longest content allowed stays far below.
 _QUERIES = Queries.load("skein_kit")
+# A question mark is the last mark that ends a sentence. A closing quote or a note may follow it.
+_QUESTION: Final = re.compile(r"[?？؟][^.!?。！？؟]*$")  # noqa: RUF001 - marks of other scripts are meant.
+# English: in other languages only numbers are expressions of time. "May" is left out: the verb is far more frequent.
+_TIME: Final = re.compile(
+    r"(?<!\w)(?:yesterday|today|tomorrow|tonight|last|next|ago|since|recently|weekend|days?|weeks?|months?|years?|"
+    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
+    r"january|february|march|april|june|july|august|september|october|november|december|"
+    r"\d{4}|\d+(?:st|nd|rd|th))(?!\w)",
+    re.IGNORECASE,
+)
+# Characters that are read: of the end for a question, of the beginning for a time.
+_READ_CHARACTERS: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -189,9 +202,19 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
-        "asks": text_features.ends_with_question(document.text),
-        "dated": text_features.mentions_time(document.text),
+        "asks": ends_with_question(document.text),
+        "dated": mentions_time(document.text),
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,
     }
+
+
+def ends_with_question(text: str) -> bool:
+    """Return whether a text ends with a question: an answer tends to follow it."""
+    return _QUESTION.search(text[-_READ_CHARACTERS:]) is not None
+
+
+def mentions_time(text: str) -> bool:
+    """Return whether a text has an expression of time: a date, a weekday, "last week"."""
+    return _TIME.search(text[:_READ_CHARACTERS]) is not None
