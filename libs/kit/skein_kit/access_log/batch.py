@@ -25,8 +25,8 @@ _INSERT, _COUNT = _QUERIES["insert_accesses"], _QUERIES["count_accesses"]
 # The access id and the memory id.
 _ROW_COLUMNS = 2
 _shared = attrgetter(*_INSERT.parameters[1 + _ROW_COLUMNS :])
-# Rows of one call form groups: a group has any number of rows up to _FEW_ROWS, or one of _MANY_ROWS. A statement has one
-# of these numbers of groups. Each connection prepares a statement for each pair that occurs.
+# Rows of one call form groups: a group has any number of rows up to _FEW_ROWS, or one of _MANY_ROWS. A statement
+# has one of _GROUPS groups. Each connection prepares a statement for each pair that occurs.
 _FEW_ROWS, _MANY_ROWS = 16, (50, 20, 16)
 _GROUPS = (16, 8, 4, 3, 2, 1)
 _ROWS_AT_ONCE = 160
