@@ -18,7 +18,7 @@ PREFIX = "SKEIN_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 LAST_PORT = 65535
-# A time-out of nothing would close every connection.
+# A time limit of 0 would close every connection.
 _POSITIVE_SETTINGS = (
     "http_header_seconds",
     "request_body_seconds",
@@ -38,44 +38,46 @@ class SettingInvalid(Exception):
 class Settings:
     """Base of a service's settings: the field `pool_size` is the variable SKEIN_POOL_SIZE.
 
-    A field of type str may also come from the file named by SKEIN_<FIELD>_FILE, which is how secrets are given.
+    A field of type str may also come from a file: SKEIN_<FIELD>_FILE names it. Use that for secrets.
     """
 
     prefix: ClassVar[str] = PREFIX
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read every field, or raise SettingInvalid naming the variable and what it should be."""
-        found = cls.read_all(os.environ if environment is None else environment)
-        for reading in found:
-            if reading.problem:
-                raise SettingInvalid(reading.problem)
-        return cls(**{reading.field: reading.value for reading in found if reading.source})
+        """Read every field. Raises SettingInvalid with the name of the variable and its valid values."""
+        settings = cls.read_all(os.environ if environment is None else environment)
+        for setting in settings:
+            if setting.problem:
+                raise SettingInvalid(setting.problem)
+        return cls(**{setting.field: setting.value for setting in settings if setting.source})
 
     @classmethod
     def read_all(cls, environment: Mapping[str, str]) -> list[SettingValue]:
-        """Read every field, whatever is wrong with the others."""
+        """Read every field; an invalid one has a `problem`."""
         hints = typing.get_type_hints(cls)
-        return [_reading(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
+        return [_read_setting(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SettingValue:
-    """One setting, as an environment has it."""
+    """The value of one setting in an environment."""
 
     name: str
     field: str
     value: object = dataclasses.field(repr=False)
     default: object = dataclasses.field(repr=False)
-    # "environment", "file …", or nothing: the default.
+    # "environment", "file …", or empty for the default.
     source: str
-    # Whether its value may not be shown.
+    # Whether its value must not be shown.
     secret: bool
-    # Why it cannot be used, in one sentence.
+    # Why the value is invalid, in one sentence; empty: it is valid.
     problem: str = ""
 
 
-def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object) -> SettingValue:
+def _read_setting(
+    values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object
+) -> SettingValue:
     name = f"{prefix}{field.name.upper()}"
     path = values.get(f"{name}_FILE") if kind is str else None
     source = "environment" if name in values else "" if path is None else f"file {path}"
@@ -98,7 +100,10 @@ def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[ob
 
 
 def read_variable(values: Mapping[str, str], name: str) -> str | None:
-    """Return what a variable says, or the file that NAME_FILE names. Raises SettingInvalid for one without text."""
+    """Return the value of a variable, or the text of the file that NAME_FILE names; None without both.
+
+    Raises SettingInvalid for a file that cannot be read.
+    """
     if name in values:
         return values[name]
     path = values.get(f"{name}_FILE")
@@ -109,7 +114,7 @@ def read_variable(values: Mapping[str, str], name: str) -> str | None:
     except OSError as error:
         message = f"{name}_FILE names a file that cannot be read: {error.strerror}."
     except UnicodeDecodeError:
-        message = f"{name}_FILE names a file that is no text."
+        message = f"{name}_FILE names a file that is not UTF-8 text."
     raise SettingInvalid(message)
 
 
@@ -153,7 +158,7 @@ _NAMES: Mapping[object, str] = {bool: "true or false", int: "a whole number", fl
 
 
 def default_data_dir() -> Path:
-    """Return where `skein up` keeps its data unless SKEIN_DATA_DIR says otherwise."""
+    """Return the data folder of `skein up` without SKEIN_DATA_DIR."""
     base = os.environ.get("XDG_DATA_HOME")
     if base:
         return Path(base) / "skein"
@@ -165,38 +170,38 @@ def default_data_dir() -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProcessSettings(Settings):
-    """What every Skein process is told."""
+    """Settings of every Skein process."""
 
-    # Postgres, as a URL. A user other than the service's own role acts as that role.
+    # URL of Postgres. A user other than the service's own role acts as that role.
     database_url: str = dataclasses.field(default="", repr=False)
-    # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode: nothing is left behind in a connection.
+    # SKEIN_DATABASE_URL leads to a PgBouncer in transaction mode: connections keep no settings between transactions.
     database_pooled: bool = False
-    # Postgres itself, for what a PgBouncer cannot carry: the worker's queue, `skein migrate` and `skein bootstrap`.
-    # Empty: SKEIN_DATABASE_URL.
+    # URL of Postgres itself, for the worker's queue, `skein migrate` and `skein bootstrap`, which a PgBouncer does not
+    # support. Empty: SKEIN_DATABASE_URL.
     database_direct_url: str = dataclasses.field(default="", repr=False)
-    # Statements that a connection keeps prepared; 0 for a PgBouncer that cannot keep them.
+    # Prepared statements per connection; 0 for a PgBouncer without support for them.
     statement_cache_size: int = 512
-    # A streaming replica of Postgres, as a URL: reads whose callers say how new they must be may come from there.
+    # URL of a streaming replica of Postgres. It may answer reads that carry a database revision.
     replica_url: str = dataclasses.field(default="", repr=False)
-    # Connections that one service keeps at most.
+    # Most database connections of one service.
     pool_size: int = 10
     # Seconds to wait for a free connection before the call is refused.
     pool_timeout_seconds: float = 5.0
-    # Queries that take so many seconds are logged by their names; 0 logs none.
+    # Queries of at least this duration, in seconds, are logged by name; 0: none.
     slow_query_seconds: float = 1.0
-    # Seconds that one statement of a caller's read gets in the database, whatever the caller's deadline; 0: no limit.
+    # Longest duration of one statement of a caller's read, in seconds, whatever the call's deadline; 0: no limit.
     read_seconds: float = 10.0
-    # Text that the conditions of one tenant's reads may scan each second in one service of a process, in MiB times the
-    # conditions; sixteen seconds of it at once. 0: no limit.
+    # Text that the conditions of one tenant's reads may scan per second in one service of a process, in MiB; text that
+    # two conditions scan counts twice. A burst may take the budget of sixteen seconds. 0: no limit.
     scan_mebibytes_per_second: float = 16.0
     # Address that internal services bind to.
     host: str = "127.0.0.1"
-    # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
+    # Secret by which auth encrypts its signing keys and the worker proves its identity; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
-    # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
+    # PEM file of the authorities trusted for services that are called over TLS; unset: those of the machine.
     ca_file: Path | None = None
-    # PEM file of the certificate, with its chain, that services show each other. With it, its key and SKEIN_MTLS_CA
-    # calls between services speak TLS, and every service but the gateway refuses callers without such a certificate.
+    # PEM file of the certificate, with its chain, by which services prove their identity to each other. With it, its key
+    # and SKEIN_MTLS_CA calls between services use mutual TLS; only the gateway accepts callers without a certificate.
     # The three files are read again when they change.
     mtls_certificate: Path | None = None
     # PEM file of the key of SKEIN_MTLS_CERTIFICATE.
@@ -205,58 +210,58 @@ class ProcessSettings(Settings):
     mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
-    # Seconds that a new HTTP connection gets for its TLS handshake and the headers of its request, and a connection in
-    # use for the headers of each further one.
+    # Longest duration of the TLS handshake and the first headers of an HTTP connection, and of the headers of each
+    # further request, in seconds.
     http_header_seconds: float = 10.0
-    # Seconds that the body of a request gets to arrive, over HTTP and gRPC.
+    # Longest duration until the body of a request has arrived, over HTTP and gRPC, in seconds.
     request_body_seconds: float = 60.0
-    # Seconds that an HTTP connection stays open without a request; longer than those of a proxy before it.
+    # Seconds that an HTTP connection stays open without a request; set more than in a proxy in front of it.
     http_idle_seconds: float = 75.0
-    # Seconds that a client of HTTP may take nothing of its answer.
+    # Seconds after which an HTTP connection is closed whose client reads nothing of its response.
     http_stalled_seconds: float = 60.0
-    # HTTP connections of one address, at most half of all; 0: no such limit. 127.0.0.1 and
-    # SKEIN_TRUSTED_PROXIES have none.
+    # Most HTTP connections of one address, never more than half of all; 0: no such limit. It does not apply to
+    # 127.0.0.1 and SKEIN_TRUSTED_PROXIES.
     http_connections_per_address: int = 256
-    # Seconds that a new gRPC connection gets for its handshake: TLS, and HTTP/2's first frames.
+    # Longest duration of the handshake of a gRPC connection, in seconds: TLS and HTTP/2's first frames.
     grpc_handshake_seconds: float = 10.0
     # Seconds that a gRPC connection stays open without a call; its client opens another one for the next call.
     grpc_idle_seconds: float = 120.0
-    # Time that a call gets when its caller set no deadline.
+    # Deadline of a call without one, in seconds.
     default_deadline_seconds: float = 30.0
-    # The most time that a call gets, whatever its caller set.
+    # Longest deadline of a call, in seconds.
     max_deadline_seconds: float = 300.0
-    # A stream ends after so many seconds, well, and its caller resumes it.
+    # Longest duration of a stream, in seconds: it then ends without an error, and its caller resumes it.
     max_stream_seconds: float = 3600.0
-    # Streams that one tenant may have open in one service of a process.
+    # Most open streams of one tenant in one service of a process.
     max_streams_per_tenant: int = 100
-    # Seconds after which it is asked again whether a stream's caller is still welcome.
+    # Seconds between two checks that the caller of a stream is still permitted.
     stream_recheck_seconds: float = 5.0
-    # Refuse calls beyond what a service can do, while there is still time to do the others.
+    # Use admission control: under overload, queue and refuse calls, so that the others stay fast.
     admission: bool = True
-    # Lower bound of the calls that a service works on at once; it finds the number by itself.
+    # Lower bound of the adaptive limit, the concurrent calls of a service.
     admission_calls_least: int = 8
-    # Upper bound of the calls that a service works on at once.
+    # Upper bound of the adaptive limit.
     admission_calls_most: int = 256
-    # Calls that wait for their turn at most; large ones count as one for each 64 KiB.
+    # Most queued calls of a service; a large call counts as one per 64 KiB.
     admission_waiting: int = 1000
-    # Seconds that a call waits for its turn once there is always one waiting; three times as long before.
+    # Longest wait of a queued call while the queue does not become empty, in seconds; three times as long otherwise.
     admission_wait_seconds: float = 0.1
-    # Seconds that work may wait for the event loop, a database connection or the embedder; beyond, the service works on
-    # fewer calls at once.
+    # Target of the wait for the event loop, a database connection or the embedder, in seconds; above it the adaptive
+    # limit shrinks.
     admission_delay_seconds: float = 0.01
-    # Seconds between saying "not ready" and refusing new calls.
+    # Seconds between reporting "not ready" and refusing new calls.
     drain_seconds: float = 0.0
-    # Seconds that calls in flight get to finish.
+    # Longest duration of calls in flight when the process stops, in seconds.
     grace_seconds: float = 10.0
-    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty turns tracing off.
+    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty: no tracing.
     otlp_endpoint: str = ""
-    # Share of new traces that is recorded.
+    # Share of new traces that are recorded, 0 to 1.
     trace_ratio: float = 1.0
     # debug, info, warning or error.
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        """Refuse what no process can work with. Raises SettingInvalid."""
+        """Raise SettingInvalid for values out of range."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and value < 0:
