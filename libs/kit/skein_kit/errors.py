@@ -40,15 +40,15 @@ class RpcError(Exception):
     retry_after: float | None = None
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """`metadata` are sent to the caller: never pass content or a secret."""
+        """`violations` and `facts` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
         self.metadata: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
         sentence = inspect.getdoc(type(self)) or type(self).__name__
-        told = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
-        beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, beside)
+        metadata = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
+        unstated = {name: value for name, value in metadata.items() if f"{{{name}}}" not in sentence}
+        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, unstated)
         super().__init__(self.message)
 
     def status(self) -> Status:

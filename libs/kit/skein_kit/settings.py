@@ -200,7 +200,7 @@ class ProcessSettings(Settings):
     system_key: str = dataclasses.field(default="", repr=False)
     # PEM file of the authorities trusted for services that are called over TLS; unset: those of the machine.
     ca_file: Path | None = None
-    # PEM file of the certificate, with its chain, by which services prove their identity to each other. With it, its key
+    # PEM file of the certificate, with its chain, by which services prove who they are to each other. With it, its key
     # and SKEIN_MTLS_CA calls between services use mutual TLS; only the gateway accepts callers without a certificate.
     # The three files are read again when they change.
     mtls_certificate: Path | None = None

@@ -29,11 +29,11 @@ class FramingGuard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        app = self._app if scope["type"] != "http" or (said := _refusal(scope)) is None else _reject(said)
-        await app(scope, receive, send)
+        problem = _problem(scope) if scope["type"] == "http" else None
+        await (self._app if problem is None else _reject(problem))(scope, receive, send)
 
 
-def _refusal(scope: Scope) -> str | None:
+def _problem(scope: Scope) -> str | None:
     names = {name for name, _ in scope["headers"]}
     if _ENCODING not in names:
         return None
@@ -42,5 +42,5 @@ def _refusal(scope: Scope) -> str | None:
     return "HTTP/1.0 has no Transfer-Encoding." if scope["http_version"] == _WITHOUT_ENCODINGS else None
 
 
-def _reject(said: str) -> ASGIApp:
-    return PlainTextResponse(f"{said}\n", status_code=400, headers={"connection": "close"})
+def _reject(problem: str) -> ASGIApp:
+    return PlainTextResponse(f"{problem}\n", status_code=400, headers={"connection": "close"})
