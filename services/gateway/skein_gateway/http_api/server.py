@@ -25,8 +25,8 @@ from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
-from skein_kit.host.admin_port import serve_http
 from skein_kit.host.process import PortTaken, is_ready
+from skein_kit.http_server.server import serve_http
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, message_too_large
 
