@@ -170,38 +170,38 @@ def default_data_dir() -> Path:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProcessSettings(Settings):
-    """Settings of every Skein process."""
+    """What every Skein process is told."""
 
-    # URL of Postgres. A user other than the service's own role acts as that role.
+    # Postgres, as a URL. A user other than the service's own role acts as that role.
     database_url: str = dataclasses.field(default="", repr=False)
-    # SKEIN_DATABASE_URL leads to a PgBouncer in transaction mode: connections keep no settings between transactions.
+    # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode: nothing is left behind in a connection.
     database_pooled: bool = False
-    # URL of Postgres itself, for the worker's queue, `skein migrate` and `skein bootstrap`, which a PgBouncer does not
-    # support. Empty: SKEIN_DATABASE_URL.
+    # Postgres itself, for what a PgBouncer cannot carry: the worker's queue, `skein migrate` and `skein bootstrap`.
+    # Empty: SKEIN_DATABASE_URL.
     database_direct_url: str = dataclasses.field(default="", repr=False)
-    # Prepared statements per connection; 0 for a PgBouncer without support for them.
+    # Statements that a connection keeps prepared; 0 for a PgBouncer that cannot keep them.
     statement_cache_size: int = 512
-    # URL of a streaming replica of Postgres. It may answer reads that carry a database revision.
+    # A streaming replica of Postgres, as a URL: reads whose callers say how new they must be may come from there.
     replica_url: str = dataclasses.field(default="", repr=False)
-    # Most database connections of one service.
+    # Connections that one service keeps at most.
     pool_size: int = 10
     # Seconds to wait for a free connection before the call is refused.
     pool_timeout_seconds: float = 5.0
-    # Queries of at least this duration, in seconds, are logged by name; 0: none.
+    # Queries that take so many seconds are logged by their names; 0 logs none.
     slow_query_seconds: float = 1.0
-    # Longest duration of one statement of a caller's read, in seconds, whatever the call's deadline; 0: no limit.
+    # Seconds that one statement of a caller's read gets in the database, whatever the caller's deadline; 0: no limit.
     read_seconds: float = 10.0
-    # Text that the conditions of one tenant's reads may scan per second in one service of a process, in MiB; text that
-    # two conditions scan counts twice. A burst may take the budget of sixteen seconds. 0: no limit.
+    # Text that the conditions of one tenant's reads may scan each second in one service of a process, in MiB times the
+    # conditions; sixteen seconds of it at once. 0: no limit.
     scan_mebibytes_per_second: float = 16.0
     # Address that internal services bind to.
     host: str = "127.0.0.1"
-    # Secret by which auth encrypts its signing keys and the worker proves its identity; at least 32 characters.
+    # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
-    # PEM file of the authorities trusted for services that are called over TLS; unset: those of the machine.
+    # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
     ca_file: Path | None = None
-    # PEM file of the certificate, with its chain, by which services prove who they are to each other. With it, its key
-    # and SKEIN_MTLS_CA calls between services use mutual TLS; only the gateway accepts callers without a certificate.
+    # PEM file of the certificate, with its chain, that services show each other. With it, its key and SKEIN_MTLS_CA
+    # calls between services speak TLS, and every service but the gateway refuses callers without such a certificate.
     # The three files are read again when they change.
     mtls_certificate: Path | None = None
     # PEM file of the key of SKEIN_MTLS_CERTIFICATE.
@@ -210,52 +210,52 @@ class ProcessSettings(Settings):
     mtls_ca: Path | None = None
     # Port of /metrics, /livez and /readyz; 0 takes a free one.
     admin_port: int = 9450
-    # Longest duration of the TLS handshake and the first headers of an HTTP connection, and of the headers of each
-    # further request, in seconds.
+    # Seconds that a new HTTP connection gets for its TLS handshake and the headers of its request, and a connection in
+    # use for the headers of each further one.
     http_header_seconds: float = 10.0
-    # Longest duration until the body of a request has arrived, over HTTP and gRPC, in seconds.
+    # Seconds that the body of a request gets to arrive, over HTTP and gRPC.
     request_body_seconds: float = 60.0
-    # Seconds that an HTTP connection stays open without a request; set more than in a proxy in front of it.
+    # Seconds that an HTTP connection stays open without a request; longer than those of a proxy before it.
     http_idle_seconds: float = 75.0
-    # Seconds after which an HTTP connection is closed whose client reads nothing of its response.
+    # Seconds that a client of HTTP may take nothing of its answer.
     http_stalled_seconds: float = 60.0
-    # Most HTTP connections of one address, never more than half of all; 0: no such limit. It does not apply to
-    # 127.0.0.1 and SKEIN_TRUSTED_PROXIES.
+    # HTTP connections of one address, at most half of all; 0: no such limit. 127.0.0.1 and
+    # SKEIN_TRUSTED_PROXIES have none.
     http_connections_per_address: int = 256
-    # Longest duration of the handshake of a gRPC connection, in seconds: TLS and HTTP/2's first frames.
+    # Seconds that a new gRPC connection gets for its handshake: TLS, and HTTP/2's first frames.
     grpc_handshake_seconds: float = 10.0
     # Seconds that a gRPC connection stays open without a call; its client opens another one for the next call.
     grpc_idle_seconds: float = 120.0
-    # Deadline of a call without one, in seconds.
+    # Time that a call gets when its caller set no deadline.
     default_deadline_seconds: float = 30.0
-    # Longest deadline of a call, in seconds.
+    # The most time that a call gets, whatever its caller set.
     max_deadline_seconds: float = 300.0
-    # Longest duration of a stream, in seconds: it then ends without an error, and its caller resumes it.
+    # A stream ends after so many seconds, well, and its caller resumes it.
     max_stream_seconds: float = 3600.0
-    # Most open streams of one tenant in one service of a process.
+    # Streams that one tenant may have open in one service of a process.
     max_streams_per_tenant: int = 100
-    # Seconds between two checks that the caller of a stream is still permitted.
+    # Seconds after which it is asked again whether a stream's caller is still welcome.
     stream_recheck_seconds: float = 5.0
-    # Use admission control: under overload, queue and refuse calls, so that the others stay fast.
+    # Refuse calls beyond what a service can do, while there is still time to do the others.
     admission: bool = True
-    # Lower bound of the adaptive limit, the concurrent calls of a service.
+    # Lower bound of the calls that a service works on at once; it finds the number by itself.
     admission_calls_least: int = 8
-    # Upper bound of the adaptive limit.
+    # Upper bound of the calls that a service works on at once.
     admission_calls_most: int = 256
-    # Most queued calls of a service; a large call counts as one per 64 KiB.
+    # Calls that wait for their turn at most; large ones count as one for each 64 KiB.
     admission_waiting: int = 1000
-    # Longest wait of a queued call while the queue does not become empty, in seconds; three times as long otherwise.
+    # Seconds that a call waits for its turn once there is always one waiting; three times as long before.
     admission_wait_seconds: float = 0.1
-    # Target of the wait for the event loop, a database connection or the embedder, in seconds; above it the adaptive
-    # limit shrinks.
+    # Seconds that work may wait for the event loop, a database connection or the embedder; beyond, the service works on
+    # fewer calls at once.
     admission_delay_seconds: float = 0.01
-    # Seconds between reporting "not ready" and refusing new calls.
+    # Seconds between saying "not ready" and refusing new calls.
     drain_seconds: float = 0.0
-    # Longest duration of calls in flight when the process stops, in seconds.
+    # Seconds that calls in flight get to finish.
     grace_seconds: float = 10.0
-    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty: no tracing.
+    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty turns tracing off.
     otlp_endpoint: str = ""
-    # Share of new traces that are recorded, 0 to 1.
+    # Share of new traces that is recorded.
     trace_ratio: float = 1.0
     # debug, info, warning or error.
     log_level: str = "info"
