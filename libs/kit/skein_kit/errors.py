@@ -152,12 +152,6 @@ class PageTokenInvalid(InvalidArgument):
     reason = "PAGE_TOKEN_INVALID"
 
 
-class OrderUnknown(InvalidArgument):
-    """The list does not come in this order."""
-
-    reason = "ORDER_UNKNOWN"
-
-
 class UpdateMaskInvalid(InvalidArgument):
     """The update_mask is empty, or names a field that cannot be updated."""
 
@@ -381,13 +375,6 @@ class TooManyStreams(ResourceExhausted):
     """The tenant has as many streams open as it may have; end one."""
 
     reason = "TOO_MANY_STREAMS"
-
-
-class StreamNotSupported(RpcError):
-    """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
-
-    code = grpc.StatusCode.UNIMPLEMENTED
-    reason = "STREAM_NOT_CARRIED"
 
 
 class MethodNotFound(RpcError):
