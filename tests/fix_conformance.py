@@ -27,7 +27,7 @@ from skein_gateway.identity.trusted_proxies import TrustedProxies
 from skein_gateway.mcp.http_handler import McpHttpHandler, OriginCheck, manager_of, running_manager
 from skein_gateway.mcp.rpc_calls import MCP_PATH
 from skein_gateway.oauth.metadata import ServerMetadata
-from skein_kit.host.admin_port import serve_http
+from skein_kit.http_server.server import serve_http
 from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:

@@ -24,8 +24,7 @@ from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.idempotency.key import IdempotencyKey
-from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 from skein_kit.identity.identity_token import Caller
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import OutboundSettings, SafeHttpClient

@@ -19,7 +19,7 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from skein_kit.host.admin_port import serve_http
+from skein_kit.http_server.server import serve_http
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -20,7 +20,7 @@ from grpc import aio
 from grpc_status import rpc_status
 
 from skein.memory.v1 import memory_pb2
-from skein_kit import errors
+from skein_gateway.errors import StreamNotSupported
 
 ROOT = Path(__file__).parents[2]
 BUF = Path(sys.executable).parent / "buf"
@@ -73,7 +73,7 @@ async def test_buf_is_told_that_a_stream_is_grpcs_alone(origin: str, tenant: Ten
     _, refused = await buf(origin, WATCH.strip("/"), {}, f"authorization: Bearer {tenant.api_key}")
 
     assert refused["code"] == "unimplemented"
-    assert refused["message"] == errors.StreamNotSupported().message
+    assert refused["message"] == StreamNotSupported().message
     assert refused["details"][0]["debug"]["reason"] == "STREAM_NOT_CARRIED"
 
 

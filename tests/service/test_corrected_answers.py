@@ -9,8 +9,7 @@ from fix_memory import Alone
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.database.transactions import Database
-from skein_kit.idempotency.key import IdempotencyKey
-from skein_kit.idempotency.store import IdempotencyStore
+from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
 
 ONCE = IdempotencyKey(
     principal="api_key:1", method="skein.memory.v1.CreateMemoryRequest", request_id="r", fingerprint=b"f"

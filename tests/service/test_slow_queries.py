@@ -23,7 +23,7 @@ from prometheus_client import REGISTRY
 
 from skein_cluster import embedded
 from skein_kit.calls.call import Call, as_current_call
-from skein_kit.database import query_observer
+from skein_kit.database import named_queries
 from skein_kit.database.named_queries import Query
 from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import Database
@@ -148,7 +148,7 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
         raise BrokenPipeError
 
     async with opened(database, 0.001) as pool:
-        monkeypatch.setattr(query_observer.log, "warning", closed, raising=False)
+        monkeypatch.setattr(named_queries.log, "warning", closed, raising=False)
         with pytest.raises(DatabaseUnavailable):
             async with pool.global_transaction() as tx:
                 await tx.rows(SLOW, said=SECRET)

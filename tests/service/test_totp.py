@@ -22,7 +22,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.encryption import SecretCipher
 from skein_auth.second_factor.model import Secret, recovery_codes, recovery_hash
 from skein_auth.settings import SystemKeys
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
 
 if TYPE_CHECKING:

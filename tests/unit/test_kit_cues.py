@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skein_kit.search_text import text_features
+from skein_kit.search_text import postings
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ from skein_kit.search_text import text_features
     ],
 )
 def test_a_text_asks_when_its_last_sentence_does(text: str, *, expected: bool) -> None:
-    assert text_features.ends_with_question(text) is expected
+    assert postings.ends_with_question(text) is expected
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_a_text_asks_when_its_last_sentence_does(text: str, *, expected: bool) -
     ],
 )
 def test_a_text_tells_of_a_time_when_a_word_of_it_does(text: str, *, expected: bool) -> None:
-    assert text_features.mentions_time(text) is expected
+    assert postings.mentions_time(text) is expected

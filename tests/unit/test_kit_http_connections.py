@@ -15,7 +15,8 @@ from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from skein_kit.host.admin_port import serve_admin, serve_http
+from skein_kit.host.admin_port import serve_admin
+from skein_kit.http_server.server import serve_http
 from skein_kit.settings import ProcessSettings, SettingInvalid
 from skein_kit.tls.server_tls import ServerTls
 

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from skein_kit.telemetry.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
+from skein_worker.measure.expiring_gauge import MEASURED_TIME, ExpiringGauge, record_measurement
 from skein_worker.measure.measurements import ServerMeasurements, WaitingCounts
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_cluster.api.credentials import master_key
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.visibility import visible_to
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.identity_token import Caller
 from skein_kit.policies.store import Policy
 from skein_kit.settings import SettingInvalid

@@ -60,11 +60,12 @@ class SkeinError(Exception):
 
     def __str__(self) -> str:
         # Services of this version name the violations in the message already.
-        said = "; ".join(str(violation) for violation in self.violations if violation.description not in self.message)
+        unstated = [str(violation) for violation in self.violations if violation.description not in self.message]
+        violations = "; ".join(unstated)
         facts = ", ".join(
             [self.reason or self.status.name, *(f"{name}={value}" for name, value in self.metadata.items())]
         )
-        return f"{self.message} [{facts}]{f' {said}' if said else ''} (request {self.request_id})"
+        return f"{self.message} [{facts}]{f' {violations}' if violations else ''} (request {self.request_id})"
 
 
 class InvalidArgument(SkeinError):
@@ -134,7 +135,7 @@ class Unimplemented(SkeinError):
 
 
 class Internal(SkeinError):
-    """A fault of the cluster; its operators find it by `request_id`."""
+    """A bug or a failure of the cluster; its operators find the call by `request_id`."""
 
     code = grpc.StatusCode.INTERNAL
 

@@ -1,6 +1,6 @@
-"""Free JSON of messages (a memory's data and metadata, ...) as Python's values, with every digit of their numbers.
+"""JSON fields of messages, such as `data` of a memory, as Python values with exact numbers.
 
-A field such as `data` is a Struct, which has doubles alone; its text beside it, `data_json`, has what was written.
+The numbers of a field such as `data`, a Struct, are doubles; the field `data_json` has the exact JSON text.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 _Message = TypeVar("_Message", bound="Message")
 
 _TEXT = "_json"
-# Whole numbers up to here have a double each.
+# The largest integer up to which every integer is a double.
 _LAST_WHOLE = 2**53
-# Stands before a Decimal while the standard encoder writes it as text; random, so no other text begins so.
+# Marks a Decimal, which the standard encoder writes as text; random, so that no other text begins with it.
 _MARK = secrets.token_hex(16)
 _MARKED = re.compile(rf'"{_MARK}([^"]*)"')
 _KINDS = frozenset(kind.DESCRIPTOR.full_name for kind in (Struct, ListValue, Value))
 
 
 def with_json(message: _Message, **values: Any) -> _Message:
-    """Set fields of free JSON, `with_json(Memory(content="..."), data={"n": 9007199254740993})`, and return it.
+    """Set JSON fields of a message: `with_json(Memory(content="..."), data={"n": 9007199254740993})`; return it.
 
-    Values are dicts, lists, texts, int, float, Decimal, bool and None. Raises TypeError or ValueError for what is no
-    JSON, and AttributeError for a field that is none of free JSON.
+    Values are dicts, lists, texts, int, float, Decimal, bool and None. Raises TypeError or ValueError for other values,
+    and AttributeError for a field that is no JSON field.
     """
     for field, value in values.items():
         set_json(message, field, value)
@@ -40,16 +40,16 @@ def with_json(message: _Message, **values: Any) -> _Message:
 
 
 def set_json(message: Message, field: str, value: Any) -> None:
-    """Set a field of free JSON and the text beside it to a value; they say the same from then on."""
+    """Set a JSON field and its text to a value. Raises the errors of with_json."""
     if not is_json(message, field):
-        text = f"{message.DESCRIPTOR.full_name} has no free JSON called {field}"
+        text = f"{message.DESCRIPTOR.full_name} has no JSON field {field}"
         raise AttributeError(text)
     written = dumps(value)
     message.ClearField(field)
     try:
         json_format.ParseDict(json.loads(written), getattr(message, field))
     except (OverflowError, json_format.ParseError) as error:
-        text = f"{field} cannot be that: {error}"
+        text = f"{field} cannot have this value: {error}"
         raise ValueError(text) from None
     # An empty object is set as well.
     getattr(message, field).SetInParent()
@@ -57,12 +57,12 @@ def set_json(message: Message, field: str, value: Any) -> None:
 
 
 def get_json(message: Message, field: str) -> Any:
-    """Return the value of a field of free JSON; None when unset.
+    """Return the value of a JSON field; None when unset. Raises AttributeError for a field that is no JSON field.
 
-    Whole numbers are int. A fraction is a float where that has all its digits, else a Decimal.
+    Integers are int. A fraction is a float, or a Decimal when a float would lose digits.
     """
     if not is_json(message, field):
-        text = f"{message.DESCRIPTOR.full_name} has no free JSON called {field}"
+        text = f"{message.DESCRIPTOR.full_name} has no JSON field {field}"
         raise AttributeError(text)
     written: str = getattr(message, field + _TEXT)
     if written:
@@ -72,32 +72,32 @@ def get_json(message: Message, field: str) -> Any:
 
 
 def is_json(message: Message, field: str) -> bool:
-    """Say whether a field of a message is free JSON with its text beside it."""
+    """Return whether a field of a message is a JSON field with a text."""
     fields: Any = message.DESCRIPTOR.fields_by_name
     kind = fields[field].message_type if field in fields else None
     return kind is not None and kind.full_name in _KINDS and field + _TEXT in fields
 
 
 def dumps(value: Any, *, sort_keys: bool = False) -> str:
-    """Write JSON with every digit of its Decimals. Raises TypeError or ValueError for what is no JSON."""
-    marks: list[Decimal] = []
+    """Return JSON text with every digit of Decimals. Raises TypeError or ValueError for a value that is no JSON."""
+    decimals: list[Decimal] = []
 
-    def marked(number: object) -> str:
+    def mark(number: object) -> str:
         if not isinstance(number, Decimal):
             text = f"JSON has no {type(number).__name__}"
             raise TypeError(text)
         if not number.is_finite():
             text = "JSON has no infinities and no NaN"
             raise ValueError(text)
-        marks.append(number)
+        decimals.append(number)
         return f"{_MARK}{number}"
 
-    written = json.dumps(value, default=marked, allow_nan=False, ensure_ascii=False, sort_keys=sort_keys)
-    return _MARKED.sub(r"\1", written) if marks else written
+    written = json.dumps(value, default=mark, allow_nan=False, ensure_ascii=False, sort_keys=sort_keys)
+    return _MARKED.sub(r"\1", written) if decimals else written
 
 
 def loads(text: str) -> Any:
-    """Read JSON; a fraction is a float where that has all its digits, else a Decimal."""
+    """Parse JSON; a fraction is a float, or a Decimal when a float would lose digits."""
     return json.loads(text, parse_float=_parse_fraction)
 
 

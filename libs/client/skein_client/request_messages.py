@@ -27,7 +27,7 @@ _ROLES = {
     for name, number in session_pb2.MessageRole.items()
     if number != session_pb2.MESSAGE_ROLE_UNSPECIFIED
 }
-# Fields of free JSON: given as Python values they keep every digit.
+# JSON fields: Python values keep every digit.
 _JSON = ("parts", "tool_calls", "tool_returns", "metadata")
 _MODES: Mapping[str, recall_pb2.SearchMode] = {
     "hybrid": recall_pb2.SEARCH_MODE_HYBRID,
@@ -50,8 +50,8 @@ def search_branch(branch: Arm) -> gateway_pb2.Arm:
     """Return an arm by its plain name, such as "memories", or an Arm as it is. Raises ValueError for other names."""
     if not isinstance(branch, str):
         return branch
-    found: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, branch))
-    number: gateway_pb2.Arm = found
+    value: Any = gateway_pb2.Arm.Value(_whole_name(gateway_pb2.Arm.DESCRIPTOR, branch))
+    number: gateway_pb2.Arm = value
     return number
 
 
@@ -68,8 +68,8 @@ def parse_memory(memory: MemoryInput) -> memory_pb2.Memory:
         if isinstance(value, str) and field is not None and field.enum_type is not None:
             fields[name] = _whole_name(field.enum_type, value)
     free = {name: fields.pop(name) for name in ("data", "metadata") if isinstance(fields.get(name), Mapping)}
-    made = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
-    return exact_json.with_json(made, **free)
+    result = memory_pb2.Memory(**{name: value for name, value in fields.items() if value is not None})
+    return exact_json.with_json(result, **free)
 
 
 def _whole_name(enum: Any, name: str) -> str:
@@ -104,15 +104,15 @@ def remember_request(
     request_id: str,
 ) -> gateway_pb2.RememberRequest:
     if isinstance(messages, str):
-        text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
+        text = 'each message needs a role: messages=[{"role": "user", "content": "..."}]'
         raise TypeError(text)
-    # A text is a sequence of texts as well: taken for one, each of its letters would become a memory.
+    # A text is a sequence too: each of its letters would become a memory.
     items = [memories] if isinstance(memories, str | memory_pb2.Memory | Mapping) else memories
     return gateway_pb2.RememberRequest(
         session_id=session_id,
         messages=[
-            parse_message(said)
-            for said in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
+            parse_message(message)
+            for message in ([messages] if isinstance(messages, session_pb2.Message | Mapping) else messages)
         ],
         memories=[parse_memory(item) for item in items],
         request_id=request_id,

@@ -110,14 +110,14 @@ class Client:
         retries: RetryPolicy | None = None,
     ) -> Self:
         """Use SKEIN_ENDPOINT and SKEIN_API_KEY, or the credentials that `skein up` wrote. Raises NotConfigured."""
-        found = Connection.from_environment(environment)
+        connection = Connection.from_environment(environment)
         return cls(
-            endpoint=found.endpoint,
-            api_key=found.api_key,
-            tenant_id=found.tenant_id,
+            endpoint=connection.endpoint,
+            api_key=connection.api_key,
+            tenant_id=connection.tenant_id,
             timeout=timeout,
             retries=retries,
-            ca_file=found.ca_file,
+            ca_file=connection.ca_file,
         )
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The folder of backups, and the newest backup in it. Knows nothing of how backups are made."""
+"""The folder of backups, and the newest backup in it. Does not know how backups are made."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class NewestBackup:
 
 def find_newest_backup(folder: Path) -> NewestBackup | None:
     """Return the newest backup below a folder; None without a readable one."""
-    found: NewestBackup | None = None
+    newest: NewestBackup | None = None
     for path in folder.glob(f"{BACKUPS}/*/{MANIFEST}"):
         if path.parent.name.startswith("."):
             continue
         try:
-            said = json.loads(path.read_text("utf-8"))
+            manifest = json.loads(path.read_text("utf-8"))
             each = NewestBackup(
-                finish_time=datetime.fromisoformat(said["finish_time"]).astimezone(UTC),
-                byte_count=sum(file["bytes"] for file in said["files"].values()),
+                finish_time=datetime.fromisoformat(manifest["finish_time"]).astimezone(UTC),
+                byte_count=sum(file["bytes"] for file in manifest["files"].values()),
             )
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue
-        if found is None or each.finish_time > found.finish_time:
-            found = each
-    return found
+        if newest is None or each.finish_time > newest.finish_time:
+            newest = each
+    return newest

@@ -40,15 +40,15 @@ class RpcError(Exception):
     retry_after: float | None = None
 
     def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """`metadata` are sent to the caller: never pass content or a secret."""
+        """`violations` and `facts` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
         self.metadata: Mapping[str, str] = {
             name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
         }
         sentence = inspect.getdoc(type(self)) or type(self).__name__
-        told = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
-        beside = {name: value for name, value in told.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, beside)
+        metadata = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
+        unstated = {name: value for name, value in metadata.items() if f"{{{name}}}" not in sentence}
+        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, unstated)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -150,12 +150,6 @@ class PageTokenInvalid(InvalidArgument):
     """The page_token is damaged, or belongs to another list, filter or order; start again without one."""
 
     reason = "PAGE_TOKEN_INVALID"
-
-
-class OrderUnknown(InvalidArgument):
-    """The list does not come in this order."""
-
-    reason = "ORDER_UNKNOWN"
 
 
 class UpdateMaskInvalid(InvalidArgument):
@@ -381,13 +375,6 @@ class TooManyStreams(ResourceExhausted):
     """The tenant has as many streams open as it may have; end one."""
 
     reason = "TOO_MANY_STREAMS"
-
-
-class StreamNotSupported(RpcError):
-    """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
-
-    code = grpc.StatusCode.UNIMPLEMENTED
-    reason = "STREAM_NOT_CARRIED"
 
 
 class MethodNotFound(RpcError):

@@ -18,11 +18,8 @@ _LAST_RANDOM_BIT = 61
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
 _MAX_MILLISECONDS = (1 << 48) - 1
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def now() -> datetime:
-    """Return the time in UTC, which never goes back: see skein_kit.clock."""
-    return CLOCK.now()
+# Returns the time in UTC, which never goes back.
+now = CLOCK.now
 
 
 def new_id(time: datetime) -> UUID:

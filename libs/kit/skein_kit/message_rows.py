@@ -1,4 +1,4 @@
-"""Messages as protobuf, from the rows of session.messages: session reads them, and recall reads those that it found."""
+"""Converts rows of session.messages to protobuf, for session and for the hits of recall."""
 
 from __future__ import annotations
 

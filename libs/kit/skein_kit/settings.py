@@ -18,7 +18,7 @@ PREFIX = "SKEIN_"
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off", ""})
 LAST_PORT = 65535
-# A time-out of nothing would close every connection.
+# A time limit of 0 would close every connection.
 _POSITIVE_SETTINGS = (
     "http_header_seconds",
     "request_body_seconds",
@@ -38,44 +38,46 @@ class SettingInvalid(Exception):
 class Settings:
     """Base of a service's settings: the field `pool_size` is the variable SKEIN_POOL_SIZE.
 
-    A field of type str may also come from the file named by SKEIN_<FIELD>_FILE, which is how secrets are given.
+    A field of type str may also come from a file: SKEIN_<FIELD>_FILE names it. Use that for secrets.
     """
 
     prefix: ClassVar[str] = PREFIX
 
     @classmethod
     def read(cls, environment: Mapping[str, str] | None = None) -> Self:
-        """Read every field, or raise SettingInvalid naming the variable and what it should be."""
-        found = cls.read_all(os.environ if environment is None else environment)
-        for reading in found:
-            if reading.problem:
-                raise SettingInvalid(reading.problem)
-        return cls(**{reading.field: reading.value for reading in found if reading.source})
+        """Read every field. Raises SettingInvalid with the name of the variable and its valid values."""
+        settings = cls.read_all(os.environ if environment is None else environment)
+        for setting in settings:
+            if setting.problem:
+                raise SettingInvalid(setting.problem)
+        return cls(**{setting.field: setting.value for setting in settings if setting.source})
 
     @classmethod
     def read_all(cls, environment: Mapping[str, str]) -> list[SettingValue]:
-        """Read every field, whatever is wrong with the others."""
+        """Read every field; an invalid one has a `problem`."""
         hints = typing.get_type_hints(cls)
-        return [_reading(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
+        return [_read_setting(environment, cls.prefix, field, hints[field.name]) for field in dataclasses.fields(cls)]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class SettingValue:
-    """One setting, as an environment has it."""
+    """The value of one setting in an environment."""
 
     name: str
     field: str
     value: object = dataclasses.field(repr=False)
     default: object = dataclasses.field(repr=False)
-    # "environment", "file …", or nothing: the default.
+    # "environment", "file …", or empty for the default.
     source: str
-    # Whether its value may not be shown.
+    # Whether its value must not be shown.
     secret: bool
-    # Why it cannot be used, in one sentence.
+    # Why the value is invalid, in one sentence; empty: it is valid.
     problem: str = ""
 
 
-def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object) -> SettingValue:
+def _read_setting(
+    values: Mapping[str, str], prefix: str, field: dataclasses.Field[object], kind: object
+) -> SettingValue:
     name = f"{prefix}{field.name.upper()}"
     path = values.get(f"{name}_FILE") if kind is str else None
     source = "environment" if name in values else "" if path is None else f"file {path}"
@@ -98,7 +100,10 @@ def _reading(values: Mapping[str, str], prefix: str, field: dataclasses.Field[ob
 
 
 def read_variable(values: Mapping[str, str], name: str) -> str | None:
-    """Return what a variable says, or the file that NAME_FILE names. Raises SettingInvalid for one without text."""
+    """Return the value of a variable, or the text of the file that NAME_FILE names; None without both.
+
+    Raises SettingInvalid for a file that cannot be read.
+    """
     if name in values:
         return values[name]
     path = values.get(f"{name}_FILE")
@@ -109,7 +114,7 @@ def read_variable(values: Mapping[str, str], name: str) -> str | None:
     except OSError as error:
         message = f"{name}_FILE names a file that cannot be read: {error.strerror}."
     except UnicodeDecodeError:
-        message = f"{name}_FILE names a file that is no text."
+        message = f"{name}_FILE names a file that is not UTF-8 text."
     raise SettingInvalid(message)
 
 
@@ -153,7 +158,7 @@ _NAMES: Mapping[object, str] = {bool: "true or false", int: "a whole number", fl
 
 
 def default_data_dir() -> Path:
-    """Return where `skein up` keeps its data unless SKEIN_DATA_DIR says otherwise."""
+    """Return the data folder of `skein up` without SKEIN_DATA_DIR."""
     base = os.environ.get("XDG_DATA_HOME")
     if base:
         return Path(base) / "skein"
@@ -256,7 +261,7 @@ class ProcessSettings(Settings):
     log_level: str = "info"
 
     def __post_init__(self) -> None:
-        """Refuse what no process can work with. Raises SettingInvalid."""
+        """Raise SettingInvalid for values out of range."""
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(value, (int, float)) and value < 0:

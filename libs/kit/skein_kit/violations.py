@@ -36,13 +36,13 @@ def format_violations(violations: Sequence[tuple[str, str]], metadata: Mapping[s
     parts += [f"{name}: {value}" for name, value in (metadata or {}).items()]
     if not parts:
         return ""
-    taken = parts[:1]
+    included = parts[:1]
     for part in parts[1:]:
-        if _size("; ".join([*taken, part])) > _MAX_EXPLANATION_BYTES:
+        if _size("; ".join([*included, part])) > _MAX_EXPLANATION_BYTES:
             break
-        taken.append(part)
-    more = len(parts) - len(taken)
-    return f" {'; '.join(taken)}{f'; and {more} more' if more else ''}."
+        included.append(part)
+    more = len(parts) - len(included)
+    return f" {'; '.join(included)}{f'; and {more} more' if more else ''}."
 
 
 def unstated_violations(message: str, violations: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -93,8 +93,8 @@ def _value_type(field: FieldDescriptor) -> Descriptor | None:
 
 
 def _part(field: str, text: str) -> str:
-    said = f"{field}: {text}" if field else text
-    return _cut(said.removesuffix("."))
+    violation = f"{field}: {text}" if field else text
+    return _cut(violation.removesuffix("."))
 
 
 def _size(text: str) -> int:

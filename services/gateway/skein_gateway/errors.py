@@ -13,6 +13,13 @@ class RecallIncomplete(errors.Unavailable):
     reason = "RECALL_INCOMPLETE"
 
 
+class StreamNotSupported(errors.RpcError):
+    """The method answers with a stream, which this port does not support in this form; call it over gRPC."""
+
+    code = grpc.StatusCode.UNIMPLEMENTED
+    reason = "STREAM_NOT_CARRIED"
+
+
 class JsonMethodUnknown(errors.MethodNotFound):
     """Unknown method. GET / with accept: application/json lists all methods; GET /openapi.json describes them."""
 

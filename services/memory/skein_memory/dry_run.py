@@ -10,8 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from uuid import UUID
 
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore, IdempotentWrite
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore, IdempotentWrite
 
 
 @asynccontextmanager

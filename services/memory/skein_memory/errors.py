@@ -23,6 +23,12 @@ class SelectionEmpty(InvalidArgument):
     reason = "SELECTION_EMPTY"
 
 
+class OrderUnknown(InvalidArgument):
+    """The list does not come in this order."""
+
+    reason = "ORDER_UNKNOWN"
+
+
 class LinkNotFound(NotFound):
     """No such link is visible to the caller."""
 

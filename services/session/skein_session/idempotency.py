@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from google.protobuf.message import Message
 
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import Response
+    from skein_kit.idempotency.store import IdempotencyKey, Response
 
 _QUERIES = Queries.load("skein_session")
 

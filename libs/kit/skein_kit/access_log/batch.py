@@ -1,4 +1,8 @@
-"""How a tenant's accesses become statements: few, few different ones, and what a call's rows share goes once. Pure."""
+"""The statements that write the access events of a tenant. Pure.
+
+They are few, and of few forms, because each connection prepares each form. A call binds the values that its rows share
+once.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,11 @@ if TYPE_CHECKING:
 
 _QUERIES = Queries.load("skein_kit")
 _INSERT, _COUNT = _QUERIES["insert_accesses"], _QUERIES["count_accesses"]
-# An access's id and its memory.
+# The access id and the memory id.
 _ROW_COLUMNS = 2
 _shared = attrgetter(*_INSERT.parameters[1 + _ROW_COLUMNS :])
-# So many rows of a call are one group, and of more these numbers; so many groups, and so many rows, are one statement.
-# Each connection keeps a statement for each pair that occurs.
+# Rows of one call form groups: a group has any number of rows up to _FEW_ROWS, or one of _MANY_ROWS. A statement
+# has one of _GROUPS groups. Each connection prepares a statement for each pair that occurs.
 _FEW_ROWS, _MANY_ROWS = 16, (50, 20, 16)
 _GROUPS = (16, 8, 4, 3, 2, 1)
 _ROWS_AT_ONCE = 160
@@ -30,39 +34,35 @@ _USES_AT_ONCE = 500
 
 
 def insert_statements(tenant_id: UUID, accesses: Sequence[AccessEvent]) -> Iterator[tuple[Query, dict[str, object]]]:
-    """Yield the statements, with their values, that record what one tenant's calls touched."""
+    """Yield the statements, with their values, that insert the access events of a tenant."""
     groups: dict[int, list[list[object]]] = {}
     for access in accesses:
-        shared, places = _shared(access), access.memory_ids_or_none
-        ids, start = sequential_id_texts(access.create_time, len(places)), 0
-        while start < len(places):
-            size = _batch_size(len(places) - start)
-            own = [value for at in range(start, start + size) for value in (ids[at], places[at])]
+        shared, memory_ids = _shared(access), access.memory_ids_or_none
+        ids, start = sequential_id_texts(access.create_time, len(memory_ids)), 0
+        while start < len(memory_ids):
+            size = _group_size(len(memory_ids) - start)
+            own = [value for index in range(start, start + size) for value in (ids[index], memory_ids[index])]
             groups.setdefault(size, []).append([*own, *shared])
             start += size
-    for size, found in groups.items():
-        start = 0
-        while start < len(found):
-            count = next(count for count in _GROUPS if count <= len(found) - start and count * size <= _max_batch(size))
-            values = [value for group in found[start : start + count] for value in group]
+    for size, same_size in groups.items():
+        start, max_rows = 0, max(size, _ROWS_AT_ONCE)
+        while start < len(same_size):
+            count = next(count for count in _GROUPS if count <= len(same_size) - start and count * size <= max_rows)
+            values = [value for group in same_size[start : start + count] for value in group]
             query = grouped_insert(_INSERT, _ROW_COLUMNS, count, size)
             yield query, dict(zip(query.parameters, (tenant_id, *values), strict=True))
             start += count
 
 
 def use_count_statements(tenant_id: UUID, uses: Counter[str]) -> Iterator[str]:
-    """Yield the statements that count uses of one tenant's memories, with their values: ids and numbers.
+    """Yield the statements that count uses of a tenant's memories, with their values inlined: ids and numbers.
 
-    They come in the order of ids, so that two services never wait for each other.
+    The rows are in the order of ids, so that two services do not deadlock.
     """
     shared, rows = (tenant_id, now().isoformat()), sorted(uses.items())
     for start in range(0, len(rows), _USES_AT_ONCE):
         yield inline_rows(_COUNT, shared, rows[start : start + _USES_AT_ONCE])
 
 
-def _batch_size(rows: int) -> int:
+def _group_size(rows: int) -> int:
     return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
-
-
-def _max_batch(size: int) -> int:
-    return max(size, _ROWS_AT_ONCE)

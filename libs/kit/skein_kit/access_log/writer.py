@@ -1,7 +1,7 @@
-"""The access log's writer: every call of some servicers is recorded, in batches, seconds after it at the latest.
+"""The access log: records the calls of servicers, and writes their access events in batches within seconds.
 
-A tenant with `audit_strict` has each access recorded before it begins, and refused when that cannot be done. Everybody
-else's is written behind the answer; what is lost on the way is counted.
+For a tenant with `audit_strict` an event is written before the call begins, and the call is refused if that fails. For
+other tenants events are written after the answer; lost ones are counted.
 """
 
 from __future__ import annotations
@@ -38,22 +38,21 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
     from skein_kit.policies.store import Policy, PolicyCache
 
-# How long a record waits for others to be written with it; where writing takes long, for so many times that, up to a
-# longest time.
+# Pause between two writes: this multiple of the duration of the last one, within two limits.
 FLUSH_SECONDS = 1.0
-_PAUSES = 20
+_PAUSE_FACTOR = 20
 _MAX_FLUSH_SECONDS = 5.0
-# Records that wait at most; what comes beyond is lost, and counted.
+# Most waiting events; further ones are lost, and counted.
 MAX_WAITING = 20_000
-# Records that are written at once, whenever the last ones were; and those of one tenant that one transaction takes:
-# a longer one would keep watchers from what others do meanwhile.
+# This number of waiting events is written without a pause.
 _FLUSH_AT_EVENTS = 2000
-_MAX_CONCURRENT_WRITES = 96
+# Events of one transaction. A longer transaction would delay the change notifications of other writes.
+_MAX_EVENTS_PER_WRITE = 96
 _STOP_SECONDS = 5.0
 KEY_BYTES = 32
 # A process uses a cached key for this long after the key was deleted.
 KEY_CACHE_SECONDS = 5.0
-# What touches nothing of a tenant, and reading the log itself, which would grow by being read.
+# Methods without access to memories, and the one that reads the log: the log would grow by being read.
 _UNLOGGED_METHODS = frozenset(
     {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
 )
@@ -67,10 +66,10 @@ log = logs.get("skein")
 
 
 class AccessLog:
-    """Records what the calls of one service touch."""
+    """The access log of one service."""
 
     def __init__(self, database: Database, policies: PolicyCache, *, counts_uses: bool) -> None:
-        """Write with the service's role; with `counts_uses` memories that are handed out are counted as used."""
+        """Write with the service's role. With `counts_uses`, count the uses of memories that calls return."""
         self._database = database
         self._policies = policies
         self._keys = AccessLogKeys(database)
@@ -80,13 +79,13 @@ class AccessLog:
         self._count = queries["count_accesses"]
         self._waiting: list[AccessEvent] = []
         self._uses: dict[UUID, Tally[str]] = {}
-        # Something waits; and so much that it is written at once.
+        # Set when an event waits, and when enough events wait to write at once.
         self._has_events, self._has_full_batch = asyncio.Event(), asyncio.Event()
         self._recorded, self._lost = RECORDED.labels(database.service), DROPPED.labels(database.service)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Self]:
-        """Write while the block runs, and what still waits when it ends."""
+        """Write events while the block runs, and the waiting ones when it ends."""
         async with background_tasks(access_log=self._keep_writing):
             yield self
         with suppress(TimeoutError):
@@ -95,13 +94,13 @@ class AccessLog:
         self._count_dropped(len(self._waiting))
 
     def wrap(self, servicer: object) -> LoggedServicer:
-        """Return a servicer that answers the same, and has every call recorded."""
+        """Return a servicer with the same methods, whose calls are recorded."""
         return LoggedServicer(servicer, self)
 
     async def call_and_record(
         self, method: Callable[[Any, Any], Awaitable[Message]], request: Message, context: Call
     ) -> Message:
-        """Have a method answer, and record what came of it. Raises AccessLogUnavailable."""
+        """Call a method and record the access. Raises the errors of the method, and AccessLogUnavailable."""
         tenant_id = context.caller.tenant_id if context.caller is not None else None
         if tenant_id is None or _is_probe(tenant_id, context):
             return await method(request, context)
@@ -122,30 +121,30 @@ class AccessLog:
                 query_key=query_key,
             )
 
-        begun = await self._begin(access(None, None)) if policy.audit_strict else None
+        access_ids = await self._begin(access(None, None)) if policy.audit_strict else None
         try:
             response = await method(request, context)
         except BaseException as error:
-            ended = access(None, _reason(error))
-            if begun is None:
-                self._append(ended)
+            event = access(None, _reason(error))
+            if access_ids is None:
+                self._append(event)
             else:
-                # It is recorded as begun in any case.
+                # The log has the begin of the access in any case.
                 with suppress(AccessLogUnavailable):
-                    await self._end(begun, ended)
+                    await self._end(access_ids, event)
             raise
-        ended = access(response, None)
-        if begun is None:
-            self._append(ended)
+        event = access(response, None)
+        if access_ids is None:
+            self._append(event)
         else:
-            await self._end(begun, ended)
-        self._count_uses(ended)
+            await self._end(access_ids, event)
+        self._count_uses(event)
         return response
 
     async def flush(self) -> None:
-        """Write everything that waits, tenant by tenant; what the database does not take is lost.
+        """Write all waiting events, tenant by tenant; events that the database refuses are lost.
 
-        What is not written when it is cut off waits again.
+        Events that are not written when this task is cancelled wait again.
         """
         waiting, self._waiting = self._waiting, []
         uses, self._uses = self._uses, {}
@@ -157,7 +156,7 @@ class AccessLog:
                 await self._write(tenant_id, tenants.get(tenant_id, []), uses.get(tenant_id, Tally()))
                 tenants.pop(tenant_id, None)
         finally:
-            self._waiting += [access for left in tenants.values() for access in left]
+            self._waiting += [access for unwritten in tenants.values() for access in unwritten]
             if self._waiting:
                 self._has_events.set()
 
@@ -173,21 +172,21 @@ class AccessLog:
             self._has_full_batch.clear()
             started = loop.time()
             await self.flush()
-            pause = min(max(FLUSH_SECONDS, _PAUSES * (loop.time() - started)), _MAX_FLUSH_SECONDS)
+            pause = min(max(FLUSH_SECONDS, _PAUSE_FACTOR * (loop.time() - started)), _MAX_FLUSH_SECONDS)
 
     async def _write(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
-        """Write one tenant's, part by part; what is done with leaves the list."""
-        while len(accesses) > _MAX_CONCURRENT_WRITES:
-            await self._write_part(tenant_id, accesses[:_MAX_CONCURRENT_WRITES], Tally())
-            del accesses[:_MAX_CONCURRENT_WRITES]
-        await self._write_part(tenant_id, accesses, uses)
+        """Write the events of one tenant in batches, and remove the written ones from the list."""
+        while len(accesses) > _MAX_EVENTS_PER_WRITE:
+            await self._write_batch(tenant_id, accesses[:_MAX_EVENTS_PER_WRITE], Tally())
+            del accesses[:_MAX_EVENTS_PER_WRITE]
+        await self._write_batch(tenant_id, accesses, uses)
 
-    async def _write_part(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
+    async def _write_batch(self, tenant_id: UUID, accesses: list[AccessEvent], uses: Tally[str]) -> None:
         try:
             try:
                 await self._insert_all(tenant_id, accesses, uses)
             except asyncpg.ForeignKeyViolationError:
-                # Memories that were purged meanwhile are counted no more.
+                # A purge has removed some of the memories: their uses are not counted.
                 await self._insert_all(tenant_id, accesses, Tally())
                 await self._count_each(tenant_id, uses)
             self._recorded.inc(len(accesses))
@@ -199,8 +198,8 @@ class AccessLog:
         async with self._database.transaction(tenant_id, TxOptions(durable=False, plan_once=True)) as tx:
             for query, values in batch.insert_statements(tenant_id, accesses):
                 await tx.execute(query, **values)
-            for counted in batch.use_count_statements(tenant_id, uses):
-                tx.commit_prefix += f"{counted}; "
+            for statement in batch.use_count_statements(tenant_id, uses):
+                tx.commit_prefix += f"{statement}; "
 
     async def _count_each(self, tenant_id: UUID, uses: Tally[str]) -> None:
         at = now()
@@ -219,7 +218,7 @@ class AccessLog:
             log.warning("uses_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
 
     async def _begin(self, access: AccessEvent) -> dict[str | None, UUID]:
-        """Record an access before it begins; return its rows by the memories that they name."""
+        """Write the begin of an access; return the ids of its rows by memory id."""
         ids = new_ids(access.create_time, access.row_count)
         try:
             async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
@@ -228,15 +227,15 @@ class AccessLog:
             raise AccessLogUnavailable from error
         return dict(zip(access.memory_ids_or_none, ids, strict=True))
 
-    async def _end(self, begun: dict[str | None, UUID], access: AccessEvent) -> None:
-        """Say how a recorded access ended, and which other memories it touched; no answer leaves before that."""
-        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in begun))
+    async def _end(self, access_ids: dict[str | None, UUID], access: AccessEvent) -> None:
+        """Write the result of an access, and rows for the memories of its response. Call it before the answer."""
+        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in access_ids))
         try:
             async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.execute(
                     self._finish,
                     tenant_id=access.tenant_id,
-                    access_ids=list(begun.values()),
+                    access_ids=list(access_ids.values()),
                     success=access.success,
                     error_reason=access.error_reason,
                     item_count=access.item_count,
@@ -266,9 +265,9 @@ class AccessLog:
             self._lost.inc(count)
 
     async def _policy(self, tenant_id: UUID) -> Policy:
-        known = self._policies.get_cached(tenant_id)
-        if known is not None:
-            return known
+        cached = self._policies.get_cached(tenant_id)
+        if cached is not None:
+            return cached
         async with self._database.transaction(
             tenant_id, TxOptions(plan_once=True, skip_replica=True, read_only=True)
         ) as tx:
@@ -276,7 +275,7 @@ class AccessLog:
 
 
 def _is_probe(tenant_id: UUID, context: Call) -> bool:
-    """Say whether the canary reads: a record of that, every minute, would be most of the log and tell nothing."""
+    """Return whether the canary reads, as it does every minute: such events would fill the log."""
     if tenant_id not in canary.CANARY_TENANT_IDS:
         return False
     return str(ACCESS_RULES[context.path].permission).endswith(".read") or context.path.endswith("/ExportSubject")
@@ -291,15 +290,15 @@ def _reason(error: BaseException) -> str:
 
 
 class LoggedServicer:
-    """A servicer whose calls are recorded, streams as they begin."""
+    """A servicer whose calls are recorded; of a stream, its begin."""
 
     def __init__(self, servicer: object, access_log: AccessLog) -> None:
-        """Answer as `servicer` does."""
+        """Call the methods of `servicer`."""
         self._servicer = servicer
         self._access_log = access_log
 
     def __getattr__(self, name: str) -> Any:
-        """Return the servicer's method, recorded."""
+        """Return the servicer's method, with recording unless it is an unlogged one."""
         method = getattr(self._servicer, name)
         if name not in _UNLOGGED_METHODS and inspect.isasyncgenfunction(method):
             return self._stream(method)
@@ -316,7 +315,7 @@ class LoggedServicer:
             async with aclosing(method(request, context)) as messages:
 
                 async def begin(_request: Message, _context: Call) -> Message:
-                    # Ours send a message at once, which says where they are.
+                    # Every stream of Skein sends its position at once.
                     return await anext(messages)
 
                 yield await self._access_log.call_and_record(begin, request, context)
@@ -335,22 +334,22 @@ class AccessLogKeys:
     def __init__(self, database: Database) -> None:
         """Read and create keys with the database's role."""
         queries = Queries.load("skein_kit")
-        self._read, self._make = queries["read_access_key"], queries["make_access_key"]
+        self._read, self._create = queries["read_access_key"], queries["make_access_key"]
         self._database = database
-        self._known: dict[UUID, bytes] = {}
+        self._cached: dict[UUID, bytes] = {}
 
     async def get(self, tenant_id: UUID) -> bytes:
         """Return the tenant's key; create it when the tenant has none."""
-        key = self._known.get(tenant_id)
+        key: bytes | None = self._cached.get(tenant_id)
         if key is not None:
             return key
         async with self._database.transaction(tenant_id, TxOptions(plan_once=True, skip_replica=True)) as tx:
-            found: bytes | None = await tx.value(self._read, tenant_id=tenant_id)
-            if found is None:
-                made = secrets.token_bytes(KEY_BYTES)
-                await tx.execute(self._make, tenant_id=tenant_id, secret=made)
+            key = await tx.value(self._read, tenant_id=tenant_id)
+            if key is None:
+                new_key = secrets.token_bytes(KEY_BYTES)
+                await tx.execute(self._create, tenant_id=tenant_id, secret=new_key)
                 # Another process may have been first.
-                found = await tx.value(self._read, tenant_id=tenant_id) or made
-        self._known[tenant_id] = found
-        asyncio.get_running_loop().call_later(KEY_CACHE_SECONDS, self._known.pop, tenant_id, None)
-        return found
+                key = await tx.value(self._read, tenant_id=tenant_id) or new_key
+        self._cached[tenant_id] = key
+        asyncio.get_running_loop().call_later(KEY_CACHE_SECONDS, self._cached.pop, tenant_id, None)
+        return key

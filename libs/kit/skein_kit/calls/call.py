@@ -124,8 +124,8 @@ class Call(aio.ServicerContext):  # type: ignore[type-arg]  # Its two message ty
     def log_fields(self) -> dict[str, str]:
         """Return the ids of this call for a log line that is written after it."""
         tenant_id = self.caller.tenant_id if self.caller is not None else None
-        known = {"request_id": self.request_id, "trace_id": self.trace_id, "tenant_id": str(tenant_id or "")}
-        return {name: value for name, value in known.items() if value}
+        ids = {"request_id": self.request_id, "trace_id": self.trace_id, "tenant_id": str(tenant_id or "")}
+        return {name: value for name, value in ids.items() if value}
 
     def remaining_seconds(self) -> float | None:
         """Return the seconds left for the next operation; None without a limit."""

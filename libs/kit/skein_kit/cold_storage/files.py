@@ -87,7 +87,7 @@ class ColdFiles:
 
     def _write_packed(self, tenant_id: UUID, archive_id: UUID, packed: bytes, file_info: FileInfo) -> None:
         path = self._path(tenant_id, archive_id, file_info.checksum)
-        made = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
+        new_folders = [folder for folder in (path.parent, *path.parent.parents) if not folder.exists()]
         path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
         part = _part(path)
         descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE_FILE)
@@ -97,7 +97,7 @@ class ColdFiles:
             os.fsync(file.fileno())
         part.replace(path)
         # A new folder survives a power failure only when its parent is synced too.
-        for folder in (path.parent, *(new.parent for new in made)):
+        for folder in (path.parent, *(new.parent for new in new_folders)):
             _sync(folder)
 
     def _read(self, tenant_id: UUID, archive_id: UUID, file_info: FileInfo) -> Sequence[str]:
@@ -114,10 +114,10 @@ class ColdFiles:
 
     @staticmethod
     def _delete(path: Path) -> None:
-        found = [file for file in (path, _part(path)) if file.exists()]
-        for file in found:
+        files = [file for file in (path, _part(path)) if file.exists()]
+        for file in files:
             file.unlink(missing_ok=True)
-        if found:
+        if files:
             # The folder may be deleted with its tenant at the same time.
             with suppress(FileNotFoundError):
                 _sync(path.parent)
@@ -134,11 +134,11 @@ class ColdFiles:
     def _delete_unreferenced(
         self, tenant_id: UUID, referenced: Collection[tuple[UUID, bytes]], older_than: float
     ) -> int:
-        kept = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in referenced}
+        referenced_files = {self._path(tenant_id, archive_id, checksum) for archive_id, checksum in referenced}
         folder, removed = self._folder / str(tenant_id), 0
         for file in list(folder.iterdir()) if folder.is_dir() else ():
             with suppress(FileNotFoundError):
-                if file not in kept and file.stat().st_mtime < older_than:
+                if file not in referenced_files and file.stat().st_mtime < older_than:
                     file.unlink()
                     removed += 1
         return removed

@@ -1,4 +1,4 @@
-"""How a service's connections to the database are made: as its own role, and set for what it asks."""
+"""Connections of a service to the database: its role and its settings."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from skein_kit.settings import SettingInvalid
 if TYPE_CHECKING:
     import asyncio
 
-_OF_A_CONNECTION = {
-    # Partitioned tables and tenants of all sizes: a plan made for the values at hand is worth its price.
+_SETTINGS = {
+    # Tables have partitions, and tenants differ in size: a plan for the values of each call is worth its cost.
     "plan_cache_mode": "force_custom_plan",
     "search_path": "",
 }
@@ -27,25 +27,25 @@ def database_role(service: str) -> str:
 
 
 def connect_arguments(url: str, role: str, *, pooled: bool = False) -> dict[str, Any]:
-    """Return asyncpg's keywords for a URL, acting as `role` whoever the URL's user is.
+    """Return asyncpg's keywords for a URL; connections act as `role`, whatever the user of the URL.
 
-    With `pooled` the URL leads to a PgBouncer, which knows two of the settings; transactions set the others themselves.
-    Raises SettingInvalid when it leads there as somebody else, since nobody can become another there.
+    With `pooled` the URL leads to a PgBouncer, which supports two of the settings; transactions set the others. Raises
+    SettingInvalid if its user is not `role`: a connection through PgBouncer cannot change its role.
     """
     settings = {"application_name": role, "timezone": "UTC"}
-    is_another = urlsplit(url).username != role
+    is_other_user = urlsplit(url).username != role
     if pooled:
-        if is_another:
+        if is_other_user:
             message = f"With SKEIN_DATABASE_POOLED, SKEIN_DATABASE_URL should name the user {role}."
             raise SettingInvalid(message)
         return {"dsn": url, "server_settings": settings}
-    if is_another:
+    if is_other_user:
         settings["role"] = role
-    return {"dsn": url, "server_settings": {**settings, **_OF_A_CONNECTION}}
+    return {"dsn": url, "server_settings": {**settings, **_SETTINGS}}
 
 
 async def connect(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncpg.Record]:
-    """Connect as asyncpg does, and notice when the server is gone without a word."""
+    """Connect as asyncpg does, with TCP keepalive: it detects a server that disappeared."""
     connection: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(*arguments, **keywords)
     transport: asyncio.BaseTransport = connection._transport  # type: ignore[attr-defined]  # noqa: SLF001 - the only way.
     enable_keepalive(transport.get_extra_info("socket"))
@@ -53,5 +53,5 @@ async def connect(*arguments: Any, **keywords: Any) -> asyncpg.Connection[asyncp
 
 
 def transaction_settings() -> str:
-    """Set for one transaction what a connection of ours is set to for good."""
-    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _OF_A_CONNECTION.items())
+    """Return the settings of a connection for one transaction, each "; SET LOCAL name = 'value'"."""
+    return "".join(f"; SET LOCAL {name} = '{value}'" for name, value in _SETTINGS.items())

@@ -1,4 +1,4 @@
-"""The monthly partitions of a table, for all tenants: made before they are needed, then remembered."""
+"""The monthly partitions of a table, for all tenants: created before the first row of a month."""
 
 from __future__ import annotations
 
@@ -15,47 +15,48 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database
 
-# Making a partition locks the tables that it refers to, and may lose against writes that hold some of them already.
+# Creating a partition locks the tables that it refers to, which may deadlock with writes that have locked some of them.
 _ATTEMPTS = 5
 
 
 class MonthlyPartitions:
-    """The months that are known to have their partition."""
+    """Creates partitions, and remembers the months that have one."""
 
     def __init__(self, database: Database, ensure_month: Query) -> None:
-        """Know of none yet. `ensure_month` makes the partition of its :month, and is true when it was missing."""
+        """`ensure_month` creates the partition of its :month, and returns whether it was missing."""
         self._database = database
         self._ensure_month = ensure_month
         self._known: set[datetime] = set()
         self._one_at_a_time = asyncio.Lock()
 
     async def ensure(self, times: Iterable[datetime]) -> int:
-        """Make the partitions of these times' months; return how many were missing.
+        """Create the partitions of these times' months; return how many were missing.
 
-        Each is made in a transaction of its own, which must be short and hold nothing else. Raises TransactionConflict.
+        Each is created in a transaction of its own, which must be short and have no other locks. Raises
+        TransactionConflict.
         """
         missing = sorted({month_start(time) for time in times} - self._known)
         if not missing:
             return 0
-        made = 0
+        created = 0
         async with self._one_at_a_time:
             for month in missing:
                 if month not in self._known:
-                    made += await self._make(month)
+                    created += await self._create(month)
                     self._known.add(month)
-        return made
+        return created
 
     async def ensure_ahead(self, at: datetime, count: int) -> tuple[int, datetime]:
-        """Make the partitions of this month and the next `count`, whatever is remembered of them.
+        """Create the partitions of this month and the next `count` months, also those that were seen before.
 
-        Return how many were missing, and the end of the last.
+        Return how many were missing, and the end of the last one.
         """
         first = month_start(at)
         months = [add_months(first, ahead) for ahead in range(count + 1)]
         self._known.difference_update(months)
         return await self.ensure(months), add_months(first, count + 1)
 
-    async def _make(self, month: datetime) -> bool:
+    async def _create(self, month: datetime) -> bool:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 async with self._database.global_transaction() as tx:

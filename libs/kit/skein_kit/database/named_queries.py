@@ -1,24 +1,48 @@
-"""Named queries: reads `.sql` files and binds keywords to positions. Opens no connection.
+"""Named queries: reads `.sql` files, binds keywords to positions, and observes each run. Opens no connection.
 
 A file holds queries in this form; the comment lines are the description:
 
     -- get_memory --
     -- Read one memory that is not deleted.
     SELECT ... WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+Metrics, spans and the log name a query and never quote its values. Each statement begins with its name as a comment, so
+the log of Postgres has the same name.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from uuid import UUID
+
+import asyncpg
+from opentelemetry import trace
+from opentelemetry.semconv.attributes import db_attributes, error_attributes
+from opentelemetry.trace import SpanKind
+from prometheus_client import Counter
+
+from skein_kit.telemetry import logs
+from skein_kit.telemetry.metrics import QUERY_TIME, TRACING, exemplar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from importlib.resources.abc import Traversable
+    from types import TracebackType
+
+SLOW_SECONDS = 1.0
+SLOW = Counter(
+    "skein_slow_queries_total",
+    "Named queries slower than SKEIN_SLOW_QUERY_SECONDS; each is also a slow_query event in the log.",
+    ["service", "query"],
+)
+
+log = logs.get("skein")
 
 _HEADER = re.compile(r"^-- ([a-z][a-z0-9_]*) --$", re.MULTILINE)
 _COMMENT = re.compile(r"--[^\n]*")
@@ -44,7 +68,6 @@ class Query:
         order: list[str] = []
         text = _numbered(_COMMENT.sub("", body), order).strip().rstrip(";")
         operation = text.split(None, 1)[0].upper() if text else ""
-        # The name is part of the text, so that the log of Postgres names the query.
         return cls(
             name=name, description=promise, text=f"/* {name} */ {text}", parameters=tuple(order), operation=operation
         )
@@ -290,3 +313,108 @@ def parse(text: str) -> list[Query]:
     """Split the text of a file into its queries."""
     parts = _HEADER.split(text)
     return [Query.parse(name, body) for name, body in zip(parts[1::2], parts[2::2], strict=True)]
+
+
+class QueryObserver:
+    """Observes the queries of one service in one database."""
+
+    def __init__(self, *, service: str, database: str, slow_seconds: float) -> None:
+        """Log queries that take longer than `slow_seconds`; 0: none."""
+        self._service = service
+        self._database = database
+        self._slow_seconds = slow_seconds
+        self._timers: dict[str, Any] = {}
+
+    def observe(self, query: Query, batch: int = 1) -> QueryRun:
+        """Time a query (of a `batch` of rows) while the block runs and, when tracing is on, give it a span."""
+        return QueryRun(self, query, batch)
+
+    def start_span(self, query: Query, batch: int) -> AbstractContextManager[trace.Span] | None:
+        """Return the context of a query's span; None while tracing is off."""
+        if not TRACING.on:
+            return None
+        return TRACING.tracer.start_as_current_span(
+            query.name,
+            kind=SpanKind.CLIENT,
+            attributes=self._attributes(query, batch),
+            # The message of an error may quote values.
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+
+    def record(
+        self, query: Query, seconds: float, rows: int | None, outcome: str, exemplar_labels: dict[str, str] | None
+    ) -> None:
+        """Add a run to the metrics, and log it when it was slow; the log knows its call."""
+        timer = self._timers.get(query.name)
+        if timer is None:
+            timer = self._timers[query.name] = QUERY_TIME.labels(self._service, query.name)
+        timer.observe(seconds, exemplar_labels)
+        if not 0 < self._slow_seconds <= seconds:
+            return
+        SLOW.labels(self._service, query.name).inc()
+        log.warning(
+            "slow_query",
+            service=self._service,
+            query_name=query.name,
+            milliseconds=round(seconds * 1000, 1),
+            rows=rows,
+            outcome=outcome,
+        )
+
+    def _attributes(self, query: Query, batch: int) -> dict[str, Any]:
+        attributes: dict[str, Any] = {
+            db_attributes.DB_SYSTEM_NAME: "postgresql",
+            db_attributes.DB_NAMESPACE: self._database,
+            db_attributes.DB_OPERATION_NAME: query.operation,
+            db_attributes.DB_QUERY_SUMMARY: query.name,
+            db_attributes.DB_QUERY_TEXT: query.text,
+        }
+        if batch > 1:
+            attributes[db_attributes.DB_OPERATION_BATCH_SIZE] = batch
+        return attributes
+
+
+class QueryRun:
+    """One run of a query: the duration of its block."""
+
+    __slots__ = ("_batch", "_observer", "_query", "_span", "_span_context", "_started", "rows")
+
+    def __init__(self, observer: QueryObserver, query: Query, batch: int) -> None:
+        """Report to `observer` at the end of the block."""
+        self._observer = observer
+        self._query = query
+        self._batch = batch
+        self._started = 0.0
+        self._span_context: AbstractContextManager[trace.Span] | None = None
+        self._span: trace.Span | None = None
+        # Rows that it returned or changed; the block sets it.
+        self.rows: int | None = None
+
+    def __enter__(self) -> Self:
+        self._started = time.perf_counter()
+        self._span_context = self._observer.start_span(self._query, self._batch)
+        if self._span_context is not None:
+            self._span = self._span_context.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        seconds = time.perf_counter() - self._started
+        outcome = "ok" if error is None else _outcome(error)
+        if self._span_context is None or self._span is None:
+            self._observer.record(self._query, seconds, self.rows, outcome, None)
+            return
+        if error is not None:
+            if isinstance(error, asyncpg.PostgresError):
+                self._span.set_attribute(db_attributes.DB_RESPONSE_STATUS_CODE, outcome)
+            self._span.set_attribute(error_attributes.ERROR_TYPE, outcome)
+            self._span.set_status(trace.StatusCode.ERROR)
+        try:
+            self._observer.record(self._query, seconds, self.rows, outcome, exemplar(self._span))
+        finally:
+            self._span_context.__exit__(kind, error, at)
+
+
+def _outcome(error: BaseException) -> str:
+    """Return the SQLSTATE of an error of Postgres, or the class of another one."""
+    return str(error.sqlstate) if isinstance(error, asyncpg.PostgresError) else type(error).__name__

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 OWNER = "skein_owner"
 _LOCK = 0x536B65696E  # "Skein"
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
-# So long a migration waits for what others hold, and whoever comes after it waits as well.
+# Longest wait of a migration for a lock, in seconds: later transactions wait behind it.
 LOCK_SECONDS = 10.0
 _STATEMENT_TIMEOUT = "15min"
 _DISABLE_STATEMENT_LOG = (
@@ -52,7 +52,7 @@ class Migration:
 
 def discover(packages: Iterable[str]) -> list[Migration]:
     """Read the migrations of the packages, in order; the numbers must be 1, 2, 3, ..."""
-    found: list[Migration] = []
+    migrations: list[Migration] = []
     for package in packages:
         folder = resources.files(package) / "migrations"
         if not folder.is_dir():
@@ -60,12 +60,12 @@ def discover(packages: Iterable[str]) -> list[Migration]:
         for file in folder.iterdir():
             match = _FILE.match(file.name)
             if match:
-                found.append(Migration(int(match.group(1)), match.group(2), file.read_text("utf-8")))
-    found.sort()
-    if [migration.number for migration in found] != list(range(1, len(found) + 1)):
-        message = f"Migration numbers have gaps or repeat: {[migration.number for migration in found]}."
+                migrations.append(Migration(int(match.group(1)), match.group(2), file.read_text("utf-8")))
+    migrations.sort()
+    if [migration.number for migration in migrations] != list(range(1, len(migrations) + 1)):
+        message = f"Migration numbers have gaps or repeat: {[migration.number for migration in migrations]}."
         raise MigrationError(message)
-    return found
+    return migrations
 
 
 async def migrate(
@@ -76,11 +76,11 @@ async def migrate(
     passwords: Mapping[str, str] | None = None,
     lock_seconds: float = LOCK_SECONDS,
 ) -> list[Migration]:
-    """Bring the database to the newest version and return what was applied now.
+    """Bring the database to the newest version, and return the migrations that were applied now.
 
-    `url` names a superuser, or the owner role itself where the roles and the extension exist already. `passwords` sets
-    the passwords of service roles. A migration that gets no lock within `lock_seconds` leaves nothing and is refused;
-    those before it stay.
+    `url` names a superuser, or the owner role if the roles and the extension exist. `passwords` sets the passwords of
+    service roles. A migration that gets no lock within `lock_seconds` is rolled back; those before it stay. Raises
+    MigrationError.
     """
     connection = await asyncpg.connect(url, timeout=10)
     try:
@@ -113,7 +113,7 @@ async def _prepare(
         return
     database = await connection.fetchval("SELECT quote_ident(current_database())")
     if passwords:
-        # They stand in their statements, which the server would log when they are slow or fail.
+        # The statements contain passwords: the server would log slow and failed ones.
         await connection.execute(_DISABLE_STATEMENT_LOG)
     await _create_role(connection, OWNER, "NOLOGIN")
     for service in services:
@@ -124,7 +124,7 @@ async def _prepare(
     if passwords:
         await connection.execute(_RESTORE_STATEMENT_LOG)
     await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
-    # For the functions that tell the worker how long transactions last and how far replicas are behind.
+    # For functions of the worker: the age of transactions and the lag of replicas.
     await connection.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
     await connection.execute("CREATE EXTENSION IF NOT EXISTS vector WITH SCHEMA public")
     await connection.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -138,7 +138,7 @@ async def _create_role(connection: asyncpg.Connection[asyncpg.Record], role: str
             f"CREATE ROLE {role} {login} NOSUPERUSER NOBYPASSRLS NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION"
         )
     except (asyncpg.DuplicateObjectError, asyncpg.UniqueViolationError):
-        # Roles belong to the server: another database of it was being prepared at the same moment.
+        # Roles belong to the server: a migration of another database has created it at the same time.
         return
 
 
@@ -157,24 +157,25 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
         """
     )
     rows = await connection.fetch("SELECT number, name, checksum FROM skein.migrations ORDER BY number")
-    known = {migration.number: migration for migration in migrations}
+    by_number = {migration.number: migration for migration in migrations}
     for row in rows:
-        migration = known.get(row["number"])
+        migration = by_number.get(row["number"])
         if migration is not None and migration.checksum != row["checksum"]:
             message = f"Migration {row['number']:04d}_{row['name']} changed after it was applied; restore its text."
             raise MigrationError(message)
-    done = {row["number"] for row in rows}
-    fresh = [migration for migration in migrations if migration.number not in done]
-    for migration in fresh:
+    applied = {row["number"] for row in rows}
+    pending = [migration for migration in migrations if migration.number not in applied]
+    for migration in pending:
         try:
             await _apply_one(connection, migration)
         except asyncpg.LockNotAvailableError:
             message = (
-                f"Migration {migration.number:04d}_{migration.name} waited too long for a lock that somebody else "
-                "holds, and left nothing. pg_stat_activity shows long transactions; then run `skein migrate` again."
+                f"Migration {migration.number:04d}_{migration.name} waited too long for a lock of another "
+                "transaction, and was rolled back. End long transactions (pg_stat_activity lists them), then run "
+                "`skein migrate` again."
             )
             raise MigrationError(message) from None
-    return fresh
+    return pending
 
 
 async def _apply_one(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:

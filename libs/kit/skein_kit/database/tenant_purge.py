@@ -1,4 +1,4 @@
-"""Removing what a service keeps of a deleted tenant: a bounded number of rows at a time, children before parents."""
+"""Purges a service's rows of a deleted tenant: a bounded number per call, children before parents."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 _LOCK = Queries.load("skein_kit")["lock_purge"]
-# Rows that one call removes where its caller names no number.
+# Rows of one call without a limit.
 DEFAULT_LIMIT = 1000
 
 
 async def purge_tenant_rows(
     database: Database, tenant_id: UUID, tables: Mapping[str, Query], limit: int
 ) -> tuple[dict[str, int], bool]:
-    """Remove up to `limit` rows of a tenant, table by table in the order given, in one transaction.
+    """Purge up to `limit` rows of a tenant in one transaction, table by table in the order of `tables`.
 
-    Each query removes up to `count` rows of its table. Return how many went from each table that had some, and whether
-    there may be more.
+    Each query deletes up to :count rows of its table. Return the number of deleted rows by table, without tables that
+    had none, and whether more rows may exist.
     """
     counts: dict[str, int] = {}
-    left = limit or DEFAULT_LIMIT
+    remaining = limit or DEFAULT_LIMIT
     async with database.transaction(tenant_id) as tx:
         await lock(tx, tenant_id)
         for table, query in tables.items():
-            removed = await tx.execute(query, tenant_id=tenant_id, count=left)
+            removed = await tx.execute(query, tenant_id=tenant_id, count=remaining)
             if removed:
                 counts[table] = removed
-            left -= removed
-            if left <= 0:
+            remaining -= removed
+            if remaining <= 0:
                 return counts, True
     return counts, False
 
@@ -43,7 +43,7 @@ async def purge_tenant_rows(
 async def lock(tx: Transaction, tenant_id: UUID) -> None:
     """Wait until no other transaction purges the tenant.
 
-    Two workers may purge one tenant. A batch that waits for the rows of another batch removes fewer rows than its
+    Two workers may purge one tenant. A batch that waits for the rows of another batch deletes fewer rows than its
     limit, which would look like the end.
     """
     await tx.value(_LOCK, tenant_id=tenant_id)

@@ -23,7 +23,6 @@ from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
 from skein_kit.database.postgres_errors import raise_rpc_error
-from skein_kit.database.query_observer import SLOW_SECONDS, QueryObserver
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
@@ -153,7 +152,7 @@ class Database:
         timeout: float,
         pooled: bool = False,
         only_reads: bool = False,
-        slow_seconds: float = SLOW_SECONDS,
+        slow_seconds: float = named_queries.SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> None:
         """Use a pool on the database `name`; the owner of the pool closes it.
@@ -174,7 +173,7 @@ class Database:
         self.connections = ConnectionPool(
             pool, pool_name=whose, timeout=timeout, pooled=pooled, only_reads=only_reads, read_seconds=limits.seconds
         )
-        self.observer = QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
+        self.observer = named_queries.QueryObserver(service=service, database=name, slow_seconds=slow_seconds).observe
 
     @classmethod
     @asynccontextmanager
@@ -189,7 +188,7 @@ class Database:
         pooled: bool = False,
         statements: int = STATEMENT_CACHE,
         only_reads: bool = False,
-        slow_seconds: float = SLOW_SECONDS,
+        slow_seconds: float = named_queries.SLOW_SECONDS,
         limits: ReadLimits | None = None,
     ) -> AsyncIterator[Self]:
         """Open the pool lazily: the database may start later, and calls are refused until then.
@@ -238,7 +237,11 @@ class Database:
         A replica runs it instead, if there is one that shows the revision of the call. Raises DatabaseBusy,
         DatabaseUnavailable and the other errors of skein_kit.database.postgres_errors.
         """
-        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'{options.settings}"
+        settings = f"; SET LOCAL skein.tenant_id = '{tenant_id}'"
+        if options.plan_once:
+            settings += "; SET LOCAL plan_cache_mode = force_generic_plan"
+        if not options.durable:
+            settings += "; SET LOCAL synchronous_commit = off"
         primary = _TransactionContext(
             self, settings, has_revision=not options.skip_replica, read_only=options.read_only
         )

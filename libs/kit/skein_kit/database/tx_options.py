@@ -20,13 +20,6 @@ class TxOptions:
     # Nothing is written, so the commit may come after the block.
     read_only: bool = False
 
-    @property
-    def settings(self) -> str:
-        """The statements that put the options into effect, each after a semicolon."""
-        return ("; SET LOCAL plan_cache_mode = force_generic_plan" if self.plan_once else "") + (
-            "" if self.durable else "; SET LOCAL synchronous_commit = off"
-        )
-
 
 DEFAULT = TxOptions()
 READ_ONLY = TxOptions(read_only=True)

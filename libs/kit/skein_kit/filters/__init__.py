@@ -1,9 +1,11 @@
-"""One grammar of conditions on memories for lists, purges, recall and watches: read, held against a memory, or SQL.
+"""The filter language: conditions on memories for lists, purges, recall and webhooks.
+
+The parser turns text into an expression; the evaluator applies it to a memory, the compiler turns it into SQL.
 
     type = "fact" AND tags:any("tea", "coffee") AND NOT metadata.customer.plan = "trial" AND create_time >= 2026-01-01
 
-A field that nothing is known by does not hold `=` of anything but the empty text, and holds every `!=`: a condition is
-true or false, never unknown, so NOT is its opposite. AND and OR beside each other need parentheses.
+A condition is true or false, never unknown, so NOT is its opposite: an unset field equals the empty text alone, and
+satisfies every other `!=`. AND and OR beside each other need parentheses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Turns a condition into SQL: a text that is true or false, never null, and the values that it takes."""
+"""Compiles an expression to SQL that is true or false, never null, and its parameters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from skein_kit.json_values import exact
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FilterTable:
-    """The table whose rows are asked, by its name in the statement, and what its columns are called there."""
+    """A table that a condition applies to: its name in the statement, and its SQL for tags and columns."""
 
     name: str
-    # The tags of a row among those in a parameter: any of them, all of them (so many), any at all.
+    # SQL for: the row has any of the tags in a parameter; all of them; any tag at all.
     any_tag: str
     all_tags: str
     has_tags: str
-    # Columns that are made of others.
+    # SQL of fields that differ from the column of their name.
     columns: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     def column(self, name: str) -> str:
-        """Return a column as the statement names it."""
+        """Return the SQL of a column."""
         return self.columns.get(name, f"{self.name}.{name}")
 
 
@@ -45,7 +45,7 @@ VERSIONS = FilterTable(
     columns={
         "memory_id": "versions.memory_id::text",
         "is_active": "(versions.delete_time IS NULL)",
-        # Rows of versions before migration 37 have no hash of their own: theirs is of the type and the content.
+        # Versions from before migration 37 have no stored hash: it is that of the type and the content.
         "content_hash": "coalesce(versions.content_hash, "
         "sha256(convert_to(versions.type || E'\\n' || versions.content, 'UTF8')))",
     },
@@ -55,7 +55,7 @@ _PRIORITY = "ceil(0.5 + 9 * {})"
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A condition in SQL with `:name` parameters, and their values; besides, it takes the statement's :tenant_id."""
+    """A condition in SQL with `:name` parameters and their values. It also uses the statement's :tenant_id."""
 
     text: str
     values: Mapping[str, object]
@@ -65,7 +65,7 @@ EVERYTHING = Condition("true", MappingProxyType({}))
 
 
 def compile_to_sql(expression: Expression | None, table: FilterTable) -> Condition:
-    """Turn a condition into SQL over the rows of a table; None is no condition."""
+    """Compile an expression for the rows of a table; None matches all rows."""
     if expression is None:
         return EVERYTHING
     compiler = _Compiler(table)
@@ -73,7 +73,7 @@ def compile_to_sql(expression: Expression | None, table: FilterTable) -> Conditi
 
 
 class _Compiler:
-    """Collects the values of one condition."""
+    """Compiles one expression, and collects the values of its parameters."""
 
     def __init__(self, source: FilterTable) -> None:
         self._source = source
@@ -104,17 +104,17 @@ class _Compiler:
         name = self._value(sorted(set(tags)))
         if mode == "all":
             return f"({self._source.all_tags.format(name, name)})"
-        found = f"({self._source.any_tag.format(name)})"
-        return f"(NOT {found})" if mode == "none" else found
+        any_of = f"({self._source.any_tag.format(name)})"
+        return f"(NOT {any_of})" if mode == "none" else any_of
 
     def _compare(self, path: Path, sign: str, value: Value) -> str:
         kind = FIELDS[path[0]].kind
         if kind is Kind.PROPERTIES:
-            said = self._value(exact.dumps({"v": value}))
-            return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{said}::jsonb")
+            parameter = self._value(exact.dumps({"v": value}))
+            return self._property(path, f"? (@ {'==' if sign == '=' else sign} $v)", f":{parameter}::jsonb")
         if kind is Kind.DIGEST:
             return f"({self._column(path)} {sign} :{self._value(bytes.fromhex(str(value)))}::bytea)"
-        # What is not there is unknown to the database: here it does not hold.
+        # SQL compares NULL to unknown; here an unset field does not satisfy a comparison.
         return f"(({self._column(path)} {sign} :{self._value(value)}::{_TYPES[kind]}) IS TRUE)"
 
     def _has(self, path: Path) -> str:
@@ -128,17 +128,17 @@ class _Compiler:
         return f"({self._column(path)} IS NOT NULL)"
 
     def _property(self, path: Path, test: str, values: str) -> str:
-        way = "".join(f".{json.dumps(key)}" for key in path[1:])
-        said = self._value(f"${way} {test}")
+        keys = "".join(f".{json.dumps(key)}" for key in path[1:])
+        parameter = self._value(f"${keys} {test}")
         column = self._source.column(path[0])
-        return f"(jsonb_path_exists({column}, :{said}::text::jsonpath, {values}, true) IS TRUE)"
+        return f"(jsonb_path_exists({column}, :{parameter}::text::jsonpath, {values}, true) IS TRUE)"
 
     def _column(self, path: Path) -> str:
-        known = FIELDS[path[0]]
-        if known.name == "priority":
+        field_ = FIELDS[path[0]]
+        if field_.name == "priority":
             return _PRIORITY.format(self._source.column("importance"))
-        column = self._source.column(known.column)
-        return f"coalesce({column}, '')" if known.kind is Kind.TEXT else column
+        column = self._source.column(field_.column)
+        return f"coalesce({column}, '')" if field_.kind is Kind.TEXT else column
 
     def _value(self, value: object) -> str:
         name = f"where_{len(self.values)}"

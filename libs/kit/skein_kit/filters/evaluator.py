@@ -1,4 +1,4 @@
-"""Holds a condition against a memory, as the database would."""
+"""Evaluates an expression on one memory, with the same result as the compiled SQL."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 
 
 def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
-    """Say whether a memory passes, given by its fields.
+    """Return whether a memory satisfies the expression.
 
-    Texts and times are None where there is none, `tags` a collection, `metadata` and `data` what their JSON says,
-    `content_hash` hexadecimal digits.
+    `memory` maps columns to values: None for unset texts and times, a collection for `tags`, the parsed JSON for
+    `metadata` and `data`, hexadecimal digits for `content_hash`.
     """
     match expression:
         case And(parts):
@@ -34,10 +34,10 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
         case Not(part):
             return not matches(part, memory)
         case Tags(mode, tags):
-            carried = set(_collection(memory.get("tags")))
+            own_tags = set(_collection(memory.get("tags")))
             if mode == "all":
-                return carried.issuperset(tags)
-            return carried.isdisjoint(tags) == (mode == "none")
+                return own_tags.issuperset(tags)
+            return own_tags.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
             return database_lower(text) in database_lower(str(_plain(path, memory)))
         case Has(path):
@@ -51,16 +51,16 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
 
 
 def database_lower(text: str) -> str:
-    """Return small letters, each letter by itself, as the database does."""
-    # Python lowers a final sigma, and the only letter that becomes two, by rules of their own. No text holds a NUL.
+    """Return a text in lower case, letter by letter, as the database's lower() does."""
+    # Python has special rules for a final sigma and for İ, which becomes two characters. No text holds a NUL.
     return text.replace("Σ", "\u03c3").replace("İ", "\0").lower().replace("\0", "İ")
 
 
 def _compare(path: Path, sign: str, value: Value, memory: Mapping[str, object]) -> bool:
     if FIELDS[path[0]].kind is Kind.PROPERTIES:
         return any(_property(sign, item, value) for item in _items(path, memory))
-    found = _plain(path, memory)
-    return found is not None and _OPERATORS[sign](found, value)
+    field_value = _plain(path, memory)
+    return field_value is not None and _OPERATORS[sign](field_value, value)
 
 
 def _property(sign: str, item: object, value: Value) -> bool:
@@ -76,13 +76,13 @@ def _exact(number: float | Decimal) -> Decimal:
 
 
 def _plain(path: Path, memory: Mapping[str, object]) -> object:
-    """Return what a field is; of a text that is not there, the empty one."""
+    """Return the value of a field; the empty text for an unset text."""
     field = FIELDS[path[0]]
     if field.name == "priority":
         importance = memory.get("importance")
         return priority_of(importance) if isinstance(importance, int | float) else None
-    found = memory.get(field.column)
-    return (found or "") if field.kind in {Kind.TEXT, Kind.DIGEST} else found
+    value = memory.get(field.column)
+    return (value or "") if field.kind in {Kind.TEXT, Kind.DIGEST} else value
 
 
 def _is_set(path: Path, memory: Mapping[str, object]) -> bool:
@@ -91,17 +91,17 @@ def _is_set(path: Path, memory: Mapping[str, object]) -> bool:
         return any(item is not None for item in _items(path, memory))
     if field.kind is Kind.TAGS:
         return bool(_collection(memory.get("tags")))
-    found = _plain(path, memory)
-    return found is not None and found != ""
+    value = _plain(path, memory)
+    return value is not None and value != ""
 
 
 def _items(path: Path, memory: Mapping[str, object]) -> list[object]:
-    """Return what a path leads to, through the items of lists on the way, and the items of a list at its end."""
-    found: list[object] = [memory.get(path[0])]
+    """Return the values at a path. A path continues in each item of a list, and ends at the items of a list."""
+    values: list[object] = [memory.get(path[0])]
     for key in path[1:]:
-        found = [one[key] for one in _unwrapped(found) if isinstance(one, Mapping) and key in one]
-    # A list in a list at the end as well.
-    return list(_unwrapped(list(_unwrapped(found))))
+        values = [value[key] for value in _unwrapped(values) if isinstance(value, Mapping) and key in value]
+    # At the end, the items of lists within a list count too.
+    return list(_unwrapped(list(_unwrapped(values))))
 
 
 def _unwrapped(items: list[object]) -> Iterator[object]:

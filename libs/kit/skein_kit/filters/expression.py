@@ -1,6 +1,7 @@
-"""What a condition is made of. Values are of the field's kind: text, number, bool or time with its zone.
+"""Expressions of the filter language, and their text form.
 
-Numbers are float, but of properties Decimal: these are compared exactly.
+A value has the type of its field: text, number, bool or a time with a zone. Numbers are float; numbers of properties
+are Decimal, because they are compared exactly.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Literal, TypeAlias
 Value: TypeAlias = str | float | Decimal | bool | datetime
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 Mode: TypeAlias = Literal["any", "all", "none"]
-# A field's name: of one part, or of `metadata` or `data` and the names of properties, one inside another.
+# A field's name; for a property, `metadata` or `data` and the names of properties, each inside the previous one.
 Path: TypeAlias = tuple[str, ...]
 
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
@@ -24,28 +25,28 @@ WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 @dataclass(frozen=True, slots=True)
 class And:
-    """All of them hold; two or more."""
+    """All parts are true; two or more parts."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
-    """At least one of them holds; two or more."""
+    """At least one part is true; two or more parts."""
 
     parts: tuple[Expression, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """It does not hold."""
+    """The part is false."""
 
     part: Expression
 
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """A field against a value."""
+    """A field compares to a value."""
 
     path: Path
     operator: Operator
@@ -54,7 +55,7 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class In:
-    """A field is one of some values."""
+    """A field equals one of several values."""
 
     path: Path
     values: tuple[Value, ...]
@@ -62,7 +63,7 @@ class In:
 
 @dataclass(frozen=True, slots=True)
 class Contains:
-    """A text holds another one, whatever the case of letters."""
+    """A field contains a text, in any case of letters."""
 
     path: Path
     text: str
@@ -77,7 +78,7 @@ class Has:
 
 @dataclass(frozen=True, slots=True)
 class Tags:
-    """The memory carries any, all or none of some tags."""
+    """The memory has any, all or none of several tags."""
 
     mode: Mode
     tags: tuple[str, ...]
@@ -87,14 +88,14 @@ Expression: TypeAlias = And | Or | Not | Compare | In | Contains | Has | Tags
 
 
 def conjuncts(expression: Expression) -> tuple[Expression, ...]:
-    """Return conditions that must all hold, as far down as only AND leads."""
+    """Return the parts that must all be true: those below nested ANDs."""
     if not isinstance(expression, And):
         return (expression,)
-    return tuple(below for part in expression.parts for below in conjuncts(part))
+    return tuple(inner for part in expression.parts for inner in conjuncts(part))
 
 
 def format_expression(expression: Expression) -> str:  # noqa: PLR0911 - one for each kind of condition.
-    """Return the text that reads as this expression."""
+    """Return the text form of an expression, which parses to the same expression."""
     match expression:
         case And(parts):
             return " AND ".join(_inner(part) for part in parts)
@@ -105,22 +106,22 @@ def format_expression(expression: Expression) -> str:  # noqa: PLR0911 - one for
         case Compare(path, operator, value):
             return f"{path_name(path)} {operator} {literal(value)}"
         case In(path, values):
-            return f"{path_name(path)} IN ({_listed(values, literal)})"
+            return f"{path_name(path)} IN ({_joined(values, literal)})"
         case Contains(path, text):
             return f"{path_name(path)}:{literal(text)}"
         case Has(path):
             return f"has({path_name(path)})"
         case Tags(mode, tags):
-            return f"tags:{mode}({_listed(tags, literal)})"
+            return f"tags:{mode}({_joined(tags, literal)})"
 
 
 def path_name(path: Path) -> str:
-    """Return a field's name as it is written."""
+    """Return the text form of a path."""
     return ".".join(part if WORD.fullmatch(part) else quoted(part) for part in path)
 
 
 def literal(value: Value) -> str:
-    """Return a value as it is written."""
+    """Return the text form of a value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -129,7 +130,7 @@ def literal(value: Value) -> str:
 
 
 def quoted(text: str) -> str:
-    """Return a text in quotes, as JSON has it."""
+    """Return a text in quotes, with the escapes of JSON."""
     return json.dumps(text, ensure_ascii=False)
 
 
@@ -137,5 +138,5 @@ def _inner(part: Expression) -> str:
     return f"({format_expression(part)})" if isinstance(part, And | Or) else format_expression(part)
 
 
-def _listed(values: Iterable[Value], write: Callable[[Value], str]) -> str:
+def _joined(values: Iterable[Value], write: Callable[[Value], str]) -> str:
     return ", ".join(write(value) for value in values)

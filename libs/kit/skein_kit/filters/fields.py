@@ -1,4 +1,4 @@
-"""What a condition can speak of: the fields of a memory, and the properties in its metadata and data."""
+"""The fields of a memory that a condition can name, and the properties in its metadata and data."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from skein_kit.json_values import exact
 
 
 class Kind(enum.Enum):
-    """What values a field has, and so how it can be compared."""
+    """The type of a field's values, which decides how it can be compared."""
 
     TEXT = "text"
     NUMBER = "number"
     TIME = "time"
     BOOLEAN = "boolean"
-    # The SHA-256 of what a memory says, in hexadecimal digits.
+    # A SHA-256 of the content, in hexadecimal digits.
     DIGEST = "digest"
     TAGS = "tags"
-    # JSON: what lies in it is named by a path.
+    # JSON; a path names a property in it.
     PROPERTIES = "properties"
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of memories; `column` is its name in the database and in what `holds` is given."""
+    """A field of memories; `column` is its name in the database and in the mapping that `matches` takes."""
 
     name: str
     kind: Kind
     column: str
-    # The only values that there are; empty when it may be anything.
+    # The allowed values; empty: any value.
     values: tuple[str, ...] = ()
 
 
@@ -46,11 +46,11 @@ def _fields() -> dict[str, Field]:
     times = (
         "create_time", "update_time", "delete_time", "expire_time", "archive_time", "valid_from_time", "valid_to_time",
     )  # fmt: skip
-    made = [Field(name, Kind.TEXT, name) for name in texts]
-    made += [Field(name, Kind.TIME, name) for name in times]
-    made += [Field(name, Kind.NUMBER, name) for name in ("confidence", "importance", "revision")]
-    made += [
-        # The subject is the user that older systems speak of, and priority the importance, from 1 to 10.
+    result = [Field(name, Kind.TEXT, name) for name in texts]
+    result += [Field(name, Kind.TIME, name) for name in times]
+    result += [Field(name, Kind.NUMBER, name) for name in ("confidence", "importance", "revision")]
+    result += [
+        # Other names for the subject, and for the importance on a scale of 1 to 10.
         Field("user_id", Kind.TEXT, "subject_id"),
         Field("priority", Kind.NUMBER, "priority"),
         Field("scope", Kind.TEXT, "scope", ("global", "agent", "user", "session")),
@@ -61,32 +61,32 @@ def _fields() -> dict[str, Field]:
         Field("metadata", Kind.PROPERTIES, "metadata"),
         Field("data", Kind.PROPERTIES, "data"),
     ]
-    return {field.name: field for field in made}
+    return {field.name: field for field in result}
 
 
 FIELDS: Mapping[str, Field] = _fields()
 
-# What the table of properties takes of one memory. Beyond it the memory has the one row OVERFLOW instead, and is held
-# against every condition on properties.
+# Most properties of one memory in the table of properties. A memory with more has the single row OVERFLOW: it is a
+# candidate for every condition on properties, and the evaluator decides.
 MAX_PROPERTIES = 100
 MAX_PROPERTY_CHARACTERS = 255
 OVERFLOW = ("", "")
-# What a memory has that names no importance.
+# Priority of a memory without an importance.
 DEFAULT_PRIORITY = 5
 
 
 def priority_of(importance: float) -> int:
-    """Return the priority, 1 to 10, that an importance of 0 to 1 is: ceil(0.5 + 9 * importance), so that 0.5 is 5."""
+    """Return the priority, 1 to 10, of an importance, 0 to 1: ceil(0.5 + 9 * importance), so 0.5 gives 5."""
     return math.ceil(0.5 + 9 * importance)
 
 
 def importance_of(priority: float) -> float:
-    """Return the importance, 0 to 1, of a priority of 1 to 10: (priority - 1) / 9, but 0.5, the default, for 5."""
+    """Return the importance, 0 to 1, of a priority, 1 to 10: (priority - 1) / 9, except 0.5, the default, for 5."""
     return 0.5 if priority == DEFAULT_PRIORITY else (priority - 1) / 9
 
 
 def property_text(value: Value) -> str:
-    """Return a value as the table of properties has it; a long one as its digest."""
+    """Return a value as the table of properties stores it: a long text as its SHA-256."""
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value if isinstance(value, str) else number_text(value)  # type: ignore[arg-type]  # No times in JSON.
@@ -96,32 +96,32 @@ def property_text(value: Value) -> str:
 
 
 def number_text(value: float | Decimal) -> str:
-    """Return a number in decimal digits, all of them, without a needless zero."""
+    """Return a number with all of its decimal digits, and without trailing zeros."""
     text = format(Decimal(str(value)), "f")
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
 
 
 def properties_of(metadata: str | None, data: str | None) -> list[tuple[str, str]]:
-    """Return the names and values of a memory's scalar properties, of JSON text, in order.
+    """Return the sorted names and values of a memory's scalar properties, from its JSON texts.
 
-    A list's items have the list's name. Nulls are left out.
+    Items of a list have the list's name. Nulls are left out.
     """
-    found: set[tuple[str, str]] = set()
+    properties: set[tuple[str, str]] = set()
     for root, text in (("metadata", metadata), ("data", data)):
         if text is None:
             continue
         for name, value in _leaves(root, exact.loads(text)):
-            found.add((name, property_text(value)))
-            if len(found) > MAX_PROPERTIES or len(name) > MAX_PROPERTY_CHARACTERS:
+            properties.add((name, property_text(value)))
+            if len(properties) > MAX_PROPERTIES or len(name) > MAX_PROPERTY_CHARACTERS:
                 return [OVERFLOW]
-    return sorted(found)
+    return sorted(properties)
 
 
 def _leaves(name: str, value: object) -> Iterator[tuple[str, Value]]:
     if isinstance(value, Mapping):
-        for key, below in value.items():
-            yield from _leaves(f"{name}.{key}", below)
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}", inner)
     elif isinstance(value, list):
         for item in value:
             yield from _leaves(name, item)

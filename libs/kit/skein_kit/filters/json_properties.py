@@ -1,8 +1,8 @@
-"""The scalar values of JSON objects, as they are looked for. No SQL.
+"""Properties: the scalar values of JSON objects, in the form that the property index stores. No SQL.
 
 A property is a path, names joined by dots, and a value as JSON text: `("preferences.languages", '"en"')`. An element of
-a list stands under the list's path. Numbers that are equal have one text. What cannot be asked for is left out: nulls,
-names that are empty or hold a dot, and very long paths.
+a list has the list's path. Equal numbers have one text. Values that no request can name are left out: nulls, values
+below names that are empty or contain a dot, and values with very long paths.
 """
 
 from __future__ import annotations
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from google.protobuf.struct_pb2 import Value
 
 MAX_PROPERTIES = 500
-# Of a path, as the protos say.
+# Limit of a path in the protos.
 MAX_PATH_CHARACTERS = 500
-# Longer texts are kept as their hash: a key of the index holds 2,700 bytes, and the id of what has the property may
-# take 1,020 of them.
+# Longer texts are stored as their SHA-256: an index key holds 2,700 bytes, of which the owner's id may take 1,020.
 _MAX_VALUE_BYTES = 256
 _MAX_PATH_BYTES = 1000
 _SCALARS = ("string_value", "number_value", "bool_value")
@@ -35,7 +34,7 @@ Property = tuple[str, str]
 
 
 class Match(Protocol):
-    """A property as a request asks for it."""
+    """A condition of a request: the property at a path has a value."""
 
     @property
     def path(self) -> str:
@@ -43,31 +42,31 @@ class Match(Protocol):
 
     @property
     def value(self) -> Value:
-        """A text, a number or a truth value."""
+        """A text, a number or a boolean."""
 
     @property
     def value_json(self) -> str:
-        """The same as JSON text; empty for none."""
+        """The same value as JSON text; may be empty."""
 
 
 def extract_properties(objects: Mapping[str, str | None], *, owner: str) -> frozenset[Property]:
-    """Return the properties of JSON objects, by the name that their paths begin with.
+    """Return the properties of JSON objects; `objects` maps the first name of their paths to JSON text.
 
-    Raises FieldInvalid, about that field of `owner`, when there are too many.
+    Raises FieldInvalid, for a field of `owner`, when they have more than MAX_PROPERTIES.
     """
-    found: set[Property] = set()
+    properties: set[Property] = set()
     for name, text in objects.items():
         for path, value in _leaves(name, exact.loads(text) if text else None):
-            found.add((_kept(path, _MAX_PATH_BYTES), _kept(_text(value), _MAX_VALUE_BYTES)))
-        if len(found) > MAX_PROPERTIES:
+            properties.add((_hash_if_long(path, _MAX_PATH_BYTES), _hash_if_long(_text(value), _MAX_VALUE_BYTES)))
+        if len(properties) > MAX_PROPERTIES:
             names = " and ".join(objects)
             raise FieldInvalid(violations=[(f"{owner}.{name}", f"of {names} {MAX_PROPERTIES} values can be kept")])
-    return frozenset(found)
+    return frozenset(properties)
 
 
 def parse_matches(matches: Iterable[Match]) -> list[Property]:
-    """Return the properties that are asked for. Raises FieldInvalid for what is no scalar."""
-    found: list[Property] = []
+    """Return the properties of a request's conditions. Raises FieldInvalid for a value that is no scalar."""
+    properties: list[Property] = []
     for index, match in enumerate(matches):
         if match.value.WhichOneof("kind") not in _SCALARS:
             raise FieldInvalid(violations=[(f"properties[{index}].value", "is no text, number or truth value")])
@@ -77,8 +76,8 @@ def parse_matches(matches: Iterable[Match]) -> list[Property]:
             raise FieldInvalid(
                 violations=[(f"properties[{index}].value", "is a number that JSON cannot say")]
             ) from None
-        found.append((_kept(match.path, _MAX_PATH_BYTES), _kept(_text(value), _MAX_VALUE_BYTES)))
-    return found
+        properties.append((_hash_if_long(match.path, _MAX_PATH_BYTES), _hash_if_long(_text(value), _MAX_VALUE_BYTES)))
+    return properties
 
 
 def _leaves(path: str, value: object) -> Iterator[tuple[str, object]]:
@@ -97,12 +96,12 @@ def _text(value: object) -> str:
     if isinstance(value, float):
         value = Decimal(repr(value))
     if isinstance(value, Decimal):
-        # Tables have the fractions that are doubles in this spelling.
+        # The stored rows have this spelling of fractions that are doubles.
         is_double = value != value.to_integral_value() and Decimal(repr(float(value))) == value
         return repr(float(value)) if is_double else number_text(value)
     return json.dumps(value, ensure_ascii=False)
 
 
-def _kept(text: str, most: int) -> str:
+def _hash_if_long(text: str, max_bytes: int) -> str:
     encoded = text.encode()
-    return text if len(encoded) <= most else f"sha256:{hashlib.sha256(encoded).hexdigest()}"
+    return text if len(encoded) <= max_bytes else f"sha256:{hashlib.sha256(encoded).hexdigest()}"

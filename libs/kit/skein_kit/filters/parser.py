@@ -1,4 +1,4 @@
-"""Reads a condition from text. What it does not know it refuses, by its name and place: nothing is passed over."""
+"""Parses the filter language. Raises an error with the position of the first problem."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _MODES: dict[str, Mode] = {"any": "any", "all": "all", "none": "none"}
 
 
 def parse(text: str, place: str = "where") -> Expression | None:
-    """Read a condition; None for an empty text. `place` is the request's field, which refusals name.
+    """Parse a condition; return None for an empty text. `place` is the field of the request that errors name.
 
     Raises FilterInvalid and FilterFieldUnknown.
     """
@@ -61,7 +61,7 @@ def parse(text: str, place: str = "where") -> Expression | None:
 
 
 class _Parser:
-    """Reads one text from left to right."""
+    """A recursive descent over one text."""
 
     def __init__(self, text: str, place: str) -> None:
         self._text = text
@@ -78,27 +78,27 @@ class _Parser:
         self._skip()
         if self._at == len(self._text):
             return None
-        found = self._expression()
+        expression = self._expression()
         if self._at < len(self._text):
             self._error("expected AND, OR or the end")
-        return found
+        return expression
 
     def _expression(self) -> Expression:
         self._depth += 1
         if self._depth > MAX_DEPTH:
             self._error(f"goes deeper than {MAX_DEPTH} levels")
-        parts, joined = [self._factor()], ""
+        parts, conjunction = [self._factor()], ""
         start = self._at
         while word := self._word("AND", "OR"):
-            if joined and word != joined:
+            if conjunction and word != conjunction:
                 self._error("AND and OR beside each other need parentheses", at=start)
-            joined = word
+            conjunction = word
             parts.append(self._factor())
             start = self._at
         self._depth -= 1
-        if not joined:
+        if not conjunction:
             return parts[0]
-        return And(tuple(parts)) if joined == "AND" else Or(tuple(parts))
+        return And(tuple(parts)) if conjunction == "AND" else Or(tuple(parts))
 
     def _factor(self) -> Expression:
         if self._word("NOT"):
@@ -109,9 +109,9 @@ class _Parser:
             self._depth -= 1
             return negated
         if self._take("("):
-            found = self._expression()
+            expression = self._expression()
             self._expect(")")
-            return found
+            return expression
         return self._condition()
 
     def _condition(self) -> Expression:
@@ -210,12 +210,12 @@ class _Parser:
         bare = self._match(_BARE) if text is None else None
         if text is None and bare is None:
             self._error("expected a value")
-        said = bare if text is None else self._unquoted(text, at=start)
-        assert said is not None  # noqa: S101 - one of the two matched.
-        value = _typed(field, said, is_bare=text is None)
+        content = bare if text is None else self._unquoted(text, at=start)
+        assert content is not None  # noqa: S101 - one of the two matched.
+        value = _typed(field, content, is_bare=text is None)
         if value is None:
-            wanted = ", ".join(field.values) or _EXPECTED[field.kind]
-            self._error(f"{path_name(path)} is compared with {wanted}", at=start)
+            expected = ", ".join(field.values) or _EXPECTED[field.kind]
+            self._error(f"{path_name(path)} is compared with {expected}", at=start)
         return value
 
     def _string(self) -> str:
@@ -233,16 +233,16 @@ class _Parser:
         if text[0] == "'":
             body = _ESCAPED.sub(lambda match: _AS_JSON.get(match.group(), match.group()), body)
         try:
-            said = json.loads(f'"{body}"', strict=False)
-            said.encode()
+            content = json.loads(f'"{body}"', strict=False)
+            content.encode()
         except ValueError:
             self._error("the text in quotes has an escape that JSON does not know", at=at)
-        if "\0" in said:
+        if "\0" in content:
             self._error("holds a NUL character", at=at)
-        return str(said)
+        return str(content)
 
     def _word(self, *words: str) -> str:
-        """Take one of some words, if it comes next and ends there."""
+        """Consume one of several words if it comes next; return it, or the empty text."""
         match = WORD.match(self._text, self._at)
         if match is None or match.group() not in words:
             return ""
@@ -291,12 +291,12 @@ _EXPECTED = {
 
 
 def _operator(text: str) -> Operator:
-    found: dict[str, Operator] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-    return found[text]
+    operators: dict[str, Operator] = {"=": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+    return operators[text]
 
 
 def _typed(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: PLR0911 - one for each kind.
-    """Return the value that is meant; None when the field has no such values."""
+    """Convert a text to the type of the field; return None when the field has no such value."""
     match field.kind:
         case Kind.TEXT:
             return text if not field.values or text in field.values else None
@@ -311,8 +311,8 @@ def _typed(field: Field, text: str, *, is_bare: bool) -> Value | None:  # noqa: 
         case Kind.PROPERTIES:
             if not is_bare:
                 return text
-            known = {"true": True, "false": False}.get(text)
-            number = _exact(text) if known is None else known
+            boolean = {"true": True, "false": False}.get(text)
+            number = _exact(text) if boolean is None else boolean
             return text if number is None else number
         case Kind.TAGS:
             return None
@@ -326,7 +326,7 @@ def _number(text: str) -> float | None:
 
 
 def _exact(text: str) -> Decimal | None:
-    """Return a number as it is written; None for what is none, or beyond what a double can say."""
+    """Return a number with all of its digits; None for other text, and beyond the range of a double."""
     if _number(text) is None or len(text) > MAX_NUMBER_CHARACTERS:
         return None
     exact = exact_json.decimal(text)

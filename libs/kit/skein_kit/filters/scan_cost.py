@@ -1,4 +1,4 @@
-"""What a condition costs for a row, in bytes scanned, and statements that stop before they cost more than a budget."""
+"""The cost of a condition for a row, in bytes that it scans, and queries that stop at a budget of bytes."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from skein_kit.database.named_queries import Query
     from skein_kit.filters.compiler import FilterTable
 
-# The fields whose values may be long, and the bytes of one as the database can tell them without reading it. A large
-# JSON is stored compressed: its stored size counts several times.
+# Fields with long values, and SQL for the bytes of a value that the database computes without reading it. Large JSON is
+# stored compressed, so its stored size counts several times.
 _SIZES = {
     "content": "octet_length({})",
     "metadata": "4 * coalesce(pg_column_size({}), 0)",
     "data": "4 * coalesce(pg_column_size({}), 0)",
 }
 _PASSES = f"({CONDITION})"
-# Their order decides which rows a budget reaches.
+# The order of the rows decides which of them a budget reaches.
 _ORDER = "ORDER BY "
 
 
 def scan_cost_sql(condition: Expression | None, table: FilterTable) -> str:
-    """Return SQL for the bytes that a condition scans of a row, at most; empty when it scans no long field."""
+    """Return SQL for the most bytes of a row that a condition scans; empty when it scans no long field."""
     counts: Counter[str] = Counter()
     if condition is not None:
         _count(condition, counts)
@@ -37,18 +37,18 @@ def scan_cost_sql(condition: Expression | None, table: FilterTable) -> str:
 
 @lru_cache(maxsize=256)
 def with_scan_budget(query: Query, cost: str) -> Query:
-    """Return a query that looks at rows in order, its condition still open, with a budget of :scan_bytes.
+    """Return a query with its {condition} still open that stops evaluating it at :scan_bytes.
 
-    `passes` is null for a row that the budget did not reach, and for all after it; it always reaches the first one.
-    `scan_cost_sql` is what was scanned of a row.
+    The budget reaches at least the first row. `passes` is null for rows that it does not reach. The column `cost` has
+    the bytes of a row, as `cost` (from scan_cost_sql) computes them. Raises ValueError for a query of another form.
     """
     if query.text.count(_PASSES) != 1 or query.text.count(" AS passes") != 1 or _ORDER not in query.text:
-        message = f"{query.name} does not say in an order of each row whether it passes"
+        message = f"{query.name} does not return `passes` for each row in an order"
         raise ValueError(message)
     order = query.text.rpartition(_ORDER)[2].partition("LIMIT")[0].strip()
-    so_far = f"sum({cost}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
+    total = f"sum({cost}) OVER (ORDER BY {order} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)"
     position = len(query.parameters) + 1
-    guarded = f"(CASE WHEN {so_far} - ({cost}) < ${position}::bigint THEN ({CONDITION}) END)"
+    guarded = f"(CASE WHEN {total} - ({cost}) < ${position}::bigint THEN ({CONDITION}) END)"
     text = query.text.replace(_PASSES, guarded).replace(" AS passes", f" AS passes, ({cost})::bigint AS cost")
     return replace(query, text=text, parameters=(*query.parameters, "scan_bytes"))
 
@@ -67,7 +67,7 @@ def _count(condition: Expression, counts: Counter[str]) -> None:
         case In(path, values):
             _add(path[0], len(values), counts)
         case _:
-            # Whether a text is set is seen without reading it; a property has to be looked for.
+            # The database knows whether a text is set without reading it; it must search for a property.
             if len(condition.path) > 1:
                 _add(condition.path[0], 1, counts)
 

@@ -1,4 +1,4 @@
-"""Conditions of more than one field: what a context sees, and what was true in the world at a time."""
+"""Conditions of several fields: visibility for an agent, subject and session, and validity at a time."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ _SCOPE, _AGENT, _SUBJECT, _SESSION = ("scope",), ("agent_id",), ("subject_id",),
 
 
 def visible_to(agent_id: str, subject_id: str, session_id: str) -> Expression:
-    """Return what somebody sees who is this agent, with this person, in this session; an empty id stands for none.
+    """Return the condition for memories that an agent sees with a subject in a session; an empty id means none.
 
-    Scopes lie inside one another: what is of a person or a session and names an agent or a person besides is not seen
-    by whoever names another one.
+    Scopes are nested: a memory of a subject or session that also names an agent or a subject is visible to that one
+    only.
     """
-    seen: list[Expression] = [Compare(_SCOPE, "=", "global")]
+    visible: list[Expression] = [Compare(_SCOPE, "=", "global")]
     if agent_id:
-        seen.append(And((Compare(_SCOPE, "=", "agent"), Compare(_AGENT, "=", agent_id))))
-    # What a field must say if it says anything: the empty text is one that is not set.
-    around: list[Expression] = [In(_AGENT, ("", agent_id))] if agent_id else []
+        visible.append(And((Compare(_SCOPE, "=", "agent"), Compare(_AGENT, "=", agent_id))))
+    # Conditions of the outer scopes: the field is unset, which equals the empty text, or names the same id.
+    outer: list[Expression] = [In(_AGENT, ("", agent_id))] if agent_id else []
     if subject_id:
-        seen.append(And((Compare(_SCOPE, "=", "user"), Compare(_SUBJECT, "=", subject_id), *around)))
-        around.append(In(_SUBJECT, ("", subject_id)))
+        visible.append(And((Compare(_SCOPE, "=", "user"), Compare(_SUBJECT, "=", subject_id), *outer)))
+        outer.append(In(_SUBJECT, ("", subject_id)))
     if session_id:
-        seen.append(And((Compare(_SCOPE, "=", "session"), Compare(_SESSION, "=", session_id), *around)))
-    return Or(tuple(seen)) if len(seen) > 1 else seen[0]
+        visible.append(And((Compare(_SCOPE, "=", "session"), Compare(_SESSION, "=", session_id), *outer)))
+    return Or(tuple(visible)) if len(visible) > 1 else visible[0]
 
 
 def valid_at_time(at: datetime) -> Expression:
-    """Return what was true in the world at a time; ends that are not set are open."""
+    """Return the condition for memories that are valid at a time; an unset end of the interval is open."""
     since, until = ("valid_from_time",), ("valid_to_time",)
     return And(
         (

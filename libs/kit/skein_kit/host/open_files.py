@@ -20,10 +20,10 @@ _MIN_FILES = 8
 
 
 def raise_limit() -> int:
-    """Raise the soft limit of open files to the hard one, at most to MOST; return the new limit."""
+    """Raise the soft limit of open files to the hard one, at most to MAX_FILES; return the new limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    for wanted in (MAX_FILES, _MAX_WHERE_UNLIMITED):
-        target = wanted if hard == resource.RLIM_INFINITY else min(hard, wanted)
+    for maximum in (MAX_FILES, _MAX_WHERE_UNLIMITED):
+        target = maximum if hard == resource.RLIM_INFINITY else min(hard, maximum)
         if soft == resource.RLIM_INFINITY or soft >= target:
             break
         with suppress(OSError, ValueError):
@@ -33,7 +33,7 @@ def raise_limit() -> int:
 
 
 def limit() -> int:
-    """Return the soft limit of open files, at most MOST."""
+    """Return the soft limit of open files, at most MAX_FILES."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return MAX_FILES if soft == resource.RLIM_INFINITY else min(soft, MAX_FILES)
 

@@ -365,18 +365,18 @@ async def _listen(
     seconds = host.settings.request_body_seconds
     open_services = HealthReflectionHandler(checker, servicers.service_names, message_seconds=seconds)
     server.add_generic_rpc_handlers((GrpcHandler(answers, origin, body_seconds=seconds), open_services))
-    wanted = host.addresses[service.name]
+    address = host.addresses[service.name]
     try:
         secure = servicers.credentials
         if host.mutual is not None and not servicers.is_edge:
             secure = host.mutual.server_credentials()
-        port = server.add_insecure_port(wanted) if secure is None else server.add_secure_port(wanted, secure)
+        port = server.add_insecure_port(address) if secure is None else server.add_secure_port(address, secure)
     except RuntimeError:
         port = 0
     if port == 0:
-        message = f"{wanted} is in use; set SKEIN_{service.name.upper()}_PORT to another port for {service.name}."
+        message = f"{address} is in use; set SKEIN_{service.name.upper()}_PORT to another port for {service.name}."
         raise PortTaken(message)
-    host.addresses[service.name] = f"{wanted.rpartition(':')[0]}:{port}"
+    host.addresses[service.name] = f"{address.rpartition(':')[0]}:{port}"
     await server.start()
     return server
 

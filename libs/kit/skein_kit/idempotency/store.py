@@ -1,4 +1,4 @@
-"""Saved responses to requests that carry a request id: a repeat gets the first response and changes nothing.
+"""Idempotent requests: a repeat of a request id gets the first response and changes nothing.
 
 The claim of a request id, the work and the saved response share one transaction. So a repeat waits for the first
 request and then gets its response. Responses are scoped to (tenant, principal, method) and live for 24 hours.
@@ -6,27 +6,63 @@ request and then gets its response. Responses are scoped to (tenant, principal, 
 
 from __future__ import annotations
 
+import hashlib
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, Protocol, Self, TypeVar
+
+from google.protobuf.message import Message
 
 from skein_kit.database import tx_options
 from skein_kit.database.named_queries import Queries, with_schema
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import RequestIdReused
 from skein_kit.ids import now
+from skein_kit.json_values import fields
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from datetime import datetime
     from uuid import UUID
 
+    from google.protobuf.descriptor import Descriptor
+
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.database.tx_options import TxOptions
-    from skein_kit.idempotency.key import IdempotencyKey
+    from skein_kit.identity.identity_token import Caller
 
 LIFETIME = timedelta(hours=24)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdempotencyKey:
+    """Identifies one request that must have one effect; with an empty `request_id` every repeat has its own."""
+
+    principal: str
+    method: str
+    request_id: str
+    fingerprint: bytes
+
+    @classmethod
+    def of(cls, caller: Caller, request: Message) -> Self:
+        """Take the fingerprint of a request without its request_id and its secrets.
+
+        A fingerprint of a password would be a fast hash of it.
+        """
+        request_id: str = request.request_id  # type: ignore[attr-defined]  # Every mutation has the field.
+        method = request.DESCRIPTOR.full_name
+        digest = hashlib.sha256()
+        if request_id:
+            rest = type(request)()
+            rest.CopyFrom(request)
+            rest.ClearField("request_id")
+            _clear_secrets(rest)
+            fields.canonical(rest)
+            digest.update(rest.SerializeToString(deterministic=True))
+        return cls(principal=caller.principal, method=method, request_id=request_id, fingerprint=digest.digest())
 
 
 class Serializable(Protocol):
@@ -176,3 +212,29 @@ class IdempotencyStore:
                 request_id=key.request_id,
                 response=response,
             )
+
+
+def _clear_secrets(message: Message) -> None:
+    """Clear every field that is marked as a secret, in the message and in the messages inside it."""
+    for field, value in message.ListFields():
+        if field.GetOptions().debug_redact:
+            message.ClearField(field.name)
+        elif field.message_type is not None and _has_secrets(field.message_type):
+            for part in [value] if isinstance(value, Message) else value:
+                _clear_secrets(part)
+
+
+@lru_cache(maxsize=1024)
+def _has_secrets(kind: Descriptor) -> bool:
+    """Return whether a message type has secret fields at any depth. A map has none."""
+    visited: set[str] = set()
+    pending = [kind]
+    while pending:
+        descriptor = pending.pop()
+        if descriptor.full_name in visited:
+            continue
+        visited.add(descriptor.full_name)
+        if any(field.GetOptions().debug_redact for field in descriptor.fields):
+            return True
+        pending += [field.message_type for field in descriptor.fields if field.message_type is not None]
+    return False

@@ -141,9 +141,9 @@ class IdentityTokenVerifier:
         """Return the caller. Raises CredentialInvalid and CredentialExpired."""
         await self._refresh_if_stale()
         at = CLOCK.seconds()
-        known = self._verified.get(token)
-        if known is not None:
-            caller, ends, _ = known
+        cached = self._verified.get(token)
+        if cached is not None:
+            caller, ends, _ = cached
             if at < ends:
                 return caller
             del self._verified[token]
@@ -194,10 +194,10 @@ class IdentityTokenVerifier:
         except KeyError:
             raise CredentialInvalid from None
 
-    async def _refresh_after(self, asked: float) -> None:
-        """Return once the keys were fetched after `asked`; concurrent callers share one fetch."""
+    async def _refresh_after(self, at: float) -> None:
+        """Return once the keys were fetched after the monotonic time `at`; concurrent callers share one fetch."""
         async with self._fetching:
-            if self._fetched >= asked:
+            if self._fetched >= at:
                 return
             await asyncio.sleep(self._tried + _REFRESH_SECONDS - time.monotonic())
             await self._refresh()
@@ -210,11 +210,11 @@ class IdentityTokenVerifier:
 
     def _replace_keys(self, keys: Mapping[str, str]) -> None:
         """Replace the keys, and drop cached tokens that other keys have signed."""
-        gone = self._keys.keys() - keys.keys()
+        removed = self._keys.keys() - keys.keys()
         self._keys = {key_id: OKPKey.import_key(json.loads(jwk)) for key_id, jwk in keys.items()}
-        if gone:
-            kept = ((token, known) for token, known in self._verified.items() if known[2] not in gone)
-            self._verified = OrderedDict(kept)
+        if removed:
+            valid = ((token, entry) for token, entry in self._verified.items() if entry[2] not in removed)
+            self._verified = OrderedDict(valid)
 
     @staticmethod
     def _read(token: str, key: OKPKey, at: float) -> tuple[Caller, float]:

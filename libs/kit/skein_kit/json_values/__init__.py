@@ -1,1 +1,1 @@
-"""JSON that keeps its numbers as they were written, in texts and in messages."""
+"""JSON with exact numbers, in texts and in messages."""

@@ -1,6 +1,6 @@
-"""JSON whose numbers stay as they are written: whole ones as int, others as Decimal, never as float. Knows no fields.
+"""JSON with exact numbers: integers as int, others as Decimal, none as float. Knows no messages.
 
-Protobuf's Struct has doubles alone, so a message carries such JSON twice: as a Struct, rounded, and as text.
+Protobuf's Struct has doubles only. Therefore a message has free JSON twice: as a Struct, rounded, and as exact text.
 """
 
 from __future__ import annotations
@@ -13,63 +13,64 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any, NoReturn
 
-# Bytes of JSON (UTF-8) that one field may hold; the protos say so where such fields are.
+# Limit of the JSON of one field, in bytes of UTF-8; the protos document it.
 MAX_JSON_BYTES = 256 * 1024
-# Levels of JSON. Protobuf reads 100 of messages: three for each of an object, and some for what wraps the answer.
+# Levels of JSON. Protobuf reads 100 levels of messages: an object takes three, and the response some more.
 MAX_DEPTH = 30
-# Characters of one number. A double has 309 digits before the point, and Postgres keeps 16,383 behind it.
+# Characters of one number. A double has up to 309 digits before the point; Postgres stores 16,383 after it.
 MAX_NUMBER_CHARACTERS = 1000
 MAX_EXPONENT = 400
-# Whole numbers up to here have a double each.
+# The largest integer up to which every integer is a double.
 _LAST_WHOLE = 2**53
-# Longer numbers are written with an exponent where that is shorter.
+# Numbers with more digits are written with an exponent if that is shorter.
 MAX_DIGITS = 100
 _LONG_INTEGER = 10**MAX_DIGITS
 _LONG_DIGITS = re.compile(rf"\d{{{MAX_DIGITS + 1}}}")
 _EXPONENT = re.compile(r"[eE][+-]?0*(\d*)$")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-# Stands before a Decimal while the standard encoder writes it as text; random, so no caller's text holds it.
+# Marks a Decimal, which the standard encoder writes as text; random, so that no caller's text contains it.
 _MARK = secrets.token_hex(16)
 _MARKED = re.compile(rf'"{_MARK}([^"]*)"')
 _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 TOO_LONG = f"holds more than {MAX_JSON_BYTES // 1024} KiB of JSON"
 _LONG_NUMBER = f"holds a number of more than {MAX_NUMBER_CHARACTERS:,} characters"
-_EXTREME_NUMBER = "holds a number beyond what a double can say, about 5e-324 to 1.8e308"
-NO_NUMBER = "holds a number that JSON cannot say"
-_HALF_CHARACTER = "holds half a character"
+_EXTREME_NUMBER = "holds a number beyond the range of a double, about 5e-324 to 1.8e308"
+NO_NUMBER = "holds NaN or an infinity, which JSON does not have"
+_HALF_CHARACTER = "holds half of a surrogate pair"
 
-
-# What a terminal or a reader of lines acts on instead of showing it: controls but for tab and line feed, separators of
-# lines, marks that turn the direction of text around.
+# Characters that a terminal or a reader of lines interprets: controls except tab and line feed, line separators, and
+# marks that change the direction of text.
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
 class InvalidJson(ValueError):
-    """JSON that no field takes; the message says why, in words that follow the field's name."""
+    """JSON that no field accepts; the message gives the reason, and continues a sentence after the field's name."""
 
 
 class ExactFloat(float):
-    """A float that remembers the digits it was read from, for code that computes with some numbers and keeps others."""
+    """A float with its exact digits, for code that computes with some numbers and copies others."""
 
     __slots__ = ("exact",)
     exact: Decimal
 
     @classmethod
     def read(cls, text: str) -> float:
-        """Return a plain float where that says all, and infinity, which `serialize` refuses, for what is beyond."""
+        """Return a plain float for an exact one, and infinity, which `serialize` refuses, for a number out of range."""
         double = float(text)
         if math.isinf(double) or len(text) > MAX_NUMBER_CHARACTERS:
             return math.inf
         exact = decimal(text)
         if not exact.is_finite() or (double == 0 and exact != 0):
             return math.inf
-        found = cls(double)
-        found.exact = exact
-        return double if is_double(exact) else found
+        if is_double(exact):
+            return double
+        number = cls(double)
+        number.exact = exact
+        return number
 
 
 def is_double(number: int | Decimal) -> bool:
-    """Say whether the shortest spelling of a double says a number, so that none of its digits is lost."""
+    """Return whether a number is a double, or the shortest decimal form of one: converting it loses no digit."""
     try:
         double = float(number)
     except OverflowError:
@@ -80,7 +81,7 @@ def is_double(number: int | Decimal) -> bool:
 
 
 def to_decimals(value: Any) -> Any:
-    """Return values with the Decimals that ExactFloats remember."""
+    """Return JSON values with Decimals in place of ExactFloats."""
     if isinstance(value, ExactFloat):
         return value.exact
     if isinstance(value, dict):
@@ -91,24 +92,24 @@ def to_decimals(value: Any) -> Any:
 
 
 def loads(text: str | bytes) -> Any:
-    """Read JSON text that was checked before, such as a column's, or is checked by `serialize` afterwards.
+    """Parse JSON text that is valid already, such as a column's, or that `serialize` validates later.
 
-    Raises ValueError for what is no JSON, NaN and infinities included.
+    Raises ValueError for other text, NaN and infinities included.
     """
     return json.loads(text, parse_float=decimal, parse_constant=_no_constant)
 
 
 def loads_mixed(text: str | bytes) -> Any:
-    """Read JSON whose fractions are floats, ExactFloats where a float has not all digits.
+    """Parse JSON with fractions as floats; as ExactFloats when a float would lose digits.
 
-    Raises ValueError for what is no JSON, NaN and infinities included.
+    Raises ValueError for other text, NaN and infinities included.
     """
     return json.loads(text, parse_float=ExactFloat.read, parse_constant=_no_constant)
 
 
 def escape_active(text: str) -> str:
-    """Return the same JSON with every ACTIVE character escaped; such characters occur in strings alone."""
-    return CONTROL_CHARACTERS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    """Return JSON text with every one of CONTROL_CHARACTERS escaped; they occur in strings only."""
+    return CONTROL_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def dumps(
@@ -119,35 +120,35 @@ def dumps(
     indent: int | None = None,
     separators: tuple[str, str] = (",", ":"),
 ) -> str:
-    """Write JSON, in one line without spaces unless indented. Raises ValueError for NaN and infinities."""
-    marks: list[Decimal] = []
+    """Return JSON text, on one line without spaces unless indented. Raises ValueError for NaN and infinities."""
+    decimals: list[Decimal] = []
 
-    def marked(number: object) -> str:
+    def mark(number: object) -> str:
         if not isinstance(number, Decimal):
             message = f"JSON has no {type(number).__name__}"
             raise TypeError(message)
         if not number.is_finite():
             message = "JSON has no infinities and no NaN"
             raise ValueError(message)
-        marks.append(number)
+        decimals.append(number)
         return f"{_MARK}{_format_number(number)}"
 
     text = json.dumps(
         value,
-        default=marked,
+        default=mark,
         allow_nan=False,
         sort_keys=sort_keys,
         ensure_ascii=ensure_ascii,
         indent=indent,
         separators=separators if indent is None else None,
     )
-    return _MARKED.sub(r"\1", text) if marks else text
+    return _MARKED.sub(r"\1", text) if decimals else text
 
 
 def parse(text: str) -> Any:
-    """Read a caller's JSON text strictly.
+    """Parse a caller's JSON text strictly.
 
-    Raises InvalidJson for what is no JSON, for a name that an object has twice, for numbers beyond a double's range or
+    Raises InvalidJson for text that is no JSON, a duplicate name in an object, a number beyond the range of a double or
     of more than MAX_NUMBER_CHARACTERS, and for more than MAX_DEPTH levels or MAX_JSON_BYTES.
     """
     try:
@@ -169,7 +170,7 @@ def parse(text: str) -> Any:
 
 
 def serialize(value: object) -> str:
-    """Write JSON that a caller gave as values. Raises InvalidJson as `parse` does."""
+    """Return a caller's values as JSON text. Raises InvalidJson as `parse` does."""
     check_depth(value)
     value = to_decimals(value)
     check_numbers(value)
@@ -184,14 +185,14 @@ def serialize(value: object) -> str:
 
 
 def equal_json(one: str | None, other: str | None) -> bool:
-    """Say whether two JSON texts say the same: 1 and 1.0 do, numbers that differ in any digit do not."""
+    """Return whether two JSON texts have equal values: 1 equals 1.0; numbers that differ in any digit are not equal."""
     if one is None or other is None:
         return one is other
     return one == other or equal_values(loads(one), loads(other), Decimal)
 
 
 def to_floats(value: Any) -> Any:
-    """Return values with floats for Decimals, as protobuf's parser takes them."""
+    """Return values with floats in place of Decimals, for protobuf's parser."""
     if isinstance(value, Decimal):
         return float(value)
     if isinstance(value, dict):
@@ -202,21 +203,21 @@ def to_floats(value: Any) -> Any:
 
 
 def canonical(value: object) -> str:
-    """Write JSON as every reply has it: names in order, and one spelling for a number, wherever it was read from.
+    """Return values as the JSON text of replies: sorted names, and one form for each number, whatever its source.
 
-    The database writes all digits, 301 of 1e300: numbers of more than MAX_DIGITS have an exponent here.
+    The database writes all digits, 301 for 1e300; here a number of more than MAX_DIGITS has an exponent.
     """
     text = dumps(value, sort_keys=True)
     return dumps(_cut_digits(value), sort_keys=True) if _LONG_DIGITS.search(text) else text
 
 
 def integer(text: str) -> int | Decimal:
-    """Read the digits of a whole number; one that is too long for Python stays a Decimal, which `serialize` refuses."""
+    """Parse an integer; one that is too long for Python becomes a Decimal, which `serialize` refuses."""
     return int(text) if len(text) <= MAX_NUMBER_CHARACTERS else Decimal(text)
 
 
 def decimal(text: str) -> Decimal:
-    """Read a number with a fraction or an exponent; one beyond all bounds is NaN, which `serialize` refuses."""
+    """Parse a number with a fraction or an exponent; one far out of range becomes NaN, which `serialize` refuses."""
     exponent = _EXPONENT.search(text)
     if exponent is not None and len(exponent.group(1)) > len(str(MAX_EXPONENT)) + 2:
         return Decimal("NaN")
@@ -252,7 +253,7 @@ def _check_number(number: int | Decimal) -> None:
 
 
 def check_numbers(value: object) -> None:
-    """Raise InvalidJson for a number that no field takes."""
+    """Raise InvalidJson for a number that no field accepts."""
     if isinstance(value, dict):
         for inner in value.values():
             check_numbers(inner)
@@ -279,7 +280,7 @@ def _check_decimal(number: Decimal) -> None:
 
 
 def check_characters(value: object) -> None:
-    """Raise InvalidJson for half of a surrogate pair, which JSON can say and no other text."""
+    """Raise InvalidJson for half of a surrogate pair, which JSON can escape and UTF-8 cannot encode."""
     try:
         dumps(value).encode()
     except UnicodeEncodeError:
@@ -287,7 +288,7 @@ def check_characters(value: object) -> None:
 
 
 def _check_size(value: object) -> None:
-    """Refuse what is too long without spaces, which do not count."""
+    """Raise InvalidJson for JSON that is too long; spaces do not count."""
     if len(dumps(value).encode()) > MAX_JSON_BYTES:
         raise InvalidJson(TOO_LONG)
 
@@ -298,16 +299,16 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        twice = Counter(name for name, _ in pairs).most_common(1)[0][0]
-        message = f"has the name {dumps(twice[:100])} twice in one object"
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        duplicate = Counter(name for name, _ in pairs).most_common(1)[0][0]
+        message = f"has the name {dumps(duplicate[:100])} twice in one object"
         raise InvalidJson(message)
-    return found
+    return members
 
 
 def check_depth(value: object, left: int = MAX_DEPTH) -> None:
-    """Raise InvalidJson for what is nested more than MAX_DEPTH levels deep."""
+    """Raise InvalidJson for a value that is nested more than MAX_DEPTH levels deep."""
     if not isinstance(value, dict | list):
         return
     if left == 0:
@@ -317,7 +318,7 @@ def check_depth(value: object, left: int = MAX_DEPTH) -> None:
 
 
 def equal_values(one: Any, other: Any, number: type[float | Decimal]) -> bool:
-    """Compare two values, their numbers after `number` has made of them what is compared."""
+    """Compare two JSON values; numbers are converted by `number` first."""
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, dict):
@@ -346,16 +347,16 @@ def _cut_digits(value: Any) -> Any:
 
 
 def _format_number(number: Decimal) -> str:
-    """Write a number as the database does, but long ones with an exponent; no digit is lost."""
+    """Return a number as the database writes it, but a long one with an exponent; no digit is lost."""
     if not number:
         number = abs(number)
     if abs(int(number.as_tuple().exponent)) > MAX_NUMBER_CHARACTERS + MAX_EXPONENT:
-        # What `serialize` refuses is not written in full either: it may be gigabytes.
+        # All digits may be gigabytes; `serialize` refuses such a number.
         return str(number)
     text = format(number, "f")
     if len(text) <= MAX_DIGITS:
         return text
     sign, digits, exponent = number.as_tuple()
-    kept = "".join(map(str, digits)).rstrip("0") or "0"
-    short = Decimal((sign, tuple(map(int, kept)), int(exponent) + len(digits) - len(kept)))
+    significant = "".join(map(str, digits)).rstrip("0") or "0"
+    short = Decimal((sign, tuple(map(int, significant)), int(exponent) + len(digits) - len(significant)))
     return min(text, str(short), key=len)

@@ -1,7 +1,7 @@
-"""The fields of messages that hold free JSON: a Struct, ListValue or Value `x`, and its exact text `x_json` beside it.
+"""JSON fields of messages: a Struct, ListValue or Value `x`, and its exact JSON text in the field `x_json`.
 
-The text is authoritative and stands in every reply; the message beside it has the same numbers as doubles. In a request
-either is enough, and both must agree.
+The text is authoritative, and every reply has it; the numbers of `x` are rounded to doubles. A request sets one of the
+two, or both with equal values.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ _KINDS: dict[str, tuple[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """Where free JSON lies in messages of one kind."""
+    """The JSON fields of one message type."""
 
     # Names of the fields `x`.
     pairs: tuple[str, ...]
-    # Fields with messages that have such fields somewhere inside.
+    # Fields with messages that have JSON fields at any depth.
     parts: tuple[Any, ...]
 
 
 def complete_json_fields(request: Message) -> None:
-    """Check every JSON text of a request, and set the message beside it; names of texts in a mask mean both.
+    """Validate every JSON text of a request, and set its `x` from it. In a mask `x_json` becomes `x`.
 
-    Raises FieldInvalid for text that no field takes, and for a message that says something else than its text.
+    Raises FieldInvalid for text that no field accepts, and when `x` and `x_json` differ.
     """
     layout = _layout(request.DESCRIPTOR)
     if not (layout.pairs or layout.parts):
@@ -57,29 +57,29 @@ def complete_json_fields(request: Message) -> None:
 
 
 def fields(**texts: str | None) -> dict[str, Any]:
-    """Return, of the JSON texts of a row's objects, what a reply has: each as a Struct and as text; None is unset."""
+    """Return the fields of a reply for the JSON objects of a row: each as a Struct and as text; None is unset."""
     return _both(structs.struct, texts)
 
 
 def list_fields(**texts: str | None) -> dict[str, Any]:
-    """Return the same of arrays."""
+    """Return the fields of a reply for the JSON arrays of a row."""
     return _both(structs.list_value, texts)
 
 
 def value_fields(**texts: str | None) -> dict[str, Any]:
-    """Return the same of any JSON."""
+    """Return the fields of a reply for any JSON of a row."""
     return _both(structs.any_value, texts)
 
 
 def write(message: Message, field: str, text: str) -> None:
-    """Set a field of a reply and its text to the JSON text of a row."""
+    """Set `x` and `x_json` of a reply from the JSON text of a row."""
     value = exact_json.loads(text)
     _fill(message, field, value)
     setattr(message, field + TEXT, exact_json.canonical(value))
 
 
 def value_of(message: Message, field: str) -> Any:
-    """Return the exact values of a field; None when unset."""
+    """Return the exact value of a field; None when unset."""
     text: str = getattr(message, field + TEXT, "")
     if text:
         return exact_json.loads(text)
@@ -87,7 +87,7 @@ def value_of(message: Message, field: str) -> Any:
 
 
 def set_value(message: Message, field: str, value: Any) -> None:
-    """Set a field and its text to values. Raises FieldInvalid for what no field takes."""
+    """Set `x` and `x_json` to a value. Raises FieldInvalid for a value that no field accepts."""
     try:
         text = exact_json.serialize(value)
     except InvalidJson as invalid:
@@ -97,14 +97,14 @@ def set_value(message: Message, field: str, value: Any) -> None:
 
 
 def clear(message: Message, field: str) -> None:
-    """Clear a field and its text."""
+    """Clear `x` and `x_json`."""
     message.ClearField(field)
     message.ClearField(field + TEXT)
 
 
-def drop_duplicates_to_fit(message: Message, most_bytes: int) -> None:
-    """Leave the text alone of free JSON that has one, where a message with both forms is too large."""
-    if message.ByteSize() <= most_bytes:
+def drop_duplicates_to_fit(message: Message, max_bytes: int) -> None:
+    """Clear `x` of every field with `x_json` if the message is larger than `max_bytes`."""
+    if message.ByteSize() <= max_bytes:
         return
     for part, name in json_fields_in(message):
         if getattr(part, name + TEXT):
@@ -112,15 +112,15 @@ def drop_duplicates_to_fit(message: Message, most_bytes: int) -> None:
 
 
 def canonical(message: Message) -> None:
-    """Leave one of the two forms of each field: the message where it says all, else the text in one spelling."""
+    """Keep one form of each JSON field, so that equal messages have equal bytes: `x` if it is exact, else `x_json`."""
     layout = _layout(message.DESCRIPTOR)
     for name in layout.pairs:
         text: str = getattr(message, name + TEXT)
         if not text:
             continue
         exact = exact_json.dumps(exact_json.loads(text), sort_keys=True)
-        rough = exact_json.dumps(structs.value_of(getattr(message, name)), sort_keys=True)
-        if exact == rough:
+        rounded = exact_json.dumps(structs.value_of(getattr(message, name)), sort_keys=True)
+        if exact == rounded:
             message.ClearField(name + TEXT)
         else:
             setattr(message, name + TEXT, exact)
@@ -130,72 +130,72 @@ def canonical(message: Message) -> None:
 
 
 def to_values(message: Message, *, with_texts: bool = True, **options: Any) -> dict[str, Any]:
-    """Return a message as JSON, as `json_format.MessageToDict` does with the options, but with exact numbers.
+    """Return a message as JSON values: `json_format.MessageToDict` with these options, but with exact numbers.
 
-    `with_texts` keeps the fields with JSON text, which say the same once more.
+    `with_texts` keeps the fields `x_json` beside the values of `x`.
     """
-    bare = type(message)()
-    bare.CopyFrom(message)
-    # Writing a Struct takes longer than reading its text.
-    for part, name in json_fields_in(bare):
+    reduced = type(message)()
+    reduced.CopyFrom(message)
+    # Converting a Struct takes longer than parsing its text.
+    for part, name in json_fields_in(reduced):
         if getattr(part, name + TEXT):
             part.ClearField(name)
-    values: dict[str, Any] = json_format.MessageToDict(bare, **options)
+    values: dict[str, Any] = json_format.MessageToDict(reduced, **options)
     keeps_names = bool(options.get("preserving_proto_field_name"))
     _restore(message, values, with_texts=with_texts, keeps_names=keeps_names)
     return values
 
 
 def from_values(values: Any, message: Message, **options: Any) -> None:
-    """Read JSON with exact numbers (`exact_json.loads`) into a message, as `json_format.ParseDict` does.
+    """Parse JSON values with exact numbers (from `exact_json.loads`) into a message, as `json_format.ParseDict` does.
 
-    Raises its errors, FieldInvalid as `complete_json_fields` does, and InvalidJson for a name that holds half a
-    character.
+    Raises its errors, FieldInvalid as `complete_json_fields` does, and InvalidJson for half of a surrogate pair in a
+    name.
     """
     json_format.ParseDict(prepare_for_parse(values, message.DESCRIPTOR), message, **options)
     complete_json_fields(message)
 
 
 def prepare_for_parse(values: Any, kind: Any, path: str = "") -> Any:
-    """Return JSON with exact numbers as protobuf's parser takes it: rounded, with the exact text beside.
+    """Return JSON values for protobuf's parser: rounded numbers in `x`, and the exact text in `x_json`.
 
-    Raises FieldInvalid for what no field takes; `path` is where the values lie in the request.
+    `path` is the path of the values in the request. Raises FieldInvalid for a value that no field accepts.
     """
     is_well_known = kind.full_name.startswith(_WELL_KNOWN)
     if not is_well_known and isinstance(values, str | list):
-        # The parser would take what is in it for names of fields.
-        message = f"{path.removesuffix('.') or 'What stands for a message'} should be a JSON object"
+        # The parser would take its items for names of fields.
+        message = f"{path.removesuffix('.') or 'A message'} should be a JSON object"
         raise json_format.ParseError(message)
     if is_well_known or not isinstance(values, dict):
         return exact_json.to_floats(values)
     names, pairs = _spellings(kind), set(_layout(kind).pairs)
-    # A text that is null or empty says nothing.
+    # A text that is null or empty is unset.
     values = {
         key: value
         for key, value in values.items()
         if value not in ("", None) or (field := names.get(key)) is None or not is_text(field)
     }
-    said = {field.name for key in values if (field := names.get(key)) is not None}
-    made: dict[str, Any] = {}
+    present = {field.name for key in values if (field := names.get(key)) is not None}
+    prepared: dict[str, Any] = {}
     for key, value in values.items():
         field = names.get(key)
         if field is None:
             # The parser ends with a SystemError at such a name.
             exact_json.check_characters(key)
         if field is None or field.message_type is None:
-            made[key] = exact_json.to_floats(value)
+            prepared[key] = exact_json.to_floats(value)
         elif field.name in pairs:
             text = _text(field, value, f"{path}{field.name}")
-            made[key] = exact_json.to_floats(value)
-            if text and field.name + TEXT not in said:
-                made[field.name + TEXT] = text
+            prepared[key] = exact_json.to_floats(value)
+            if text and field.name + TEXT not in present:
+                prepared[field.name + TEXT] = text
         else:
-            made[key] = _prepared_part(value, field, f"{path}{field.name}")
-    return made
+            prepared[key] = _prepared_part(value, field, f"{path}{field.name}")
+    return prepared
 
 
 def json_fields_in(message: Message) -> Iterator[tuple[Message, str]]:
-    """Yield every field of free JSON of a message and of those inside, with the message that has it."""
+    """Yield the message and the name of every JSON field in a message, at any depth."""
     layout = _layout(message.DESCRIPTOR)
     for name in layout.pairs:
         yield message, name
@@ -204,23 +204,23 @@ def json_fields_in(message: Message) -> Iterator[tuple[Message, str]]:
 
 
 def json_field_names(kind: Any) -> tuple[str, ...]:
-    """Return the names of the fields of free JSON that messages of a kind have."""
+    """Return the names of the JSON fields of a message type."""
     return _layout(kind).pairs
 
 
 def is_text(field: Any) -> bool:
-    """Say whether a field is the text beside a field of free JSON."""
+    """Return whether a field is the text `x_json` of a JSON field."""
     return field.name.removesuffix(TEXT) in json_field_names(field.containing_type) and field.name.endswith(TEXT)
 
 
 def _both(read: Any, texts: dict[str, str | None]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for name, text in texts.items():
         if text is not None:
             value = exact_json.loads(text)
-            found[name] = read(value)
-            found[name + TEXT] = exact_json.canonical(value)
-    return found
+            result[name] = read(value)
+            result[name + TEXT] = exact_json.canonical(value)
+    return result
 
 
 def _complete(message: Message, layout: _Layout, path: str) -> None:
@@ -237,9 +237,9 @@ def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
         value = exact_json.parse(text)
     except InvalidJson as invalid:
         raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", str(invalid))]) from None
-    kind, wanted = _KINDS[_kind_of(message, name)]
+    kind, expected = _KINDS[_kind_of(message, name)]
     if not isinstance(value, kind):
-        raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", f"is not the JSON of {wanted}")])
+        raise FieldInvalid(violations=[(f"{path}{name}{TEXT}", f"is not the JSON of {expected}")])
     if not message.HasField(name):
         _fill(message, name, value)
         return
@@ -250,8 +250,8 @@ def _complete_pair(message: Message, name: str, text: str, path: str) -> None:
     if not is_same:
         raise FieldInvalid(
             violations=[
-                (f"{path}{name}", f"says something else than {name}{TEXT}; send one of them, or the same in both"),
-                (f"{path}{name}{TEXT}", f"says something else than {name}; send one of them, or the same in both"),
+                (f"{path}{name}", f"differs from {name}{TEXT}; send one of them, or the same in both"),
+                (f"{path}{name}{TEXT}", f"differs from {name}; send one of them, or the same in both"),
             ]
         )
 
@@ -274,19 +274,19 @@ def _name_fields(request: Message) -> None:
         mask = getattr(request, field.name)
         texts = {name + TEXT for name in _names(request.DESCRIPTOR)}
         if not texts.isdisjoint(mask.paths):
-            named = dict.fromkeys(path.removesuffix(TEXT) if path in texts else path for path in mask.paths)
-            mask.paths[:] = list(named)
+            paths = dict.fromkeys(path.removesuffix(TEXT) if path in texts else path for path in mask.paths)
+            mask.paths[:] = list(paths)
 
 
 @functools.lru_cache(maxsize=1024)
 def _names(kind: Any) -> frozenset[str]:
-    """Return the names of the fields of free JSON in a request and in the messages that it has."""
+    """Return the names of the JSON fields of a request type and of the messages in its fields."""
     inner = (part.message_type for part in _layout(kind).parts)
     return frozenset(_layout(kind).pairs).union(*(_layout(each).pairs for each in inner))
 
 
 def _text(field: Any, value: Any, path: str) -> str:
-    """Return the text of a JSON value for a field; empty where protobuf's parser is to speak."""
+    """Return the JSON text of a value for a field; empty for a wrong type, which protobuf's parser refuses."""
     kind, _ = _KINDS[field.message_type.full_name]
     if not isinstance(value, kind):
         return ""
@@ -319,22 +319,22 @@ def _restore(message: Message, values: dict[str, Any], *, with_texts: bool, keep
             values.pop(text.name, None)
             values.pop(text.json_name, None)
     for field in layout.parts:
-        found = values.get(field.name, values.get(field.json_name))
-        if not found:
+        inner = values.get(field.name, values.get(field.json_name))
+        if not inner:
             continue
-        held = getattr(message, field.name)
+        part = getattr(message, field.name)
         if field.message_type.GetOptions().map_entry:
-            for key, each in held.items():
-                _restore(each, found[str(key)], with_texts=with_texts, keeps_names=keeps_names)
+            for key, each in part.items():
+                _restore(each, inner[str(key)], with_texts=with_texts, keeps_names=keeps_names)
         elif field.is_repeated:
-            for each, inner in zip(held, found, strict=True):
-                _restore(each, inner, with_texts=with_texts, keeps_names=keeps_names)
+            for each, item in zip(part, inner, strict=True):
+                _restore(each, item, with_texts=with_texts, keeps_names=keeps_names)
         else:
-            _restore(held, found, with_texts=with_texts, keeps_names=keeps_names)
+            _restore(part, inner, with_texts=with_texts, keeps_names=keeps_names)
 
 
 def _parts(message: Message, layout: _Layout) -> Iterator[tuple[str, Message]]:
-    """Yield the messages inside of one that may have free JSON, each with its place."""
+    """Yield the messages in a message that may have JSON fields, each with its path."""
     for field in layout.parts:
         if field.message_type.GetOptions().map_entry:
             for key, each in getattr(message, field.name).items():
@@ -374,17 +374,17 @@ def _inner(field: Any) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def _holds_json(kind: Any) -> bool:
-    """Say whether messages of a kind have free JSON anywhere inside."""
-    looked_at: set[str] = set()
-    left: list[Any] = [kind]
-    while left:
-        found = left.pop()
-        if found.full_name in looked_at:
+    """Return whether a message type has JSON fields at any depth."""
+    visited: set[str] = set()
+    pending: list[Any] = [kind]
+    while pending:
+        descriptor = pending.pop()
+        if descriptor.full_name in visited:
             continue
-        looked_at.add(found.full_name)
-        if _pairs(found):
+        visited.add(descriptor.full_name)
+        if _pairs(descriptor):
             return True
-        left += [inner for field in found.fields if (inner := _inner(field)) is not None]
+        pending += [inner for field in descriptor.fields if (inner := _inner(field)) is not None]
     return False
 
 

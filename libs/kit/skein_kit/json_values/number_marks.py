@@ -1,7 +1,7 @@
-"""Numbers that no double holds, inside of Structs: there they stand as marked text.
+"""Marked text: the form of numbers in a Struct that a double would round.
 
-Code that copies, merges and compares Structs in many places keeps exact numbers this way. They become the JSON text
-beside a Struct where a message leaves, and come from it where one arrives.
+It keeps numbers exact in code that copies, merges and compares Structs in many places. Marked text becomes the field
+`x_json` of a message that leaves, and comes from that of a message that arrives.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from skein_kit.json_values import exact, fields, structs
 if TYPE_CHECKING:
     from google.protobuf.message import Message
 
-# Random, so no sender's text begins so.
+# Random, so that no caller's text begins with it.
 _MARK = secrets.token_hex(16)
 _MARK_BYTES = _MARK.encode()
-# A number of fewer digits is what its double says.
+# A double has every number of fewer digits.
 _LONG = re.compile(r"[\d.]{16}")
 
 
 def mark_numbers(value: Any) -> Any:
-    """Return values as a Struct takes them, with marked text for the numbers that it would round."""
+    """Return JSON values for a Struct, with marked text for the numbers that it would round."""
     if isinstance(value, exact.ExactFloat):
         value = value.exact
     if isinstance(value, int | Decimal) and not isinstance(value, bool):
@@ -39,7 +39,7 @@ def mark_numbers(value: Any) -> Any:
 
 
 def number_in(text: str) -> int | Decimal | None:
-    """Return the number that marked text is; None for other text."""
+    """Return the number of marked text; None for other text."""
     if not text.startswith(_MARK):
         return None
     number: int | Decimal = exact.loads(text.removeprefix(_MARK))
@@ -47,19 +47,19 @@ def number_in(text: str) -> int | Decimal | None:
 
 
 def unmark_message(message: Message) -> None:
-    """Turn marked text in a message into the JSON text beside its Struct."""
+    """Set `x_json` of each Struct `x` with marked text, and round the numbers in `x`."""
     if _MARK_BYTES not in message.SerializeToString():
         return
     for part, name in fields.json_fields_in(message):
         if part.HasField(name):
             value = _unmarked(structs.value_of(getattr(part, name)))
-            # Whether a field takes it, is the service's to say.
+            # The service validates it.
             setattr(part, name + fields.TEXT, exact.dumps(value))
             structs.write(getattr(part, name), value)
 
 
 def mark_message(reply: Message) -> None:
-    """Turn the JSON text beside a reply's Structs into marked text within them."""
+    """Set marked text in each Struct `x` of a reply from `x_json`, and clear `x_json`."""
     for message, name in fields.json_fields_in(reply):
         text: str = getattr(message, name + fields.TEXT)
         if _LONG.search(text):

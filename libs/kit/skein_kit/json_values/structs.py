@@ -1,4 +1,4 @@
-"""Exact JSON as protobuf's Struct, ListValue and Value, whose numbers are doubles, and back."""
+"""Conversions of JSON values to and from protobuf's Struct, ListValue and Value, whose numbers are doubles."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from skein_kit.json_values.exact import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-# Whole doubles below are written without an exponent, as JavaScript does it.
+# Integral doubles below this are written without an exponent, as in JavaScript.
 _PLAIN_WHOLE = 1e21
-# The largest whole number below which every whole number is a double. A double beyond it is written with its shortest
-# decimal form, and zeros fill the other places.
+# The largest integer up to which every integer is a double. A larger double is written in its shortest decimal form,
+# filled with zeros.
 _LAST_EXACT_WHOLE = 2**53
 
 
 def value_of(message: Struct | ListValue | Value) -> Any:
-    """Return what a message says, whole numbers as int. Raises InvalidJson for NaN and infinities."""
+    """Return the JSON values of a message, integral numbers as int. Raises InvalidJson for NaN and infinities."""
     if isinstance(message, Struct):
         return {name: _plain(value) for name, value in message.fields.items()}
     if isinstance(message, ListValue):
@@ -38,7 +38,7 @@ def value_of(message: Struct | ListValue | Value) -> Any:
 
 
 def text_of(message: Struct | ListValue | Value) -> str:
-    """Return a message as JSON text. Raises InvalidJson for NaN, infinities and what is too deep or too long."""
+    """Return a message as JSON text. Raises InvalidJson for NaN, infinities, too many levels and too long a text."""
     value = value_of(message)
     check_depth(value)
     text = dumps(value)
@@ -49,27 +49,27 @@ def text_of(message: Struct | ListValue | Value) -> str:
 
 def struct(value: Mapping[str, Any]) -> Struct:
     """Return an object as a message, its numbers rounded to doubles."""
-    made = Struct()
-    fill_struct(made, value)
-    return made
+    message = Struct()
+    fill_struct(message, value)
+    return message
 
 
 def list_value(value: Sequence[Any]) -> ListValue:
     """Return an array as a message, its numbers rounded to doubles."""
-    made = ListValue()
-    fill_list(made, value)
-    return made
+    message = ListValue()
+    fill_list(message, value)
+    return message
 
 
 def any_value(value: object) -> Value:
     """Return any JSON as a message, its numbers rounded to doubles."""
-    made = Value()
-    fill(made, value)
-    return made
+    message = Value()
+    fill(message, value)
+    return message
 
 
 def write(message: Struct | ListValue | Value, value: Any) -> None:
-    """Write values over a message of their kind, their numbers rounded to doubles."""
+    """Replace a message by values of its type, their numbers rounded to doubles."""
     if isinstance(message, Struct):
         fill_struct(message, value)
     elif isinstance(message, ListValue):
@@ -79,42 +79,42 @@ def write(message: Struct | ListValue | Value, value: Any) -> None:
 
 
 def equal_as_doubles(message: Struct | ListValue | Value, value: object) -> bool:
-    """Say whether a message says what the values do, once their numbers are rounded to doubles."""
+    """Return whether a message equals the values, after their numbers are rounded to doubles."""
     return equal_values(value_of(message), value, float)
 
 
-def fill_struct(made: Struct, value: Mapping[str, Any]) -> None:
-    """Write an object over a message, which is set even by an empty one."""
-    made.Clear()
-    made.SetInParent()
-    fields = made.fields
+def fill_struct(message: Struct, value: Mapping[str, Any]) -> None:
+    """Replace a message by an object; an empty object sets it too."""
+    message.Clear()
+    message.SetInParent()
+    fields = message.fields
     for name, inner in value.items():
         fill(fields[name], inner)
 
 
-def fill_list(made: ListValue, value: Sequence[Any]) -> None:
-    """Write an array over a message, which is set even by an empty one."""
-    made.Clear()
-    made.SetInParent()
-    add = made.values.add
+def fill_list(message: ListValue, value: Sequence[Any]) -> None:
+    """Replace a message by an array; an empty array sets it too."""
+    message.Clear()
+    message.SetInParent()
+    add = message.values.add
     for inner in value:
         fill(add(), inner)
 
 
-def fill(made: Value, value: Any) -> None:
-    """Write any JSON over a message."""
+def fill(message: Value, value: Any) -> None:
+    """Replace a message by any JSON value."""
     if isinstance(value, str):
-        made.string_value = value
+        message.string_value = value
     elif isinstance(value, bool):
-        made.bool_value = value
+        message.bool_value = value
     elif isinstance(value, int | float | Decimal):
-        made.number_value = float(value)
+        message.number_value = float(value)
     elif value is None:
-        made.null_value = NullValue.NULL_VALUE
+        message.null_value = NullValue.NULL_VALUE
     elif isinstance(value, dict):
-        fill_struct(made.struct_value, value)
+        fill_struct(message.struct_value, value)
     else:
-        fill_list(made.list_value, value)
+        fill_list(message.list_value, value)
 
 
 def _plain(value: Value) -> Any:
@@ -133,7 +133,7 @@ def _plain(value: Value) -> Any:
 
 
 def plain_number(number: float) -> int | float:
-    """Return a double as JSON has it: whole numbers below 1e21 as int. Raises InvalidJson for NaN and infinities."""
+    """Return a double as int if it is integral and below 1e21. Raises InvalidJson for NaN and infinities."""
     if number.is_integer() and abs(number) < _PLAIN_WHOLE:
         return int(number) if abs(number) <= _LAST_EXACT_WHOLE else int(Decimal(repr(number)))
     if not math.isfinite(number):

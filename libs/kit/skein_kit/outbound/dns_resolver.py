@@ -44,25 +44,25 @@ class Resolver:
         self._slots.take(owner)
         answer: asyncio.Future[Sequence[Any]] = loop.create_future()
 
-        def end(found: Sequence[Any], error: Exception | None) -> None:
+        def end(addresses: Sequence[Any], error: Exception | None) -> None:
             self._release(owner)
             if answer.done():
                 return
             if error is None:
-                answer.set_result(found)
+                answer.set_result(addresses)
             else:
                 answer.set_exception(error)
 
         def look_up() -> None:
-            found: Sequence[Any] = ()
+            addresses: Sequence[Any] = ()
             error: Exception | None = None
             try:
-                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             except Exception as caught:  # noqa: BLE001 - it belongs to the caller.
                 error = caught
             # The loop is closed: the process stops, and no caller waits.
             with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(end, found, error)
+                loop.call_soon_threadsafe(end, addresses, error)
 
         # A daemon thread does not keep the process alive.
         thread = threading.Thread(target=look_up, name="resolver", daemon=True)

@@ -41,7 +41,7 @@ _NOT_PUBLIC = (
     IPv6Network("2001::/23"),
     IPv6Network("3fff::/20"),
 )
-# Interface ids that hold an IPv4 address to tunnel to (ISATAP, RFC 5214), but for the bit that says "unique".
+# Interface ids that contain the IPv4 address of a tunnel (ISATAP, RFC 5214), without the "unique" bit.
 _ISATAP, _UNIQUE = 0x0000_5EFE, 0x0200_0000
 _HOST = re.compile(r"[a-z0-9._-]+|[0-9a-f:.]+")
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;|$)", re.IGNORECASE)
@@ -185,12 +185,12 @@ class SafeHttpClient:
             raise OutboundError("url")
         try:
             names = await self._resolve(target.raw_host.decode("ascii"), origin[2], owner)
-            found = [_address(text) for text in names]
+            addresses = [_address(text) for text in names]
         except (OSError, ValueError):
             raise OutboundError("name") from None
-        if origin not in self._allowed and not all(is_public(address) for address in found):
+        if origin not in self._allowed and not all(is_public(address) for address in addresses):
             raise OutboundError("address")
-        return found[:_MAX_TRIES]
+        return addresses[:_MAX_TRIES]
 
     async def _send(
         self, request: httpx.Request, read: Callable[[httpx.Response], Awaitable[Answer]], connect_seconds: float
@@ -327,8 +327,8 @@ async def _read(response: httpx.Response, limit_bytes: int) -> JsonResponse:
 def _max_age(cache_control: str) -> int | None:
     if _NOT_KEPT.search(cache_control):
         return 0
-    found = _MAX_AGE.search(cache_control)
-    return None if found is None else int(found.group(1))
+    match = _MAX_AGE.search(cache_control)
+    return None if match is None else int(match.group(1))
 
 
 def _seconds(retry_after: str) -> float | None:

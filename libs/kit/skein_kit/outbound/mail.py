@@ -135,11 +135,11 @@ class Mailer:
         It takes up to half a minute. Do not wait for it where the duration would show whether there was mail to send.
         """
         if self._relay is None or self._sender is None:
-            message = "mail is not configured; ask `configured` first"
+            message = "mail is not configured; check `configured` first"
             raise LookupError(message)
         mail = _format_message(self._sender, to, subject, text)
         if mail is None:
-            log.warning("mail_not_sent", error="the address is none")
+            log.warning("mail_not_sent", error="the address is invalid")
             return False
         for number, pause in enumerate((*self._pauses, None), 1):
             error = await self._try(self._relay, self._sender, to, mail)

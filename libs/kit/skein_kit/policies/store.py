@@ -95,14 +95,14 @@ class PolicyCache:
         """Return the policy of the transaction's tenant; at most one round trip a second."""
         at = self._clock()
         key = (tenant_id, tx.database.is_replica)
-        known, until = self._cached.get(key, (DEFAULT, at))
+        cached, until = self._cached.get(key, (DEFAULT, at))
         if at < until:
-            return known
+            return cached
         row = await tx.row(self._query, tenant_id=tenant_id)
-        given = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
-        if "memory_types" in given:
-            given["memory_types"] = tuple(given["memory_types"])
-        policy = Policy(**given)
+        changes = {} if row is None else {name: row[name] for name in _NAMES if row[name] is not None}
+        if "memory_types" in changes:
+            changes["memory_types"] = tuple(changes["memory_types"])
+        policy = Policy(**changes)
         self._cached[key] = (policy, at + CACHE_SECONDS)
         self._cached.move_to_end(key)
         if len(self._cached) > _MAX_CACHED:

@@ -193,12 +193,12 @@ class _Reflection(_base.BaseReflectionServicer):
                 "file_containing_extension": (extension.containing_type, extension.extension_number),
                 "list_services": (),
             }.get(kind, (getattr(request, kind),))
-            found = getattr(self, f"_{kind}")(request, *arguments)
+            response = getattr(self, f"_{kind}")(request, *arguments)
         else:
             code, words = grpc.StatusCode.INVALID_ARGUMENT.value
-            said = reflection_pb2.ErrorResponse(error_code=code, error_message=words)
-            found = reflection_pb2.ServerReflectionResponse(error_response=said, original_request=request)
-        return bytes(found.SerializeToString())
+            error_response = reflection_pb2.ErrorResponse(error_code=code, error_message=words)
+            response = reflection_pb2.ServerReflectionResponse(error_response=error_response, original_request=request)
+        return bytes(response.SerializeToString())
 
 
 def _response(status: int) -> bytes:

@@ -24,7 +24,7 @@ DEFAULT_PAGE_SIZE = 50
 # A page ends early rather than exceed the default limit of clients (4 MiB).
 PAGE_BYTES = 3 * 1024 * 1024
 # Digits of an index into an unpaged list.
-_MOST_DIGITS = 6
+_MAX_DIGITS = 6
 # A list of at most this length is returned whole when the request has no page_size.
 MAX_UNPAGED = 1000
 _PAGING_FIELDS = ("page_token", "page_size")
@@ -41,14 +41,14 @@ def resolve_page_size(requested: int) -> int:
 
 def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
     """Return the first items that fit one response with `used_bytes` other bytes, but at least one."""
-    found: list[Item] = []
-    taken = used_bytes
+    fitting: list[Item] = []
+    total_bytes = used_bytes
     for item in items:
-        taken += item.ByteSize()
-        if (found or used_bytes) and taken > PAGE_BYTES:
+        total_bytes += item.ByteSize()
+        if (fitting or used_bytes) and total_bytes > PAGE_BYTES:
             break
-        found.append(item)
-    return found
+        fitting.append(item)
+    return fitting
 
 
 def paginate(
@@ -61,10 +61,10 @@ def paginate(
     """
     token: str = request.page_token  # type: ignore[attr-defined]  # Every list has one.
     start = 0
-    if (place := read_token(token, tenant_id, request)) is not None:
-        if len(place) != 2 or not place[1].isdecimal() or len(place[1]) > _MOST_DIGITS:  # noqa: PLR2004
+    if (position := read_token(token, tenant_id, request)) is not None:
+        if len(position) != 2 or not position[1].isdecimal() or len(position[1]) > _MAX_DIGITS:  # noqa: PLR2004
             raise PageTokenInvalid
-        start = next((index + 1 for index, item in enumerate(items) if key(item) == place[0]), int(place[1]))
+        start = next((index + 1 for index, item in enumerate(items) if key(item) == position[0]), int(position[1]))
     page = fit_items(items[start : start + size])
     end = start + len(page)
     if end >= len(items):
@@ -111,15 +111,15 @@ def _signature(text: bytes, tenant_id: UUID | None, request: Message) -> bytes:
     call = current_call()
     if call is None or not call.page_token_key:
         raise ServiceUnavailable
-    question = type(request)()
-    question.CopyFrom(request)
+    unpaged = type(request)()
+    unpaged.CopyFrom(request)
     for name in _PAGING_FIELDS:
-        question.ClearField(name)
+        unpaged.ClearField(name)
     # The same request may carry its free JSON as a struct over gRPC and as text too over HTTP.
-    fields.canonical(question)
+    fields.canonical(unpaged)
     principal = "" if call.caller is None else call.caller.principal
     parts = (f"{tenant_id}", principal, call.path, request.DESCRIPTOR.full_name)
-    signed = hmac.new(call.page_token_key, digestmod="sha256")
-    for part in (*(part.encode() for part in parts), question.SerializeToString(deterministic=True), text):
-        signed.update(len(part).to_bytes(8, "big") + part)
-    return signed.digest()[:_SIGNATURE_BYTES]
+    mac = hmac.new(call.page_token_key, digestmod="sha256")
+    for part in (*(part.encode() for part in parts), unpaged.SerializeToString(deterministic=True), text):
+        mac.update(len(part).to_bytes(8, "big") + part)
+    return mac.digest()[:_SIGNATURE_BYTES]

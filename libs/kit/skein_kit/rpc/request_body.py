@@ -91,8 +91,8 @@ async def read_body(request: RequestBody, call: Call) -> CompleteBody:
     """
     caller = call.caller
     if caller is not None:
-        known = INTERNAL_AUTHENTICATED_BODIES if request.is_internal else AUTHENTICATED_BODIES
-        async with known.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
+        authenticated = INTERNAL_AUTHENTICATED_BODIES if request.is_internal else AUTHENTICATED_BODIES
+        async with authenticated.reserve(caller.tenant_id or caller.principal, request.size) as arrival:
             message = await request.read(MAX_MESSAGE_BYTES)
             return CompleteBody(message, arrival.keep(_kept_bytes(request, message)), request.parse)
     size = min(request.size, MAX_ANONYMOUS_BYTES) if request.is_refused_at_limit else request.size

@@ -1,7 +1,7 @@
-"""Vectors of items that were just committed: made at once when they are few and short, left to the worker otherwise.
+"""Requests for the vectors of documents that were just committed: at once for few and short ones, else later.
 
-Recall is asked after the commit, so no transaction waits for the model. What goes wrong here costs nothing but time:
-the search index remembers which items lack vectors.
+Recall is called after the commit, so that no transaction waits for the model. A failure costs only time: the search
+index knows the documents without vectors, and the worker embeds them.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ if TYPE_CHECKING:
     from skein.recall.v1 import recall_pb2_grpc
     from skein_kit.search_text.postings import Document
 
-# What is kept back of the caller's time, to answer in.
+# Part of the caller's remaining time that is reserved for the reply.
 MARGIN_SECONDS = 0.25
-# The most that a caller waits for vectors: what it wrote is found by its words already.
+# The longest wait of a caller for vectors; recall finds the documents by their words already.
 MAX_SECONDS = 2.0
-# Characters whose vectors are made well within that on one core; a batch of more text is left to the worker whole.
+# Characters that one core embeds well within MAX_SECONDS; the worker embeds larger batches.
 MAX_CHARACTERS = 20_000
 
 
 class EmbeddingClient:
-    """Asks recall for vectors in the name of one service."""
+    """Requests vectors from recall for one service."""
 
     def __init__(self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, at_once: int) -> None:
-        """Make up to `at_once` items' vectors while the caller waits."""
+        """Up to `at_once` documents get their vectors while the caller waits."""
         self._index = index
         self._at_once = at_once
         self._log = logs.get(service)
 
     def has_pending_embeddings(self, documents: Sequence[Document], *, deferred: bool = False) -> int:
-        """Return how many will lack vectors if all goes well."""
+        """Return the number of documents that will have no vectors at the reply, if no request fails."""
         documents = [document for document in documents if document.embedding is None]
         return 0 if self._is_small(documents) and not deferred else len(documents)
 
     async def request_embeddings(
         self, documents: Sequence[Document], *, remaining: float, deferred: bool = False
     ) -> int:
-        """Make vectors within the caller's `remaining` seconds; return how many items still lack theirs.
+        """Embed documents within the caller's `remaining` seconds; return how many have no vectors yet.
 
-        `deferred` has recall make them afterwards: all of them are lacking then.
+        With `deferred` recall embeds them after its reply, so that all of them count.
         """
         documents = [document for document in documents if document.embedding is None]
         if not documents or not (deferred or self._is_small(documents)):

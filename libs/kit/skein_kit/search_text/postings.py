@@ -1,20 +1,21 @@
-"""The search index's rows of an item: the one place that makes them, for memories and messages alike.
+"""Rows of the search index: documents and their postings, for memories and messages.
 
-The owner of an item calls this in the transaction that writes the item, so that an item is found by its words the
-moment it is committed, and is gone from search the moment its deletion is.
+The owner of an item writes them in the transaction that writes the item. So recall finds an item by its words from its
+commit on, until the commit of its deletion.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from skein_kit.database import batch_insert
 from skein_kit.database.batch_insert import InsertRows
 from skein_kit.database.named_queries import FEW_ROWS, Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
-from skein_kit.search_text import text_features, vector_columns
+from skein_kit.search_text import vector_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -28,19 +29,30 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.search_text.vector_columns import ActiveModel
 
-# Longer terms are data, not words, and a B-tree key has its limit.
+# Longer terms are data, not words, and the size of a B-tree key is limited.
 MAX_TERM_CHARACTERS = 200
-# Postgres refuses a text vector beyond 1 MiB; the longest content allowed stays far below.
 _QUERIES = Queries.load("skein_kit")
+# A question mark is the last mark that ends a sentence. A closing quote or a note may follow it.
+_QUESTION: Final = re.compile(r"[?？؟][^.!?。！？؟]*$")  # noqa: RUF001 - marks of other scripts are meant.
+# English: in other languages only numbers are expressions of time. "May" is left out: the verb is far more frequent.
+_TIME: Final = re.compile(
+    r"(?<!\w)(?:yesterday|today|tomorrow|tonight|last|next|ago|since|recently|weekend|days?|weeks?|months?|years?|"
+    r"monday|tuesday|wednesday|thursday|friday|saturday|sunday|"
+    r"january|february|march|april|june|july|august|september|october|november|december|"
+    r"\d{4}|\d+(?:st|nd|rd|th))(?!\w)",
+    re.IGNORECASE,
+)
+# Characters that are read: of the end for a question, of the beginning for a time.
+_READ_CHARACTERS: Final = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Document:
-    """What the index knows of an item."""
+    """An item of the search index."""
 
     item_id: UUID
     kind: Literal["memory", "message"]
-    # Everything that is searched: title, key, content.
+    # The searched text: title, key and content.
     text: str
     revision: int = 1
     type: str | None = None
@@ -52,38 +64,38 @@ class Document:
     subject_id: str | None = None
     session_id: str | None = None
     expire_time: datetime | None = None
-    # The vector of its text, of unit length, where the caller brought one; else it is made later.
+    # The caller vector, float32 of shape (dimensions,) and unit length; None: recall embeds the text later.
     embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
 async def add_documents(
     tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, extra_rows: Sequence[InsertRows] = ()
 ) -> None:
-    """Add items to the index: one statement reads their terms, another writes what is written of a single item.
+    """Add documents to the index: one statement reads their terms, another one inserts the rows of a single document.
 
     `extra_rows` are rows that the first statement inserts too: the items themselves. A new document is pending until it
-    has vectors, unless it brought one and no other model follows. Remove an item that is already in the index first.
-    Raises DimensionsMismatch for a vector that does not fit the active model.
+    has vectors, unless it has a caller vector and no model is followed. Remove a document that is in the index first.
+    Raises DimensionsMismatch for a caller vector that does not fit the active model.
     """
     if not documents:
         await batch_insert.insert_batch(tx, tenant_id, extra_rows)
         return
-    space = await _space(tx, documents)
+    model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
     texts = [document.text for document in documents]
-    for place, lexeme, frequency in await batch_insert.insert_batch_and_fetch(
+    for number, lexeme, frequency in await batch_insert.insert_batch_and_fetch(
         tx, tenant_id, extra_rows, _QUERIES["analyse"], texts=texts, language=language
     ):
-        terms[place - 1].append((lexeme, frequency))
+        terms[number - 1].append((lexeme, frequency))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]
-    kept = [
+    document_rows = [
         _document(document, length)
-        | {"pending": document.embedding is None or (space is not None and space.is_followed(tenant_id))}
+        | {"pending": document.embedding is None or (model is not None and model.is_followed(tenant_id))}
         for document, length in zip(documents, lengths, strict=True)
     ]
-    brought = [(one.item_id, one.kind, [one.embedding]) for one in documents if one.embedding is not None]
-    listed = [
+    vectors = [(each.item_id, each.kind, [each.embedding]) for each in documents if each.embedding is not None]
+    posting_rows = [
         {"term": term, "kind": document.kind, "item_id": document.item_id, "frequency": frequency, "length": length}
         for document, counted, length in zip(documents, terms, lengths, strict=True)
         for term, frequency in counted
@@ -94,46 +106,49 @@ async def add_documents(
         tx,
         tenant_id,
         [
-            InsertRows(_QUERIES["insert_documents"], kept),
-            *([] if space is None else [vector_columns.vector_rows(space.table_name, brought)]),
+            InsertRows(_QUERIES["insert_documents"], document_rows),
+            *([] if model is None else [vector_columns.vector_rows(model.table_name, vectors)]),
             *(
                 []
-                if space is None
-                else [vector_columns.origin_rows(space.model, [item_id for item_id, _, _ in brought])]
+                if model is None
+                else [vector_columns.origin_rows(model.model, [item_id for item_id, _, _ in vectors])]
             ),
-            # As many as go together, and the others after them.
+            # The first postings join the single statement; the others follow in statements of their own.
             InsertRows(
-                _QUERIES["insert_postings"], listed[:FEW_ROWS], single_statement_rows=FEW_ROWS, shared_parameters=shared
+                _QUERIES["insert_postings"],
+                posting_rows[:FEW_ROWS],
+                single_statement_rows=FEW_ROWS,
+                shared_parameters=shared,
             ),
-            InsertRows(_QUERIES["insert_postings"], listed[FEW_ROWS:], single_statement_rows=0),
+            InsertRows(_QUERIES["insert_postings"], posting_rows[FEW_ROWS:], single_statement_rows=0),
         ],
     )
 
 
 async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
-    """Take items out of the index, with their postings and vectors; ids that are not there are passed over."""
+    """Remove items from the index, with their postings and vectors; unknown ids are ignored."""
     if item_ids:
-        gone = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _insert_count_deltas(tx, tenant_id, gone)
+        removed = await tx.rows(_QUERIES["delete_documents"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _insert_count_deltas(tx, tenant_id, removed)
 
 
 async def subtract_counts(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:
-    """Keep the counts right for items that the transaction is about to delete by a statement of its own."""
+    """Subtract items from the counts before the transaction deletes them by a statement of its own."""
     if item_ids:
-        gone = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
-        await _insert_count_deltas(tx, tenant_id, gone)
+        removed = await tx.rows(_QUERIES["list_counted"], tenant_id=tenant_id, item_ids=list(item_ids))
+        await _insert_count_deltas(tx, tenant_id, removed)
 
 
 async def subtract_session_counts(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
-    """Keep the counts right for a session's messages that the transaction is about to take out of the index."""
-    gone = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
-    await _insert_count_deltas(tx, tenant_id, gone)
+    """Subtract a session's messages from the counts before the transaction removes them from the index."""
+    removed = await tx.rows(_QUERIES["list_counted_of_session"], tenant_id=tenant_id, session_id=session_id)
+    await _insert_count_deltas(tx, tenant_id, removed)
 
 
 async def update_document(tx: Transaction, tenant_id: UUID, document: Document) -> bool:
-    """Change what filters ask of an item whose text is the same as before; say whether it was in the index.
+    """Update the filtered columns of an item with an unchanged text; return whether it is in the index.
 
-    Its postings and vectors stay, and so does the revision that they were made from.
+    Its postings, its vectors and the revision that they belong to stay.
     """
     columns = _document(document, length=0)
     return bool(
@@ -148,33 +163,33 @@ async def update_document(tx: Transaction, tenant_id: UUID, document: Document) 
 async def remove_expired(
     tx: Transaction, tenant_id: UUID, kind: Literal["memory", "message"], *, at: datetime, count: int
 ) -> int:
-    """Take up to `count` items that are past their time out of the index; return how many."""
+    """Remove up to `count` items that have expired at `at` from the index; return how many."""
     query = _QUERIES["delete_expired_documents"]
-    gone = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
-    await _insert_count_deltas(tx, tenant_id, gone)
-    return len(gone)
+    removed = await tx.rows(query, tenant_id=tenant_id, kind=kind, at=at, count=count)
+    await _insert_count_deltas(tx, tenant_id, removed)
+    return len(removed)
 
 
-async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, gone: Iterable[asyncpg.Record]) -> None:
-    """Say what left the counts, in rows that nobody waits for; the worker takes it off the sums."""
+async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, removed: Iterable[asyncpg.Record]) -> None:
+    """Insert what to subtract from the counts: the worker does it, so that writers do not wait for one row."""
     lengths: dict[str, list[int]] = {}
-    for row in gone:
+    for row in removed:
         if row["counted"]:
             lengths.setdefault(row["kind"], []).append(row["length"])
     rows = [
-        {"departure_id": new_id(now()), "kind": kind, "documents": len(all_), "length": sum(all_)}
-        for kind, all_ in lengths.items()
+        {"departure_id": new_id(now()), "kind": kind, "documents": len(of_kind), "length": sum(of_kind)}
+        for kind, of_kind in lengths.items()
     ]
     await tx.insert(_QUERIES["insert_departures"], tenant_id, rows)
 
 
-async def _space(tx: Transaction, documents: Sequence[Document]) -> ActiveModel | None:
-    """Return the model that vectors were brought for; None when none were, or no model is in force."""
-    brought = [document.embedding for document in documents if document.embedding is not None]
-    space = await vector_columns.active_model(tx) if brought else None
-    for embedding in brought:
-        vector_columns.require_dimensions(0 if space is None else space.dimensions, embedding)
-    return space
+async def _model_of_caller_vectors(tx: Transaction, documents: Sequence[Document]) -> ActiveModel | None:
+    """Return the active model; None without caller vectors. Raises DimensionsMismatch."""
+    vectors = [document.embedding for document in documents if document.embedding is not None]
+    model = await vector_columns.active_model(tx) if vectors else None
+    for vector in vectors:
+        vector_columns.require_dimensions(0 if model is None else model.dimensions, vector)
+    return model
 
 
 def _document(document: Document, length: int) -> dict[str, object]:
@@ -189,9 +204,19 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
-        "asks": text_features.ends_with_question(document.text),
-        "dated": text_features.mentions_time(document.text),
+        "asks": ends_with_question(document.text),
+        "dated": mentions_time(document.text),
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,
     }
+
+
+def ends_with_question(text: str) -> bool:
+    """Return whether a text ends with a question: an answer tends to follow it."""
+    return _QUESTION.search(text[-_READ_CHARACTERS:]) is not None
+
+
+def mentions_time(text: str) -> bool:
+    """Return whether a text has an expression of time: a date, a weekday, "last week"."""
+    return _TIME.search(text[:_READ_CHARACTERS]) is not None

@@ -1,7 +1,7 @@
-"""Vectors as the tables of the index hold them: which model is in force, and how its vectors become columns.
+"""Vectors in the tables of the search index: the active model, and the columns of a vector.
 
-Vectors are of unit length, in half precision. A B-tree tuple holds 1,280 dimensions: those stand in `embedding`, which
-an index covers, the others in `rest`.
+Stored vectors have unit length and half precision. A B-tree tuple holds 1,280 dimensions: these are in the column
+`embedding`, which an index covers, the others in `rest`.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 COVERED_DIMENSIONS = 1280
-# The provider of vectors whose caller does not say who made them.
+# The provider of caller vectors.
 CALLER = "caller"
-# How long the registry is believed: a model that is switched to is written to by everybody after so many seconds.
+# Seconds after which every process writes vectors of a newly activated model at the latest.
 CACHE_SECONDS = 5.0
 _QUERIES = Queries.load("skein_kit")
 _EVERY_TENANT = UUID(int=0)
@@ -43,16 +43,16 @@ _TABLE_NAME = re.compile(r"[a-z0-9_]+")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ActiveModel:
-    """The model in force, as far as whoever stores its vectors must know it."""
+    """The active model: what a writer of its vectors needs."""
 
     model: str
     dimensions: int
     table_name: str
-    # Tenants in which another model gets vectors of what is written as well; the nil tenant stands for all.
+    # Tenants whose new documents also get vectors of a followed model; the nil UUID stands for all tenants.
     followed: tuple[UUID, ...]
 
     def is_followed(self, tenant_id: UUID) -> bool:
-        """Say whether another model gets vectors of what this tenant writes."""
+        """Return whether new documents of the tenant also get vectors of a followed model."""
         return tenant_id in self.followed or _EVERY_TENANT in self.followed
 
 
@@ -60,27 +60,30 @@ _cached_models: WeakKeyDictionary[Database, tuple[ActiveModel, float]] = WeakKey
 
 
 async def prepare_connection(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Teach a new connection to send and read vectors in binary."""
+    """Make a new connection send and read vectors in binary form."""
     await connection.set_type_codec(
         "halfvec", schema="public", encoder=HalfVector.to_binary, decoder=HalfVector.from_binary, format="binary"
     )
 
 
 async def active_model(tx: Transaction) -> ActiveModel | None:
-    """Return the model in force; a round trip at most every five seconds. None when there is none."""
-    known, until = _cached_models.get(tx.database, (None, 0.0))
-    if known is not None and time.monotonic() < until:
-        return known
+    """Return the active model; None when there is none. One round trip at most every CACHE_SECONDS."""
+    cached, until = _cached_models.get(tx.database, (None, 0.0))
+    if cached is not None and time.monotonic() < until:
+        return cached
     row = await tx.row(_QUERIES["space_in_force"])
     if row is None:
         return None
-    space = ActiveModel(**{**row, "followed": tuple(row["followed"])})
-    _cached_models[tx.database] = (space, time.monotonic() + CACHE_SECONDS)
-    return space
+    model = ActiveModel(**{**row, "followed": tuple(row["followed"])})
+    _cached_models[tx.database] = (model, time.monotonic() + CACHE_SECONDS)
+    return model
 
 
 def normalize(values: Sequence[float], *, field: str = "embedding") -> NDArray[np.float32]:
-    """A caller's vector, made of unit length so that it fits half precision; refused when it points nowhere."""
+    """Return a caller's vector with unit length, float32 of shape (dimensions,), so that it fits half precision.
+
+    Raises FieldInvalid, for `field`, when its length is zero or not finite.
+    """
     vector = np.array(values, dtype=np.float64)
     length = np.linalg.norm(vector)
     if not length or not np.isfinite(length):
@@ -89,13 +92,13 @@ def normalize(values: Sequence[float], *, field: str = "embedding") -> NDArray[n
 
 
 def require_dimensions(dimensions: int, vector: Sequence[float] | NDArray[np.float32]) -> None:
-    """Refuse a vector of another length than the model's."""
+    """Raise DimensionsMismatch unless a vector has this number of dimensions."""
     if len(vector) != dimensions:
         raise DimensionsMismatch(expected=dimensions, given=len(vector))
 
 
 def vector_columns(vector: NDArray[np.float32]) -> dict[str, Any]:
-    """The columns that hold a vector."""
+    """Return the columns of a vector, float32 of shape (dimensions,)."""
     rest = vector[COVERED_DIMENSIONS:]
     return {
         "embedding": HalfVector(vector[:COVERED_DIMENSIONS]),
@@ -104,7 +107,7 @@ def vector_columns(vector: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def read_vector(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.float32]:
-    """Return the vector that columns hold."""
+    """Return the vector of the columns, float32 of shape (dimensions,)."""
     parts = [embedding.to_numpy()] if rest is None else [embedding.to_numpy(), rest.to_numpy()]
     return np.concatenate(parts).astype(np.float32)
 
@@ -112,12 +115,15 @@ def read_vector(embedding: HalfVector, rest: HalfVector | None) -> NDArray[np.fl
 async def insert_vectors(
     tx: Transaction, tenant_id: UUID, table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]
 ) -> None:
-    """Store the vectors of items, each given with its kind: one row for each chunk of its text."""
+    """Insert the vectors of items, each with its id, its kind and one vector for each chunk of its text.
+
+    A vector is float32 of shape (dimensions,).
+    """
     await batch_insert.insert_batch(tx, tenant_id, [vector_rows(table_name, items)])
 
 
 def vector_rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]) -> InsertRows:
-    """Return what stores the vectors of items likewise."""
+    """Return the insert of the vectors of items, as insert_vectors takes them."""
     return InsertRows(
         for_table(_QUERIES["insert_vectors"], table_name),
         [
@@ -129,7 +135,7 @@ def vector_rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArr
 
 
 def origin_rows(model: str, item_ids: Sequence[UUID]) -> InsertRows:
-    """Return what notes that a caller brought the vectors of items."""
+    """Return the insert of the origins of caller vectors of a model."""
     return InsertRows(
         _QUERIES["insert_vector_origins"],
         [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids],
@@ -138,7 +144,7 @@ def origin_rows(model: str, item_ids: Sequence[UUID]) -> InsertRows:
 
 @cache
 def for_table(query: Query, table_name: str) -> Query:
-    """The statement for one model's table of vectors."""
+    """Return a query for the vector table of a model. Raises ValueError for an unsafe name."""
     if not _TABLE_NAME.fullmatch(table_name):
         message = f"{table_name!r} cannot be the name of a table of vectors"
         raise ValueError(message)

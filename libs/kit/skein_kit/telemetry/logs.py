@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
     from typing import Any, TextIO
 
-# Without the values of local variables, which hold requests and keys.
+# Without the values of local variables, which contain requests and keys.
 _TRACEBACK = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 _LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
@@ -51,7 +51,7 @@ def configure(level: str = "info", stream: TextIO | None = None) -> None:
     )
     root = logging.getLogger()
     root.handlers = [handler]
-    # Other people's libraries speak only when something is wrong.
+    # Of libraries only warnings and errors.
     root.setLevel(max(number, logging.WARNING))
 
 
@@ -62,7 +62,7 @@ def get(name: str) -> structlog.typing.FilteringBoundLogger:
 
 
 def _call(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Add what finds the call that the line is written for; a call that writes no line pays nothing."""
+    """Add the method and the ids of the current call."""
     call = current_call()
     return event if call is None else {"method": call.path, **call.log_fields(), **event}
 
@@ -75,10 +75,9 @@ def _trace_id(_logger: object, _method: str, event: MutableMapping[str, Any]) ->
 
 
 def _traceback(exc_info: structlog.typing.ExcInfo) -> list[dict[str, Any]]:
-    """Say where it happened and what kind of error it was.
+    """Return the stack and the class of an error.
 
-    The words of other people's errors are left out, because they quote values: Postgres names the failing row, a parser
-    the text that it could not read.
+    Messages of libraries are left out, because they quote values: Postgres the failing row, a parser its input.
     """
     stacks = _TRACEBACK(exc_info)
     _mask(stacks, exc_info[1])
@@ -87,15 +86,15 @@ def _traceback(exc_info: structlog.typing.ExcInfo) -> list[dict[str, Any]]:
 
 def _mask(stacks: list[dict[str, Any]], error: BaseException | None) -> None:
     for stack in stacks:
-        stack["exc_value"] = _words(error)
+        stack["exc_value"] = _message(error)
         stack.pop("exc_notes", None)
         if isinstance(error, BaseExceptionGroup):
-            for inner, one in zip(stack["exceptions"], error.exceptions, strict=True):
-                _mask(inner, one)
+            for inner, inner_error in zip(stack["exceptions"], error.exceptions, strict=True):
+                _mask(inner, inner_error)
         error = (error.__cause__ or (None if error.__suppress_context__ else error.__context__)) if error else None
 
 
-def _words(error: BaseException | None) -> str:
+def _message(error: BaseException | None) -> str:
     if isinstance(error, asyncpg.PostgresError):
         return " ".join(str(fact) for fact in (error.sqlstate, error.table_name, error.constraint_name) if fact)
     if isinstance(error, OSError):

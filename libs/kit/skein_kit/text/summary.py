@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_CHARACTERS = 1000
 MAX_CHARACTERS = 20_000
-# Limits of what is read of a conversation, the newest messages first.
+# Limits of the part of a conversation that is read, the newest messages first.
 MAX_READ_MESSAGES = 1000
 MAX_READ_CHARACTERS = 200_000
 # Most sentences of a summary.
@@ -77,7 +77,7 @@ def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHA
     queue = [(-_weight(sentence, weights), sentence.position) for sentence in sentences]
     heapq.heapify(queue)
     chosen: list[_Sentence] = []
-    said: set[str] = set()
+    chosen_texts: set[str] = set()
     length = 0
     while queue and len(chosen) < _MAX_SENTENCES:
         best = sentences[queue[0][1]]
@@ -87,13 +87,13 @@ def summarize(turns: Sequence[SpeakerTurn], *, max_characters: int = DEFAULT_CHA
             continue
         heapq.heappop(queue)
         # A sentence that is too long by itself needs no join with the others.
-        if length + len(best.text) > max_characters or best.text.casefold() in said:
+        if length + len(best.text) > max_characters or best.text.casefold() in chosen_texts:
             continue
         if (longer := len(_format(turns, [*chosen, best]))) > max_characters:
             continue
         length = longer
         chosen.append(best)
-        said.add(best.text.casefold())
+        chosen_texts.add(best.text.casefold())
         for word in best.words:
             weights[word] **= 2
     return _format(turns, chosen)
@@ -105,19 +105,19 @@ def _weight(sentence: _Sentence, weights: dict[str, float]) -> float:
 
 
 def _sentences(turns: Sequence[SpeakerTurn]) -> Iterable[_Sentence]:
-    place = 0
+    position = 0
     for number, turn in enumerate(turns):
         is_first = True
         for text in _END.split(turn.text):
-            told = " ".join(text.split())
-            words = frozenset(_words(told))
+            sentence = " ".join(text.split())
+            words = frozenset(_words(sentence))
             if len(words) < _FEWEST_WORDS:
                 continue
             factor = _OF_USER if turn.is_user else 1.0
             if is_first:
-                factor *= _FIRST_OF_MESSAGE if place else _FIRST_OF_ALL
-            yield _Sentence(place, number, told, words, factor)
-            place += 1
+                factor *= _FIRST_OF_MESSAGE if position else _FIRST_OF_ALL
+            yield _Sentence(position, number, sentence, words, factor)
+            position += 1
             is_first = False
 
 

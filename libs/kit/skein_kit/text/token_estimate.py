@@ -1,4 +1,4 @@
-"""How many tokens a text takes, as estimated: one estimate for everything that has a budget of them. Pure.
+"""Estimated tokens of a text, for every budget of tokens. Pure.
 
 Tokens are estimated as tokenizers of English count on average: one for four characters, rounded up. Other languages,
 code and numbers take up to twice as many: leave room.
@@ -7,7 +7,7 @@ code and numbers take up to twice as many: leave room.
 from __future__ import annotations
 
 CHARACTERS_PER_TOKEN = 4
-# What a text may take where the caller does not say.
+# Budget of a request without one, in tokens.
 DEFAULT_BUDGET = 2000
 
 

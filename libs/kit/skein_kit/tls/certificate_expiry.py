@@ -27,10 +27,10 @@ def record_mutual_tls_certificates(certificate: bytes, authority: bytes) -> None
 
     While one authority replaces another the file has both: the one that issued the certificate counts.
     """
-    own, known = _read(certificate), _read(authority)
-    in_use = [one for one in known if any(_is_issued_by(one, each) for each in own)]
+    own, authorities = _read(certificate), _read(authority)
+    issuers = [each for each in authorities if any(_is_issued_by(each, issued) for issued in own)]
     _record(MUTUAL, min(map(_end, own), default=None))
-    _record(AUTHORITY, max(map(_end, in_use or known), default=None))
+    _record(AUTHORITY, max(map(_end, issuers or authorities), default=None))
 
 
 def _read(pem: bytes) -> list[x509.Certificate]:

@@ -64,9 +64,9 @@ class MutualTlsFiles:
     @classmethod
     def from_settings(cls, settings: ProcessSettings) -> Self | None:
         """Use the three settings; return None if none is set. Raises SettingInvalid."""
-        named = {CERTIFICATE: settings.mtls_certificate, KEY: settings.mtls_key, AUTHORITY: settings.mtls_ca}
-        missing = [name for name, path in named.items() if path is None]
-        if len(missing) == len(named):
+        paths = {CERTIFICATE: settings.mtls_certificate, KEY: settings.mtls_key, AUTHORITY: settings.mtls_ca}
+        missing = [name for name, path in paths.items() if path is None]
+        if len(missing) == len(paths):
             return None
         if settings.mtls_certificate is None or settings.mtls_key is None or settings.mtls_ca is None:
             message = f"{CERTIFICATE}, {KEY} and {AUTHORITY} are needed together: {' and '.join(missing)} is missing."
@@ -84,47 +84,47 @@ class MutualTlsFiles:
 
     def server_credentials(self) -> grpc.ServerCredentials:
         """Return credentials of a server, which follow changes of the files."""
-        shown = self._material
+        current = self._material
 
         def changed() -> grpc.ServerCertificateConfiguration | None:
-            nonlocal shown
+            nonlocal current
             material = self.material
-            if material is shown:
+            if material is current:
                 return None
-            shown = material
+            current = material
             return material.server()
 
         return grpc.dynamic_ssl_server_credentials(
-            shown.server(),
+            current.server(),
             changed,  # type: ignore[arg-type]  # None is documented: nothing has changed.
             require_client_authentication=True,
         )
 
     def _reload_if_changed(self) -> None:
-        seen = self._file_fingerprint()
-        if seen == self._fingerprint:
+        fingerprint = self._file_fingerprint()
+        if fingerprint == self._fingerprint:
             return
         # A pair that does not match may be half of a change: the next check sees the other half.
-        self._fingerprint = seen
+        self._fingerprint = fingerprint
         try:
             self._material = self._read()
         except SettingInvalid as invalid:
-            log.error("mtls_files_unusable", why=str(invalid))  # noqa: TRY400 - the sentence says it all.
+            log.error("mtls_files_unusable", why=str(invalid))  # noqa: TRY400 - the stack adds nothing.
         else:
             certificate_expiry.record_mutual_tls_certificates(self._material.certificate, self._material.authority)
             log.info("mtls_files_changed")
 
     def _file_fingerprint(self) -> tuple[tuple[int, int, int] | None, ...]:
         """Return a fingerprint of the files, which also changes when a link gets another target."""
-        found: list[tuple[int, int, int] | None] = []
+        facts: list[tuple[int, int, int] | None] = []
         for path in self._paths:
             try:
                 status = path.stat()
             except OSError:
-                found.append(None)
+                facts.append(None)
             else:
-                found.append((status.st_ino, status.st_mtime_ns, status.st_size))
-        return tuple(found)
+                facts.append((status.st_ino, status.st_mtime_ns, status.st_size))
+        return tuple(facts)
 
     def _read(self) -> TlsMaterial:
         certificate, key, authority = self._paths

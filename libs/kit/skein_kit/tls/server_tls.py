@@ -34,9 +34,10 @@ class ServerTls:
             raise SettingInvalid(f"{CERTIFICATE} is missing: {KEY} alone is no TLS.")
         if key is None:
             raise SettingInvalid(f"{KEY} is missing: {CERTIFICATE} alone is no TLS.")
-        found = cls(certificate=certificate, key=key)
-        found.context()
-        return found
+        tls = cls(certificate=certificate, key=key)
+        # Fails now, not at the first connection.
+        tls.context()
+        return tls
 
     def context(self) -> ssl.SSLContext:
         """Return the TLS context of HTTP servers. Raises SettingInvalid."""
@@ -57,7 +58,7 @@ def load_server_context(certificate: Path, key: Path, *, settings: tuple[str, st
 
     def no_password() -> NoReturn:
         # Without this, OpenSSL would ask for a password on the terminal.
-        raise SettingInvalid(f"{keys} is encrypted with a password; a service has nobody to ask for it.")
+        raise SettingInvalid(f"{keys} is encrypted with a password; use a key without one.")
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.settings import AuthSettings
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.outbound.mail import Mailer
 
 # Mails that wait to be sent; a relay that hangs must delay no call.

@@ -14,7 +14,7 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc import pagination

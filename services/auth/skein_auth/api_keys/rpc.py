@@ -14,7 +14,7 @@ from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.telemetry import logs

@@ -8,7 +8,7 @@ from skein.auth.v1 import oauth_pb2 as pb
 from skein_auth.oauth_clients import convert
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 
 if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder

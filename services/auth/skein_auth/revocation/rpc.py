@@ -9,7 +9,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 
 if TYPE_CHECKING:
     from skein_auth.revocation.store import RevocationStore

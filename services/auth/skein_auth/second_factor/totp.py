@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from skein_auth.encryption import SecretCipher
     from skein_auth.second_factor.model import SecondFactor
     from skein_auth.second_factor.store import TotpStore
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.identity.identity_token import Caller
 
 

@@ -11,7 +11,7 @@ from skein_auth.pages import id_before
 from skein_auth.service_accounts import convert
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from skein_auth.signing.model import SigningKey
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
 from skein_kit.rpc.well_known_types import to_timestamp

@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from skein_gateway import VERSION
 from skein_gateway.connect import codec
-from skein_gateway.errors import JsonMethodUnknown, OAuthMethodHasHttpEndpoint
+from skein_gateway.errors import JsonMethodUnknown, OAuthMethodHasHttpEndpoint, StreamNotSupported
 from skein_gateway.http_api.cors import CorsMiddleware
 from skein_gateway.http_api.middleware import DrainMiddleware, IdentityEncodingMiddleware, unsupported_media_type
 from skein_gateway.identity import challenges
@@ -25,8 +25,8 @@ from skein_gateway.openapi.handler import OPENAPI_PATH, OpenApiHandler
 from skein_gateway.public_methods.forwarder import PUBLIC_METHODS
 from skein_kit import errors
 from skein_kit.calls.call import AUTHORIZATION_KEY, REQUEST_ID_KEY, Call, CallAborted
-from skein_kit.host.admin_port import serve_http
 from skein_kit.host.process import PortTaken, is_ready
+from skein_kit.http_server.server import serve_http
 from skein_kit.rpc.grpc_handler import FORWARDED, FORWARDED_FOR
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES, RequestBody, message_too_large
 
@@ -140,7 +140,7 @@ class ConnectHandler:
         content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         method = PUBLIC_METHODS.get(request.url.path)
         if content_type in codec.STREAMING and method is not None and method.streams:
-            return Response(codec.stream_error(errors.StreamNotSupported().status()), media_type=content_type)
+            return Response(codec.stream_error(StreamNotSupported().status()), media_type=content_type)
         if content_type not in _CONTENT_TYPES:
             message = f"Send the request with the header content-type: {' or '.join(_CONTENT_TYPES)}."
             return unsupported_media_type(message, {"accept-post": ", ".join(_CONTENT_TYPES)})
@@ -175,7 +175,7 @@ class ConnectHandler:
             if found is None:
                 raise _no_handler_error(call.path)
             if found[0].is_streaming:
-                raise errors.StreamNotSupported
+                raise StreamNotSupported
         except errors.RpcError as error:
             raise CallAborted(error.status()) from None
         method, handler = found

@@ -9,7 +9,7 @@ from skein.memory.v1 import archives_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import min_id_at, now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp

@@ -8,7 +8,7 @@ from skein.memory.v1 import memory_pb2, scores_pb2
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, require_fit, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
-from skein_kit.errors import OrderUnknown, PageTokenInvalid
+from skein_kit.errors import PageTokenInvalid
 from skein_kit.ids import EPOCH, parse_id
+from skein_memory.errors import OrderUnknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.idempotency.key import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.search_text.postings import Document

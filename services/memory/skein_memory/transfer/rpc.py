@@ -9,7 +9,7 @@ from skein.memory.v1 import snapshots_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, PageTokenInvalid
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import (
     DEFAULT_PAGE_SIZE,

@@ -11,7 +11,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate

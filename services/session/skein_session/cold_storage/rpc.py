@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import archives_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp

@@ -9,7 +9,7 @@ from skein.session.v1 import states_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_session.erasure.model import DEFAULT_LIMIT, PurgeOptions, Receipt
 from skein_session.erasure.store import MessagesArchived

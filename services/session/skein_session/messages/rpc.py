@@ -9,7 +9,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import require_fit
 from skein_kit.rpc.row_times import require_keep_times

@@ -11,7 +11,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import TransactionConflict
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 from skein_kit.text.summary import DEFAULT_CHARACTERS, SpeakerTurn, summarize

@@ -9,7 +9,7 @@ from skein.tenancy.v1 import members_pb2
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_tenancy.deletions import convert

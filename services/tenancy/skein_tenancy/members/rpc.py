@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import members_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.members import convert
 from skein_tenancy.members.model import OWNER, Authority, OwnershipTransfer, RoleChange

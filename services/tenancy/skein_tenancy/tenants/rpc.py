@@ -8,7 +8,7 @@ from uuid import UUID
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
-from skein_kit.idempotency.key import IdempotencyKey
+from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
 from skein_kit.rpc.row_times import ImportTimes

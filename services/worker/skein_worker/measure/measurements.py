@@ -14,8 +14,8 @@ import asyncpg
 
 from skein_kit.errors import RpcError
 from skein_kit.telemetry import logs
-from skein_kit.telemetry.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
 from skein_kit.telemetry.metrics import without_tracing
+from skein_worker.measure.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from skein_kit.backup_folder import find_newest_backup
-from skein_kit.telemetry.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
+from skein_worker.measure.expiring_gauge import ExpiringGauge, declare_measurements, record_measurement
 
 if TYPE_CHECKING:
     from pathlib import Path
