@@ -33,7 +33,7 @@ from skein_kit.policies.store import PolicyCache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
-from skein_memory.memories.model import Draft, create_memories, documents_of
+from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
@@ -286,7 +286,7 @@ class _Here:
 
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
-        draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
+        draft = memory_wire.draft(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
         key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.require_tenant()

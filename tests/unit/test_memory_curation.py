@@ -15,8 +15,8 @@ from skein_memory.conflicts.model import pair_key
 from skein_memory.curation import model as curation
 from skein_memory.curation.model import Idleness
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
-from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import FIRST_WITHOUT_KEY, Memory
 from skein_memory.overview.model import tag_counts, truncate_time, urgency
 from skein_memory.scoring.model import Scores
 
@@ -27,7 +27,7 @@ DAY = timedelta(days=1)
 def memory(number: int = 1, **said: Any) -> Memory:
     return Memory(
         memory_id=UUID(int=number),
-        draft=Draft.of(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
+        draft=memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
         revision=1,
         update_time=AT,
         record_time=AT,

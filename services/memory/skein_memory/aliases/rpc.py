@@ -12,8 +12,9 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.aliases.model import AliasDraft
+from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
 from skein_memory.paging import read_id_cursor
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -30,7 +31,7 @@ class AliasHandlers:
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
         caller, at = caller_of(context), now()
-        draft = AliasDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
+        draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -68,8 +69,19 @@ class AliasHandlers:
         return pb.RemoveAliasResponse()
 
 
+def _draft(request: pb.ResolveEntityRequest, times: ImportTimes) -> AliasDraft:
+    check_storable([("note", request.note)], [])
+    return AliasDraft(
+        alias_name=request.alias_memory_id,
+        canonical_name=request.canonical_memory_id,
+        confidence=request.confidence if request.HasField("confidence") else DEFAULT_CONFIDENCE,
+        note=request.note or None,
+        archive=request.archive_alias,
+        times=times,
+    )
+
+
 def _alias(value: Alias) -> pb.Alias:
-    """Convert an alias."""
     return pb.Alias(
         alias_memory_id=str(value.alias_memory_id),
         canonical_memory_id=str(value.canonical_memory_id),

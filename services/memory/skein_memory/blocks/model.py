@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
 from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from skein.memory.v1 import blocks_pb2 as pb
 
 # The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
@@ -38,21 +34,6 @@ class BlockDraft:
     # Empty: no subject.
     subject_id: str
     metadata: str | None
-
-    @classmethod
-    def of(cls, block: pb.Block) -> Self:
-        """Read a caller's message."""
-        return cls(
-            label=block.label,
-            value=block.value,
-            max_characters=block.limit or DEFAULT_LIMIT,
-            description=block.description or None,
-            read_only=block.read_only,
-            is_template=block.is_template,
-            template_name=block.template_name or None,
-            subject_id=block.subject_id,
-            metadata=json_text(block, "metadata"),
-        ).validate()
 
     def with_value(self, value: str) -> Self:
         """Return it with another value."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY, has_key
-from skein_memory.memories.model import FACT
+from skein_memory.memories.model import FACT, FIRST_WITHOUT_KEY, has_key
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ Pair = tuple[UUID, UUID]
 _FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 _LINKS, _KEYS, _RESOLUTIONS = "links", "keys", "resolutions"
 _WALKS = (_LINKS, _KEYS, _RESOLUTIONS)
-_STATUSES = tuple(sorted(STATUSES.values()))
 # Rows of one statement of a scan.
 _LINK_ROWS = 100
 _KEY_ROWS = 400
@@ -68,7 +66,7 @@ class ScanPosition:
         """Read it from a page token. Raises ValueError."""
         scan, id_, first, second = words
         place = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(_STATUSES)):
+        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(STATUSES)):
             raise ValueError(scan)
         return place
 
@@ -83,7 +81,7 @@ class ScanPosition:
 
 # The start and the end of the scans.
 BEGINNING = ScanPosition()
-END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(STATUSES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,12 +243,12 @@ class _CandidateScan:
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
         after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
-        if _STATUSES[number] not in self._question.statuses:
+        if STATUSES[number] not in self._question.statuses:
             return [], after
         rows = await self._tx.rows(
             QUERIES["list_resolutions"],
             tenant_id=self._tenant_id,
-            status=_STATUSES[number],
+            status=STATUSES[number],
             before_id=position.id,
             count=_RESOLUTION_ROWS,
         )

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_memory.memories import model as memories_model
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
-from skein_memory.memories.model import draft_audience
+from skein_memory.memories.model import FIRST_WITHOUT_KEY, draft_audience
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:

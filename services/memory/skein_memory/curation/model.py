@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.hashes import has_key
+from skein_memory.memories.model import has_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,8 @@ from skein_memory.errors import PositionInvalid
 from skein_memory.events.model import EVENT_TYPES, canonical_type
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
-
-    from skein.memory.v1 import history_pb2 as pb
 
 _FORM = struct.Struct(">q16s")
 _LAST_ID = UUID(int=(1 << 128) - 1)
@@ -81,9 +80,9 @@ class EventFilter:
     entity_id: str = ""
 
     @classmethod
-    def of(cls, message: pb.ChangeFilter) -> Self:
-        """Read a filter. Raises FieldInvalid for an unknown type of event."""
-        names = [canonical_type(name) for name in message.event_types]
+    def of(cls, event_types: Iterable[str], entity_type: str = "", entity_id: str = "") -> Self:
+        """Return a filter for types of events, which may have MemoryVault's names. Raises FieldInvalid."""
+        names = [canonical_type(name) for name in event_types]
         known = ", ".join(sorted(EVENT_TYPES))
         wrong = [
             (f"filter.event_types[{index}]", f"must be one of {known}")
@@ -92,7 +91,7 @@ class EventFilter:
         ]
         if wrong:
             raise FieldInvalid(violations=wrong)
-        return cls(event_types=frozenset(names), entity_type=message.entity_type, entity_id=message.entity_id)
+        return cls(event_types=frozenset(names), entity_type=entity_type, entity_id=entity_id)
 
     @property
     def is_empty(self) -> bool:

@@ -34,7 +34,7 @@ class EventHandlers:
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
-        event_filter = EventFilter.of(request.filter)
+        event_filter = _filter(request.filter)
         if request.newest_first:
             end = await self._store.horizon(tenant_id)
             batch = await self._store.list_before(tenant_id, start, event_filter, count)
@@ -55,11 +55,15 @@ class EventHandlers:
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller_of(context).require_tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
                 known = None if change is None else _change(change)
                 yield pb.WatchChangesResponse(change=known, position=str(position))
+
+
+def _filter(message: pb.ChangeFilter) -> EventFilter:
+    return EventFilter.of(message.event_types, message.entity_type, message.entity_id)
 
 
 def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:

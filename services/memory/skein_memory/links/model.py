@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
 from skein_memory.validation import check_storable
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_RELATION = "related"
@@ -40,23 +38,12 @@ class LinkDraft:
     # None: now.
     times: ImportTimes | None = None
 
-    @classmethod
-    def of(cls, link: pb.Link, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        for field in ("from_memory_id", "to_memory_id"):
-            if not 0 < len(getattr(link, field)) <= MAX_NAME:
+    def check(self) -> None:
+        """Reject fields that no link may have. Raises FieldInvalid and TextNotStorable."""
+        for field, name in (("from_memory_id", self.from_name), ("to_memory_id", self.to_name)):
+            if not 0 < len(name) <= MAX_NAME:
                 raise FieldInvalid(violations=[(field, f"must have 1 to {MAX_NAME} characters")])
-        metadata = json_text(link, "metadata")
-        check_storable([("label", link.label)], [("metadata", metadata)])
-        return cls(
-            from_name=link.from_memory_id,
-            to_name=link.to_memory_id,
-            relation=link.relation or DEFAULT_RELATION,
-            label=link.label or None,
-            weight=link.weight if link.HasField("weight") else DEFAULT_WEIGHT,
-            metadata=metadata,
-            times=times,
-        )
+        check_storable([("label", self.label)], [("metadata", self.metadata)])
 
     def between(
         self,

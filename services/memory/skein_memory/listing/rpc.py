@@ -13,7 +13,7 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.errors import MemoryNotFound
-from skein_memory.listing.filter import Filter
+from skein_memory.listing.convert import list_filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import changed_fields
@@ -46,7 +46,7 @@ class ListingHandlers:
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
-        filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        filter_, order = list_filter(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
         listed = await self._store.list_memories(

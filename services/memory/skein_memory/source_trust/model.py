@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid, RevisionStale
-from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
+from skein_memory.scoring.model import source_key
 from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein.memory.v1 import curation_pb2 as pb
     from skein_kit.rpc.row_times import ImportTimes
 
 
@@ -66,18 +65,6 @@ class TrustDraft:
     revision: int
     # None: now.
     times: ImportTimes | None = None
-
-    @classmethod
-    def of(cls, request: pb.SetSourceTrustRequest, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        check_storable([("notes", request.notes)], [])
-        return cls(
-            source_key=key_of(request.source),
-            trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
-            notes=request.notes or None,
-            revision=request.revision,
-            times=times,
-        )
 
     def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
         """Return the new trust; `last` is the number of the last stored revision."""

@@ -12,7 +12,9 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.source_trust.model import TrustDraft, key_of
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -29,7 +31,7 @@ class SourceTrustHandlers:
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
         caller, at = caller_of(context), now()
-        draft = TrustDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
+        draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -64,8 +66,18 @@ class SourceTrustHandlers:
         return pb.DeleteSourceTrustResponse()
 
 
+def _draft(request: pb.SetSourceTrustRequest, times: ImportTimes) -> TrustDraft:
+    check_storable([("notes", request.notes)], [])
+    return TrustDraft(
+        source_key=key_of(request.source),
+        trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
+        notes=request.notes or None,
+        revision=request.revision,
+        times=times,
+    )
+
+
 def _source_trust(value: SourceTrust) -> pb.SourceTrust:
-    """Convert the trust in a source."""
     return pb.SourceTrust(
         source_trust_id=value.source_trust_id,
         source_key=value.source_key,

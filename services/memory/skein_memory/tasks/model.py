@@ -6,14 +6,12 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN, TASK_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -21,9 +19,6 @@ if TYPE_CHECKING:
     from skein_memory.memories.rows import Task
 
 
-TASK_STATUSES: Mapping[int, str] = {
-    value: name.removeprefix("TASK_STATUS_").lower() for name, value in pb.TaskStatus.items() if value
-}
 # The shares of MemoryVault's next actions: .68 importance + .22 freshness + urgency, which is what is left at most.
 IMPORTANCE_SHARE = 0.68
 FRESHNESS_SHARE = 0.22

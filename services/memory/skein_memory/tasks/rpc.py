@@ -18,7 +18,6 @@ from skein_memory.memories import level, memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
 from skein_memory.paging import PageBuilder, read_id_cursor
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter
 
 if TYPE_CHECKING:
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
+# Names as the database has them, by number; an unspecified one has none.
+_STATUSES = {number: name.removeprefix("TASK_STATUS_").lower() for name, number in pb.TaskStatus.items() if number}
 _DEFAULT_ACTIONS = 10
 _MAX_ACTIONS = 100
 
@@ -92,7 +93,7 @@ class TaskHandlers:
 
         def change(memory: Memory) -> Memory:
             memory.check_revision(request.revision)
-            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=caller.principal)
+            return tasks.with_status(memory, _STATUSES[request.status], at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
 
@@ -183,4 +184,4 @@ class TaskHandlers:
 
 
 def _statuses(numbers: Iterable[int]) -> list[str] | None:
-    return [TASK_STATUSES[status] for status in numbers] or None
+    return [_STATUSES[status] for status in numbers] or None

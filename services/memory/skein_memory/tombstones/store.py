@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import memory_type
-from skein_memory.memories.hashes import content_hash, hash_without_data
+from skein_memory.memories.model import content_hash, hash_without_data
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:

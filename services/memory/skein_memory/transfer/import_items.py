@@ -12,9 +12,11 @@ from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
-from skein_memory.blocks.model import Block, BlockDraft
+from skein_memory.blocks import convert as blocks_convert
+from skein_memory.blocks.model import Block
 from skein_memory.errors import FactKeyTaken
-from skein_memory.links.model import LinkDraft
+from skein_memory.links import convert as links_convert
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
 from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 
@@ -182,13 +184,13 @@ def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) ->
     if one.kind == "memory":
         draft = _memory(message, at=at, by=by, max_content=max_content)
     elif one.kind == "link":
-        draft = LinkDraft.of(message)
+        draft = links_convert.draft(message)
     elif one.kind == "block":
         agent_ids = tuple(message.agent_ids)
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
-        draft = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+        draft = Block.create(blocks_convert.draft(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
         line_number=one.line_number,
         kind=one.kind,
@@ -201,7 +203,7 @@ def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) ->
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
-    draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
+    draft = memories_convert.draft(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
     imported = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
     memory_id = reusable_id(imported, draft.create_time, at)
     if memory_id is None:

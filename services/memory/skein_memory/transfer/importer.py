@@ -25,7 +25,8 @@ from skein_memory.aliases.model import Alias
 from skein_memory.blocks import store as block_store
 from skein_memory.blocks.model import Block
 from skein_memory.conflicts import store as conflict_store
-from skein_memory.conflicts.model import STATUSES, Resolution
+from skein_memory.conflicts.convert import STATUSES
+from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event

@@ -5,14 +5,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import filters
 from skein_kit.errors import FieldInvalid, RevisionStale
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
 from skein_memory.validation import check_storable
@@ -21,12 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from skein.memory.v1 import watches_pb2 as pb
     from skein_kit.identity.identity_token import Caller
     from skein_memory.vault.encryption import WrappedKey
 
 EVERYTHING = "*"
-UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
 # Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
 INITIAL_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=6)
@@ -50,33 +47,6 @@ class WebhookDraft:
     condition: str
     webhook_url: str
     is_active: bool
-
-    @classmethod
-    def of(cls, webhook: pb.Watch, *, active: bool) -> Self:
-        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
-        return cls(
-            display_name=webhook.display_name,
-            event_types=tuple(sorted(webhook.event_types)),
-            condition=webhook.where.strip(),
-            webhook_url=webhook.webhook_url,
-            is_active=active,
-        ).validate()
-
-    def update(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
-        """Return it with the fields that the mask names, checked."""
-        message, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
-        values: dict[str, object] = {}
-        if "display_name" in fields:
-            values["display_name"] = message.display_name
-        if "event_types" in fields:
-            values["event_types"] = tuple(sorted(message.event_types))
-        if "where" in fields:
-            values["condition"] = message.where.strip()
-        if "webhook_url" in fields:
-            values["webhook_url"] = message.webhook_url
-        if "active" in fields:
-            values["is_active"] = message.active
-        return replace(self, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
 
     def validate(self) -> Self:
         """Return it, or refuse it."""
@@ -171,12 +141,11 @@ def is_healthy(status: int | None) -> bool:
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
 
-def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
+def grants_after_update(before: Sequence[UUID], by: Caller, *, activates: bool) -> list[UUID]:
     """Return the grants that a webhook ends with once a caller changed it.
 
-    A person who makes it active takes it over; anyone else adds the grants that they call with.
+    A person who makes it active takes it over; another caller adds the grants of the call.
     """
-    activates = "active" in updated_fields(request.update_mask, UPDATABLE) and request.watch.active
     is_person = by.account_id is not None and not by.client_id
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
 

@@ -17,11 +17,10 @@ from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.paging import read_id_cursor
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
-from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
+from skein_memory.webhooks import convert
+from skein_memory.webhooks.model import grants_after_update, secret_text
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.sender import WebhookSender
@@ -45,7 +44,7 @@ class WebhookHandlers:
     async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
         caller, at = caller_of(context), now()
         with prefix_field_paths("watch"):
-            draft = WebhookDraft.of(request.watch, active=True)
+            draft = convert.draft(request.watch)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
@@ -54,19 +53,19 @@ class WebhookHandlers:
             webhook = await self._store.create_webhook(
                 write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
-            response = await write.save(pb.CreateWatchResponse(watch=_watch(webhook)))
+            response = await write.save(pb.CreateWatchResponse(watch=convert.webhook(webhook)))
         # The saved response has no secret: a repeat does not show it again.
         response.secret = secret_text(key.secret)
         return response
 
     async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
         webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.watch_id))
-        return pb.GetWatchResponse(watch=_watch(webhook))
+        return pb.GetWatchResponse(watch=convert.webhook(webhook))
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_watch(webhook) for webhook in found[:size])
+        page = fit_items(convert.webhook(webhook) for webhook in found[:size])
         more = len(found) > len(page)
         return pb.ListWatchesResponse(
             watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
@@ -84,13 +83,13 @@ class WebhookHandlers:
             before = await self._store.lock_webhook(write.tx, caller.require_tenant(), watch_id)
             before.check_revision(request.watch.revision)
             with prefix_field_paths("watch"):
-                draft = before.draft.update(request)
+                draft, activates = convert.updated_draft(before.draft, request)
             self._sender.check_url(draft.webhook_url)
-            grant_ids = grants_after_update(before.grant_ids, request, caller)
+            grant_ids = grants_after_update(before.grant_ids, caller, activates=activates)
             webhook = await self._store.update_webhook(
                 write.tx, caller.require_tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
-            return await write.save(pb.UpdateWatchResponse(watch=_watch(webhook)))
+            return await write.save(pb.UpdateWatchResponse(watch=convert.webhook(webhook)))
 
     async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
         caller, watch_id = caller_of(context), UUID(request.watch_id)
@@ -113,7 +112,7 @@ class WebhookHandlers:
             webhook = await self._store.rotate_secret(
                 write.tx, caller.require_tenant(), key, at=at, by=caller.principal
             )
-            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(webhook)))
+            response = await write.save(pb.RotateWatchSecretResponse(watch=convert.webhook(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
@@ -132,7 +131,7 @@ class WebhookHandlers:
             before=read_id_cursor(request, tenant_id),
             count=size + 1,
         )
-        page = fit_items(_delivery(row) for row in rows[:size])
+        page = fit_items(convert.delivery(row) for row in rows[:size])
         more = len(rows) > len(page)
         return pb.ListDeliveriesResponse(
             deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
@@ -146,7 +145,7 @@ class WebhookHandlers:
             row = await self._deliveries.retry_delivery(
                 write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
             )
-            return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
+            return await write.save(pb.RetryDeliveryResponse(delivery=convert.delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
@@ -164,40 +163,3 @@ class WebhookHandlers:
             due_count=done.due,
             oldest_due_time=to_timestamp(done.oldest_due),
         )
-
-
-def _watch(watch: Webhook) -> pb.Watch:
-    draft = watch.draft
-    return pb.Watch(
-        watch_id=str(watch.watch_id),
-        display_name=draft.display_name,
-        event_types=draft.event_types,
-        where=draft.condition,
-        webhook_url=draft.webhook_url,
-        active=draft.is_active,
-        consecutive_failures=watch.failures,
-        last_delivery_time=to_timestamp(watch.last_delivery_time),
-        last_error=watch.last_error or "",
-        disable_time=to_timestamp(watch.disable_time),
-        retry_time=to_timestamp(watch.retry_time),
-        revision=watch.revision,
-        create_time=to_timestamp(watch.create_time),
-        update_time=to_timestamp(watch.update_time),
-        created_by=watch.created_by,
-        updated_by=watch.updated_by,
-        grant_ids=[str(grant_id) for grant_id in watch.grant_ids],
-    )
-
-
-def _delivery(row: asyncpg.Record) -> pb.Delivery:
-    return pb.Delivery(
-        delivery_id=str(row["delivery_id"]),
-        watch_id=str(row["watch_id"]),
-        change_id=str(row["change_id"]),
-        state=f"DELIVERY_STATE_{row['state'].upper()}",
-        attempts=row["attempts"],
-        next_time=to_timestamp(row["next_time"]) if row["state"] == "waiting" else None,
-        last_error=row["last_error"] or "",
-        create_time=to_timestamp(row["create_time"]),
-        finish_time=to_timestamp(row["finish_time"]),
-    )
