@@ -18,8 +18,7 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.registry import ProviderRegistry
-from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.store import ReindexStore
 

@@ -47,13 +47,12 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
-from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
+from skein_recall.providers.text_embedder import EmbeddedProvider, IndexItem, ProviderRegistry, TextEmbedder
 from skein_recall.quality.sampler import Sampler
-from skein_recall.query.model import Filter, Query
-from skein_recall.query.store import QueryStore
 from skein_recall.search.convert import DEFAULT_LIMIT
+from skein_recall.search.model import Filter, Query
 from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.store import QueryStore
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore

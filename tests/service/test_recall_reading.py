@@ -14,13 +14,13 @@ from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.connection import prepare_connection
 from skein_recall.models.store import ModelStore
-from skein_recall.query.store import QueryStore
+from skein_recall.search.store import QueryStore
 from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
     from fix_recall import Place
 
-    from skein_recall.query.store import QueryTransaction
+    from skein_recall.search.store import QueryTransaction
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
+from skein_memory.events.model import START, Change, EventFilter, Position, last_position_before
 
 positions = st.builds(Position, st.integers(min_value=0, max_value=2**63 - 1), st.uuids())
 

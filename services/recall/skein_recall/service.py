@@ -31,18 +31,17 @@ from skein_recall.models.model import ModelRegistry
 from skein_recall.models.rpc import ModelHandlers
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
 from skein_recall.providers.rpc import EmbedHandlers
-from skein_recall.providers.text_embedder import TextEmbedder, observe_batch
+from skein_recall.providers.text_embedder import EmbeddedProvider, ProviderRegistry, TextEmbedder, observe_batch
 from skein_recall.quality.comparison import ModelComparer
 from skein_recall.quality.rpc import QualityHandlers
 from skein_recall.quality.sampler import RecentQueries, Sampler
-from skein_recall.query.store import QueryStore
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.store import QueryStore
 from skein_recall.servicers import IndexServicer, RecallServicer
 from skein_recall.settings import RecallSettings
 from skein_recall.vector_cache.cache import VectorCache

@@ -1,4 +1,4 @@
-"""Searches: protobuf to query, and hits to protobuf. Rows are those of query/items.sql."""
+"""Searches: protobuf to query, and hits to protobuf. Rows are those of items.sql."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
-from skein_recall.query.model import KINDS, Filter, Mode, Query
+from skein_recall.search.model import KINDS, Filter, Mode, Query
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from numpy.typing import NDArray
 
-    from skein_recall.query.model import RecallResult, ReferenceItem
-    from skein_recall.query.ranking import RankedItem
+    from skein_recall.search.model import RecallResult, ReferenceItem
+    from skein_recall.search.ranking import RankedItem
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10

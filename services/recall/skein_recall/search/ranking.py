@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from skein_recall.query.cues import QueryCues
+from skein_recall.search.cues import QueryCues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ VERSION: Final = 2
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
 # Weight of an item and all its neighbours together.
 _WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
-# Constants of BM25; query/queries.sql has the same.
+# Constants of BM25; queries.sql has the same.
 _K1: Final = 1.2
 _B: Final = 0.75
 # Stems of a full statement; a shorter item is likely a phrase of courtesy.

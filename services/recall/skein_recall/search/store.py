@@ -20,7 +20,7 @@ from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
-from skein_recall.query.model import ReferenceItem
+from skein_recall.search.model import ReferenceItem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.query.model import Filter
+    from skein_recall.search.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
 
 # The first terms of a query, which are searched.
