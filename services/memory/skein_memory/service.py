@@ -123,31 +123,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
         archives = ArchiveStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            reader=archive_reader,
-            cold=cold,
+            database, quotas=quotas, policies=policies, months=months, reader=archive_reader, cold=cold
         )
         access_log_erasure = AccessLogErasure(
             database, longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
         )
         erasure_completer = ErasureCompleter(access_log_erasure)
-        snapshots = SnapshotStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            max_content=max_content,
-        )
-        transfers = TransferStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            max_content=max_content,
-        )
+        snapshots = SnapshotStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)
+        transfers = TransferStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)
         tenant_keys = TenantKeyStore(database, vault)
         webhooks = WebhookStore(database, quotas=quotas, master_keys=master_keys)
         deliveries = DeliveryStore(database, policies=policies, webhooks=webhooks)

@@ -9,11 +9,11 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
-from skein_memory.paging import read_id_cursor
+from skein_memory.paging import cut_page
 from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
@@ -51,11 +51,10 @@ class AliasHandlers:
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_aliases(
-            tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
+        aliases = await self._store.list_aliases(
+            tenant_id, request.memory_id, after=read_id(tenant_id, request), count=size + 1, at=now()
         )
-        page = fit_items(_alias(alias) for alias in found[:size])
-        token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""
+        page, token = cut_page(map(_alias, aliases), size, "alias_memory_id", tenant_id, request)
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:

@@ -15,7 +15,6 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -69,7 +68,8 @@ class AliasStore:
         events = [_event("memory_entity_resolved", alias) for _, alias in changes]
         await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         if draft.archive:
-            await _archive(tx, tenant_id, alias_id, at=at, by=by)
+            memories = await memory_rows.lock_memories(tx, tenant_id, [alias_id])
+            await memory_rows.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
@@ -142,13 +142,6 @@ async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetim
     known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
     alias = next(iter(known), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)
-
-
-async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
-    before = (await memory_rows.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
-    after = archive(before, at=at, by=by)
-    if after is not before:
-        await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
 def revision_of(before: Alias, until: datetime) -> Revision:

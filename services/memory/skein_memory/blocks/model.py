@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Self
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 # The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
@@ -121,8 +121,7 @@ class Block:
         """Reject a deleted block, and a revision that is not the current one; 0 matches any revision."""
         if not self.is_active:
             raise BlockNotFound
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def check_writable(self) -> None:
         """Reject to write into a read-only block."""

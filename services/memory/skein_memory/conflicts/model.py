@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
+from skein_memory.validation import check_revision
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -99,8 +100,7 @@ class ResolutionDraft:
         by: str,
     ) -> Resolution:
         """Return the resolution of a sorted pair, with its effects: link and end of validity."""
-        if self.revision and self.revision != (0 if before is None else before.revision):
-            raise RevisionStale(given=self.revision, current=0 if before is None else before.revision)
+        check_revision(self.revision, 0 if before is None else before.revision)
         return Resolution(
             resolution_id=new_id(at) if before is None else before.resolution_id,
             a_memory_id=pair[0],

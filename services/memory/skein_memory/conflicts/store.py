@@ -17,7 +17,7 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.links import rows as link_rows
-from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
@@ -239,21 +239,7 @@ async def _apply_resolution(
     canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
     if canonical_id is None or other_id is None:
         return after, count
-    link = Link(
-        link_id=new_id(at),
-        from_memory_id=canonical_id,
-        to_memory_id=other_id,
-        relation="supersedes",
-        label=None,
-        weight=DEFAULT_WEIGHT,
-        metadata=None,
-        create_time=after.update_time,
-        created_by=by,
-        revision=1,
-        update_time=after.update_time,
-        updated_by=by,
-        record_time=at,
-    )
+    link = Link.create(canonical_id, other_id, "supersedes", new_id(at), time=after.update_time, at=at, by=by)
     made = await link_rows.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed = None

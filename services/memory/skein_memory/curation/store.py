@@ -11,10 +11,9 @@ from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
 from skein_memory.links import rows as link_rows
-from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import archive
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
@@ -154,7 +153,7 @@ class CurationStore:
         memories = [locked[id_] for id_ in ids]
         after = curation.merge(memories, max_content=max_content, at=at, by=by)
         documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
-        await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
+        await memory_rows.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
         moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
         change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
         (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
@@ -185,7 +184,7 @@ class CurationStore:
         links = 0
         if not dry_run:
             archived = [memories[id_] for group in groups for id_ in group.archived_ids]
-            await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
+            await memory_rows.archive_memories(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
             pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
             links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"links": links})
@@ -232,35 +231,12 @@ async def _decay(
     return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
 
 
-async def _archive(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
-) -> None:
-    for before in memories:
-        after = archive(before, at=at, by=by)
-        if after is not before:
-            await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
-
-
 async def _supersede(
     tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID]], *, at: datetime, by: str
 ) -> int:
     """Link each first memory to the second, which it supersedes; return how many links are new."""
     links = [
-        Link(
-            link_id=id_,
-            from_memory_id=kept,
-            to_memory_id=other,
-            relation="supersedes",
-            label=None,
-            weight=DEFAULT_WEIGHT,
-            metadata=None,
-            create_time=at,
-            created_by=by,
-            revision=1,
-            update_time=at,
-            updated_by=by,
-            record_time=at,
-        )
+        Link.create(kept, other, "supersedes", id_, time=at, at=at, by=by)
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
     return len(await link_rows.insert(tx, tenant_id, links, at=at, by=by))

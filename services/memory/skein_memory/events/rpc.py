@@ -13,13 +13,13 @@ from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import END, START, EventFilter, Position
+from skein_memory.events.model import END, START, EventFilter, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from uuid import UUID
 
-    from skein_memory.events.position import Change
+    from skein_memory.events.model import Change
     from skein_memory.events.store import EventStore
     from skein_memory.events.stream import EventStream
 
@@ -35,12 +35,9 @@ class EventHandlers:
         tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
         event_filter = _filter(request.filter)
-        if request.newest_first:
-            end = await self._store.horizon(tenant_id)
-            batch = await self._store.list_before(tenant_id, start, event_filter, count)
-        else:
-            batch = await self._store.list_after(tenant_id, start, event_filter, count)
-            end = batch.position
+        # A reader of the newest goes on at the position of the first page: later changes are after it.
+        end = await self._store.horizon(tenant_id) if request.newest_first else None
+        batch = await self._store.list_changes(tenant_id, start, event_filter, count, newest_first=request.newest_first)
         page = fit_items(_change(change) for change in batch.changes)
         is_cut = len(page) < len(batch.changes)
         position = page[-1].position if is_cut else str(batch.position)
@@ -48,7 +45,7 @@ class EventHandlers:
         return pb.ListChangesResponse(
             changes=page,
             next_page_token=write_token([position], tenant_id, request) if more else "",
-            position=str(end) if request.newest_first else position,
+            position=position if end is None else str(end),
         )
 
     async def WatchChanges(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -97,6 +97,28 @@ class Link:
     # When Skein recorded it; as-of reads go by that.
     record_time: datetime
 
+    @classmethod
+    def create(
+        cls, from_memory_id: UUID, to_memory_id: UUID, relation: str, link_id: UUID, *, time: datetime, at: datetime,
+        by: str,
+    ) -> Link:  # fmt: skip
+        """Return a new link of full weight; it was created at `time`, and Skein records it at the time `at`."""
+        return cls(
+            link_id=link_id,
+            from_memory_id=from_memory_id,
+            to_memory_id=to_memory_id,
+            relation=relation,
+            label=None,
+            weight=DEFAULT_WEIGHT,
+            metadata=None,
+            create_time=time,
+            created_by=by,
+            revision=1,
+            update_time=time,
+            updated_by=by,
+            record_time=at,
+        )
+
     @property
     def pair(self) -> tuple[UUID, UUID, str]:
         """Return the pair and relation, which are unique in the tenant."""
@@ -120,8 +142,7 @@ class Link:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
         """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -94,21 +93,14 @@ class ListingHandlers:
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
+    # Nothing was before the oldest version.
+    before = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
     made = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
-            changed_fields=changed_fields(before.memory, version.memory),
+            changed_fields=changed_fields(memory, version.memory),
         )
-        for version, before in pairwise(versions)
+        for version, memory in zip(versions, before, strict=False)
     ]
-    if is_all and versions:
-        first = versions[-1]
-        made.append(
-            pb.MemoryVersion(
-                memory=memories_convert.memory(first.memory),
-                until_time=to_timestamp(first.until_time),
-                changed_fields=changed_fields(None, first.memory),
-            )
-        )
     return made[:count]

@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid, RevisionStale
+from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.search_text.postings import Document
 from skein_memory.errors import MemoryNotFound
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -235,8 +235,7 @@ class Memory:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def check_visible(self, at: datetime) -> None:
         """Reject a deleted or expired memory as if it were not there."""

@@ -22,13 +22,13 @@ from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
-from skein_memory.memories.model import Draft, Memory, memory_event
+from skein_memory.memories.model import Draft, Memory, archive, memory_event
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -186,6 +186,16 @@ async def update_memory(
     if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def archive_memories(
+    tx: Transaction, tenant_id: UUID, memories: Iterable[Memory], *, event: str, at: datetime, by: str
+) -> None:
+    """Archive locked memories; those that are archived already stay as they are."""
+    for before in memories:
+        after = archive(before, at=at, by=by)
+        if after is not before:
+            await update_memory(tx, tenant_id, before, after, at=at, event=event)
 
 
 async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:

@@ -6,9 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_memory.scoring.model import source_key
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -48,11 +48,6 @@ class SourceTrust:
         """Return the id of the trust in a source."""
         return hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def check_revision(self, revision: int) -> None:
-        """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustDraft:
@@ -68,10 +63,7 @@ class TrustDraft:
 
     def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
         """Return the new trust; `last` is the number of the last stored revision."""
-        if before is not None:
-            before.check_revision(self.revision)
-        elif self.revision:
-            raise RevisionStale(given=self.revision, current=0)
+        check_revision(self.revision, 0 if before is None else before.revision)
         return SourceTrust(
             source_key=self.source_key,
             trust=self.trust,

@@ -9,9 +9,10 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.paging import cut_page
 from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.source_trust.model import TrustDraft, key_of
 from skein_memory.validation import check_storable
@@ -42,15 +43,14 @@ class SourceTrustHandlers:
             return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
-        found = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
-        return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
+        trust = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
+        return pb.GetSourceTrustResponse(source_trust=_source_trust(trust))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        place = read_token(request.page_token, tenant_id, request) or [""]
-        found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
-        page = fit_items(_source_trust(trust) for trust in found[:size])
-        token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
+        position = read_token(request.page_token, tenant_id, request) or [""]
+        trusts = await self._store.list_source_trust(tenant_id, after=position[0], count=size + 1)
+        page, token = cut_page(map(_source_trust, trusts), size, "source_key", tenant_id, request)
         return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
 
     async def DeleteSourceTrust(

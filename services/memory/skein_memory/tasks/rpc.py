@@ -11,12 +11,12 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
+from skein_kit.rpc.pagination import paginate, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import level, memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
-from skein_memory.paging import PageBuilder, read_id_cursor
+from skein_memory.paging import PageBuilder
 from skein_memory.tasks import model as tasks
 from skein_memory.tasks.store import TaskFilter
 
@@ -169,7 +169,7 @@ class TaskHandlers:
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
         """Read a page; expired tasks are passed over, so that one may hold fewer than were requested."""
-        size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
+        size, at, last = resolve_page_size(request.page_size), now(), read_id(tenant_id, request)
         builder, more = PageBuilder[pb.Memory](), True
         while more and len(builder.items) < size and not builder.is_full:
             count = builder.next_batch_size(size - len(builder.items))

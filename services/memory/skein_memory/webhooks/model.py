@@ -10,11 +10,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import filters
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,8 +106,7 @@ class Webhook:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -12,9 +12,9 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.paging import read_id_cursor
+from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
 from skein_memory.webhooks import convert
@@ -64,12 +64,9 @@ class WebhookHandlers:
 
     async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(convert.webhook(webhook) for webhook in found[:size])
-        more = len(found) > len(page)
-        return pb.ListWatchesResponse(
-            watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
-        )
+        webhooks = await self._store.list_webhooks(tenant_id, before=read_id(tenant_id, request), count=size + 1)
+        page, token = cut_page(map(convert.webhook, webhooks), size, "watch_id", tenant_id, request)
+        return pb.ListWatchesResponse(watches=page, next_page_token=token)
 
     async def UpdateWatch(self, request: pb.UpdateWatchRequest, context: Context) -> pb.UpdateWatchResponse:
         caller, watch_id = caller_of(context), parse_id(request.watch.watch_id)
@@ -128,14 +125,11 @@ class WebhookHandlers:
             tenant_id,
             UUID(request.watch_id),
             state=_STATES.get(request.state),
-            before=read_id_cursor(request, tenant_id),
+            before=read_id(tenant_id, request),
             count=size + 1,
         )
-        page = fit_items(convert.delivery(row) for row in rows[:size])
-        more = len(rows) > len(page)
-        return pb.ListDeliveriesResponse(
-            deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
-        )
+        page, token = cut_page(map(convert.delivery, rows), size, "delivery_id", tenant_id, request)
+        return pb.ListDeliveriesResponse(deliveries=page, next_page_token=token)
 
     async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
         caller = caller_of(context)
