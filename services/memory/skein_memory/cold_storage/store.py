@@ -175,10 +175,12 @@ class ArchiveStore:
             )
             candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
-            found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
-            rows = await archive_rows.read_rows(tx, tenant_id, found) if found else {}
+            memory_ids = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
+            rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
-        return ArchiveBatch(memory_ids=found, rows=rows, after_id=_next(scanned_rows, candidates, found), newest=newest)
+        return ArchiveBatch(
+            memory_ids=memory_ids, rows=rows, after_id=_next(scanned_rows, candidates, memory_ids), newest=newest
+        )
 
     async def write_file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
         """Write the rows of a batch to a file, before anything is deleted.
@@ -332,11 +334,11 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
     places = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **lying)}
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
-    found = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
-    if not places.issuperset(row["archive_id"] for row in found):
+    archives = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
+    if not places.issuperset(row["archive_id"] for row in archives):
         # One went to cold storage just now.
         raise TransactionConflict
-    return {row["memory_id"] for row in found}
+    return {row["memory_id"] for row in archives}
 
 
 def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:

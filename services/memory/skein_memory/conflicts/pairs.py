@@ -115,18 +115,18 @@ async def scan_candidates(
     number of rows. The second value is END when the walks are over.
     """
     walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
-    found: list[Candidate] = []
+    batch: list[Candidate] = []
     position = start
     steps = 0
     while position != END:
-        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(found) >= _BATCH_PAIRS:
+        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(batch) >= _BATCH_PAIRS:
             break
         candidates, position = await walks.step(position)
-        found += candidates
+        batch += candidates
         steps += 1
     if until is None:
-        return found, position
-    return [one for one in found if one.position.order <= until.order], until
+        return batch, position
+    return [one for one in batch if one.position.order <= until.order], until
 
 
 def sorted_pair(one: UUID, other: UUID) -> Pair:
@@ -160,7 +160,7 @@ class _CandidateScan:
         # A pair that is linked in both directions is met at the link from the lower id.
         back = await self._linked([(end, start) for start, end in ends if start > end])
         contenders = await self._contenders({id_ for pair in ends for id_ in pair})
-        found = [
+        candidates = [
             Candidate(
                 pair=pair,
                 reason=CONTRADICTS,
@@ -172,8 +172,8 @@ class _CandidateScan:
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
-            return found, ScanPosition(scan=_KEYS, id=_FIRST)
-        return found, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
+            return candidates, ScanPosition(scan=_KEYS, id=_FIRST)
+        return candidates, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
 
     async def _keys(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._key_rows(position.id, position.first)
@@ -223,12 +223,12 @@ class _CandidateScan:
         self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
     ) -> tuple[list[Candidate], ScanPosition]:
         """Return the first pairs with one key; the scan goes on after them when there are more."""
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for key, pair in pairs:
-            if len(found) == _BATCH_PAIRS:
-                after = found[-1].position
+            if len(candidates) == _BATCH_PAIRS:
+                after = candidates[-1].position
                 break
-            found.append(
+            candidates.append(
                 Candidate(
                     pair=pair,
                     reason=SAME_KEY,
@@ -237,8 +237,8 @@ class _CandidateScan:
                 )
             )
         # The scan of links has returned linked pairs.
-        linked = await self._linked([way for one in found for way in (one.pair, one.pair[::-1])])
-        return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
+        linked = await self._linked([way for one in candidates for way in (one.pair, one.pair[::-1])])
+        return [one for one in candidates if not {one.pair, one.pair[::-1]} & linked], after
 
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
@@ -257,7 +257,7 @@ class _CandidateScan:
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
         linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for row, pair in zip(rows, pairs, strict=True):
             if not contenders.keys() >= set(pair):
                 continue
@@ -266,7 +266,7 @@ class _CandidateScan:
             if self._may_conflict(contenders, pair) and (is_linked or has_same_key):
                 # Another scan has returned it.
                 continue
-            found.append(
+            candidates.append(
                 Candidate(
                     pair=pair,
                     reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
@@ -274,7 +274,7 @@ class _CandidateScan:
                     position=ScanPosition(scan=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
                 )
             )
-        return found, after
+        return candidates, after
 
     async def _contenders(self, memory_ids: set[UUID]) -> dict[UUID, asyncpg.Record]:
         """Read the columns that decide on conflicts; deleted, archived and expired memories are left out."""

@@ -53,22 +53,22 @@ async def find_groups(
         place = by_fingerprint[-1][0]
     candidates = [row["memory_id"] for _, group in by_fingerprint if len(group) >= MIN_GROUP_SIZE for row in group]
     contradictions = await _contradictions(tx, tenant_id, candidates)
-    found: list[tuple[DuplicateKey, list[UUID]]] = []
+    groups: list[tuple[DuplicateKey, list[UUID]]] = []
     settled, last = 0, after
     for fingerprint, group in by_fingerprint:
         for audience, members in _group_duplicates(group, contradictions, at):
-            if len(found) == most or settled >= _MAX_SETTLED:
-                return found, last, contradictions
-            found.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
-            settled += len(found[-1][1])
+            if len(groups) == most or settled >= _MAX_SETTLED:
+                return groups, last, contradictions
+            groups.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
+            settled += len(groups[-1][1])
             if len(members) > _MAX_GROUP_SIZE and not dry_run:
                 # The next call handles the rest of the group.
-                return found, last, contradictions
-            if dry_run and (len(found) == most or settled >= _MAX_SETTLED):
+                return groups, last, contradictions
+            if dry_run and (len(groups) == most or settled >= _MAX_SETTLED):
                 # A dry run changes nothing, so the next call would return the same groups again.
-                return found, fingerprint, contradictions
+                return groups, fingerprint, contradictions
         last = fingerprint
-    return found, place, contradictions
+    return groups, place, contradictions
 
 
 async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:

@@ -83,14 +83,16 @@ def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tup
     Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
     different things, or when one has data and the other does not say the same.
     """
-    found: list[list[Memory]] = []
+    groups: list[list[Memory]] = []
     for memory in group:
-        place = next((one for one in found if not any(_disagree(memory, other, contradictions) for other in one)), None)
+        place = next(
+            (one for one in groups if not any(_disagree(memory, other, contradictions) for other in one)), None
+        )
         if place is None:
-            found.append([memory])
+            groups.append([memory])
         else:
             place.append(memory)
-    return found
+    return groups
 
 
 def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID, UUID]]) -> bool:

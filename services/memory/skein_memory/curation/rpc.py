@@ -50,19 +50,21 @@ class CurationHandlers:
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
         at = read_time(request, "read_time") or now()
-        memory_id, found = await self._store.explain(caller_of(context).require_tenant(), request.memory_id, at=at)
+        memory_id, explanation = await self._store.explain(
+            caller_of(context).require_tenant(), request.memory_id, at=at
+        )
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
-            scores=memories_convert.scores(found.scores),
-            confidence_components=[memories_convert.component(part) for part in found.confidence],
-            importance_components=[memories_convert.component(part) for part in found.importance],
+            scores=memories_convert.scores(explanation.scores),
+            confidence_components=[memories_convert.component(part) for part in explanation.confidence],
+            importance_components=[memories_convert.component(part) for part in explanation.importance],
             read_time=to_timestamp(at),
         )
 
     async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
         caller, at = caller_of(context), now()
         has_field = request.HasField
-        by_much = Reinforcement(
+        reinforcement = Reinforcement(
             confidence=request.confidence_delta if has_field("confidence_delta") else curation.REINFORCE_CONFIDENCE,
             importance=request.importance_delta if has_field("importance_delta") else curation.REINFORCE_IMPORTANCE,
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
@@ -72,7 +74,7 @@ class CurationHandlers:
             if write.saved_response is not None:
                 return scores_pb2.ReinforceResponse.FromString(write.saved_response)
             done = await self._store.reinforce(
-                write.tx, caller.require_tenant(), request.memory_id, by_much, at=at, by=caller.principal
+                write.tx, caller.require_tenant(), request.memory_id, reinforcement, at=at, by=caller.principal
             )
             return await write.save(
                 scores_pb2.ReinforceResponse(

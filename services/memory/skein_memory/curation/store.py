@@ -91,8 +91,8 @@ class CurationStore:
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
         """Return a memory's id and its scores, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
-            memory = memory_rows.memory_of(found[name]) if name in found else None
+            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
+            memory = memory_rows.memory_of(rows[name]) if name in rows else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
@@ -100,20 +100,20 @@ class CurationStore:
         return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
-        self, tx: Transaction, tenant_id: UUID, name: str, by_much: Reinforcement, *, at: datetime, by: str
+        self, tx: Transaction, tenant_id: UUID, name: str, reinforcement: Reinforcement, *, at: datetime, by: str
     ) -> ReinforceResult:
         """Raise the scores of a memory and its neighbours, except those that contradict it. Raises MemoryNotFound."""
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
-        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
+        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
         memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
         if memory_id not in memories or not memories[memory_id].is_visible(at):
             raise MemoryNotFound
         raised = []
-        for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
+        for id_, share in ((memory_id, 1.0), *((id_, reinforcement.spread) for id_ in neighbours)):
             before = memories.get(id_)
             if before is None or not before.is_visible(at):
                 continue
-            confidence, importance = share * by_much.confidence, share * by_much.importance
+            confidence, importance = share * reinforcement.confidence, share * reinforcement.importance
             after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
             if after.draft != before.draft:
                 await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
@@ -144,9 +144,9 @@ class CurationStore:
 
         Raises MemoryNotFound, ContentTooLong, MergeTooLarge and QuotaExceeded.
         """
-        found = await names.find_visible(tx, tenant_id, memory_names, at=at)
+        ids_by_name = await names.find_visible(tx, tenant_id, memory_names, at=at)
         # Two names may belong to one memory.
-        ids = list(dict.fromkeys(found[name] for name in memory_names))
+        ids = list(dict.fromkeys(ids_by_name[name] for name in memory_names))
         locked = await memory_rows.lock_memories(tx, tenant_id, ids)
         if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
             raise MemoryNotFound
@@ -156,9 +156,9 @@ class CurationStore:
         await memory_rows.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
         moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
         change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
-        (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
+        (scored,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
         await self._quotas.charge(tx, tenant_id, {"links": change})
-        return MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
+        return MergeResult(memory=scored, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
 
     async def consolidate(
         self, tx: Transaction, tenant_id: UUID, *, after: UUID, most: int, dry_run: bool, at: datetime, by: str
@@ -169,12 +169,14 @@ class CurationStore:
         with fingerprints above `after`; return the groups, and where the next call goes on, None at the end. A
         `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
-        found, cursor, contradictions = await duplicates.find_groups(tx, tenant_id, after, most, at=at, dry_run=dry_run)
-        ids = [id_ for _, members in found for id_ in members]
+        candidates, cursor, contradictions = await duplicates.find_groups(
+            tx, tenant_id, after, most, at=at, dry_run=dry_run
+        )
+        ids = [id_ for _, members in candidates for id_ in members]
         read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
         groups: list[DuplicateGroup] = []
-        for key, members in found:
+        for key, members in candidates:
             same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)]
             for group in curation.split_contradicting(same, contradictions):
                 if len(group) >= duplicates.MIN_GROUP_SIZE:
@@ -257,7 +259,7 @@ async def _move_links(
     archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
-        led = replace(
+        copy = replace(
             link,
             link_id=id_,
             from_memory_id=target if link.from_memory_id in archived else link.from_memory_id,
@@ -269,7 +271,7 @@ async def _move_links(
             updated_by=by,
             record_time=at,
         )
-        if led.from_memory_id != led.to_memory_id:
-            moved.setdefault(led.pair, led)
-    made = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
-    return len(made), len(made) - len(removed)
+        if copy.from_memory_id != copy.to_memory_id:
+            moved.setdefault(copy.pair, copy)
+    new_links = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    return len(new_links), len(new_links) - len(removed)

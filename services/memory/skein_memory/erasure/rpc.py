@@ -193,8 +193,8 @@ class PurgeHandlers:
         versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MAX_VERSIONS)
         links = await self._lists.links_of(tenant_id, memory, _MAX_LINKS + 1)
         earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
-        made = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
-        has_all_versions &= earlier.add(made) == len(made)
+        converted = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
+        has_all_versions &= earlier.add(converted) == len(converted)
         has_all_links = linked.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=memories_convert.memory(memory),

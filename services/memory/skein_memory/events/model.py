@@ -130,9 +130,9 @@ class EventFilter:
     def of(cls, event_types: Iterable[str], entity_type: str = "", entity_id: str = "") -> Self:
         """Return a filter for types of events, which may have MemoryVault's names. Raises FieldInvalid."""
         names = [canonical_type(name) for name in event_types]
-        known = ", ".join(sorted(EVENT_TYPES))
+        valid_types = ", ".join(sorted(EVENT_TYPES))
         wrong = [
-            (f"filter.event_types[{index}]", f"must be one of {known}")
+            (f"filter.event_types[{index}]", f"must be one of {valid_types}")
             for index, name in enumerate(names)
             if name not in EVENT_TYPES
         ]

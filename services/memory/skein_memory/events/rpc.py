@@ -55,8 +55,8 @@ class EventHandlers:
         watched = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
-                known = None if change is None else _change(change)
-                yield pb.WatchChangesResponse(change=known, position=str(position))
+                message = None if change is None else _change(change)
+                yield pb.WatchChangesResponse(change=message, position=str(position))
 
 
 def _filter(message: pb.ChangeFilter) -> EventFilter:

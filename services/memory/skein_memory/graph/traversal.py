@@ -214,13 +214,13 @@ async def _visible_nodes(
 
     Return also whether some were left out. `bare` reads ids alone.
     """
-    found: list[asyncpg.Record] = []
-    looked_at = 0
-    while looked_at < len(memory_ids) and len(found) < most:
-        batch = memory_ids[looked_at : looked_at + most - len(found) + _SPARE]
-        looked_at += len(batch)
+    visible: list[asyncpg.Record] = []
+    scanned = 0
+    while scanned < len(memory_ids) and len(visible) < most:
+        batch = memory_ids[scanned : scanned + most - len(visible) + _SPARE]
+        scanned += len(batch)
         query = QUERIES["find_visible_node"] if bare else QUERIES["get_visible_nodes"]
         rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(batch), at=at)
         by_id = {row["memory_id"]: row for row in rows}
-        found += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
-    return found[:most], looked_at < len(memory_ids) or len(found) > most
+        visible += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
+    return visible[:most], scanned < len(memory_ids) or len(visible) > most

@@ -118,11 +118,11 @@ class LinkStore:
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.transaction(tenant_id) as tx:
-            found = await link_rows.read_links(tx, tenant_id, [link_id])
-            if link_id not in found:
+            links = await link_rows.read_links(tx, tenant_id, [link_id])
+            if link_id not in links:
                 raise LinkNotFound
-            await _check_ends(tx, tenant_id, found[link_id], at=at)
-        return found[link_id]
+            await _check_ends(tx, tenant_id, links[link_id], at=at)
+        return links[link_id]
 
     async def list_links(
         self,
@@ -168,8 +168,8 @@ class LinkStore:
 
 async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
     memory_names = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-    return {name: row["memory_id"] for name, row in found.items()}
+    rows = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+    return {name: row["memory_id"] for name, row in rows.items()}
 
 
 async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_direction: bool) -> Link | None:

@@ -86,11 +86,11 @@ class Filter:
     @property
     def access_path(self) -> AccessPath:
         """Return the index that is likely to read the fewest rows that do not match."""
-        found = [path for part in self._conjuncts() if (path := _path_of(part)) is not None]
+        paths = [path for part in self._conjuncts() if (path := _path_of(part)) is not None]
         if self.as_of_time is not None:
             # The indexes hold current values; only ids never change.
-            found = [path for path in found if path.kind in {"ids", "external_ids"}]
-        return min(found, key=_rank, default=FULL_SCAN)
+            paths = [path for path in paths if path.kind in {"ids", "external_ids"}]
+        return min(paths, key=_rank, default=FULL_SCAN)
 
     def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, of all memories that may match.

@@ -37,8 +37,8 @@ class ListingHandlers:
         if as_of_time is not None:
             memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
         else:
-            found = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
-            memory = found.get(request.memory_id)
+            memories = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
+            memory = memories.get(request.memory_id)
         if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
         return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
@@ -54,8 +54,8 @@ class ListingHandlers:
         memories, rest = listed.memories, listed.rest
         is_shown = True
         while is_shown and memories:
-            shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = builder.add(memories_convert.memory(memory) for memory in shown) == len(shown)
+            visible = [memory for memory in memories if memory.is_active or request.show_deleted]
+            is_shown = builder.add(memories_convert.memory(memory) for memory in visible) == len(visible)
             if not is_shown:
                 break
             batch_size = builder.next_batch_size(len(rest)) if rest else 0
@@ -84,10 +84,10 @@ class ListingHandlers:
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
         builder = PageBuilder[pb.MemoryVersion]()
-        made = versions_of(versions, size, is_all=is_all)
-        taken = builder.add(made)
-        more = not is_all or taken < len(made)
-        token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
+        converted = versions_of(versions, size, is_all=is_all)
+        added = builder.add(converted)
+        more = not is_all or added < len(converted)
+        token = write_token([str(versions[added - 1].memory.revision)], tenant_id, request) if more and added else ""
         return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
 
 
@@ -95,7 +95,7 @@ def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> l
     """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
     # Nothing was before the oldest version.
     before = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
-    made = [
+    converted = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
@@ -103,4 +103,4 @@ def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> l
         )
         for version, memory in zip(versions, before, strict=False)
     ]
-    return made[:count]
+    return converted[:count]

@@ -102,8 +102,8 @@ class MaintenanceHandlers:
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        found, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
-        return pb.ContinueSnapshotsResponse(more=more, active=found)
+        has_snapshots, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
+        return pb.ContinueSnapshotsResponse(more=more, active=has_snapshots)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         await self._archives.delete_files(caller_of(context).require_tenant())

@@ -36,9 +36,9 @@ class LevelStore:
         for _ in range(_MAX_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
                 policy = await self._policies.get(tx, tenant_id)
-                found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
-            moved += found
-            if found < BATCH_SIZE:
+                count = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
+            moved += count
+            if count < BATCH_SIZE:
                 break
         return moved
 
@@ -51,9 +51,9 @@ async def enforce_capacities(
     `full` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay: the
     searched text does not change. Return how many memories moved.
     """
-    moved, looked_at = 0, set(full) if policy.levels_capped else set()
+    moved, levels = 0, set(full) if policy.levels_capped else set()
     for occupied_level, level in enumerate(level_rules.LEVELS):
-        if level not in looked_at:
+        if level not in levels:
             continue
         rows = await tx.rows(
             QUERIES["list_over_capacity"],
@@ -70,7 +70,7 @@ async def enforce_capacities(
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            looked_at.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
+            levels.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
     return moved
 
 
@@ -110,5 +110,5 @@ async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) 
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-    return [memory for memory in found.values() if memory.is_active]
+    memories = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+    return [memory for memory in memories.values() if memory.is_active]

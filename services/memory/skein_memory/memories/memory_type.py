@@ -195,10 +195,10 @@ def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None
         return None
     values, searched = exact.loads(data), searched_of(type_name)
     if searched == (ALL_TEXTS,):
-        found = texts_of(values, beside=beside)
+        texts = texts_of(values, beside=beside)
     else:
-        found = [text for name in searched for text in _texts(values.get(name))]
-    return "\n".join(found) or None
+        texts = [text for name in searched for text in _texts(values.get(name))]
+    return "\n".join(texts) or None
 
 
 def time_of(data: str | None, name: str) -> datetime | None:
@@ -294,13 +294,13 @@ def _moment(text: str) -> datetime | None:
     """Read a time of RFC 3339 as one with an offset; None when it is no such time."""
     first_year, last_year = 1, 9999
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
     # Postgres keeps times in UTC, and the first and last years must not fall off its calendar.
-    if found.tzinfo is None or not first_year < found.year < last_year:
+    if time.tzinfo is None or not first_year < time.year < last_year:
         return None
-    return found
+    return time
 
 
 def texts_of(data: object, *, beside: Iterable[str | None] = ()) -> list[str]:
@@ -309,22 +309,22 @@ def texts_of(data: object, *, beside: Iterable[str | None] = ()) -> list[str]:
     Texts that occur in one of `beside` are left out, for these are searched anyway. So are timestamps, encoded files
     and the values of names such as "password". Beyond MAX_DATA_CHARACTERS in all, texts are cut off.
     """
-    known = [f" {_squeezed(text)} " for text in beside if text]
-    found: dict[str, None] = {}
+    texts_beside = [f" {_squeezed(text)} " for text in beside if text]
+    texts: dict[str, None] = {}
     left = MAX_DATA_CHARACTERS
     for text in map(_squeezed, _strings(data)):
-        if text in found or not _is_prose(text) or any(f" {text} " in one for one in known):
+        if text in texts or not _is_prose(text) or any(f" {text} " in one for one in texts_beside):
             continue
         if len(text) > left:
             # Half a word would be another word.
             text = text[:left].rpartition(" ")[0]  # noqa: PLW2901 - the rest is dropped.
             left = 0
         if text:
-            found[text] = None
+            texts[text] = None
         left -= len(text) + 1
         if left <= 0:
             break
-    return list(found)
+    return list(texts)
 
 
 def _strings(data: object) -> Iterator[str]:

@@ -283,8 +283,8 @@ def documents_of(
     memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
 ) -> list[Document]:
     """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
-    found = [document for memory in memories if (document := memory.document(at)) is not None]
-    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
+    documents = [document for memory in memories if (document := memory.document(at)) is not None]
+    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in documents]
 
 
 def audience(

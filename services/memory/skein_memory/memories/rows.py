@@ -118,10 +118,10 @@ async def insert_memories(
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
     """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
-    found = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
-    if found is None:
+    locked = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
+    if locked is None:
         raise MemoryNotFound
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[found["memory_id"]])
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
     return memory_of(rows[0])
 
 
@@ -176,9 +176,9 @@ async def update_memory(
     if before.fact_key != after.fact_key or comes_back:
         await _move_key(tx, tenant_id, before, after, at=at)
     if comes_back and (name := after.draft.external_id) is not None:
-        taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
-        if taken is not None:
-            raise ExternalIdTaken(external_id=taken)
+        taken_id = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
+        if taken_id is not None:
+            raise ExternalIdTaken(external_id=taken_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
     changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]

@@ -138,9 +138,9 @@ class MemoryHandlers:
         not_found: list[str] = []
         while looked_up < len(names) and not builder.is_full:
             batch = names[looked_up : looked_up + builder.next_batch_size(len(names) - looked_up)]
-            found = await self._store.get_memories(tenant_id, batch, at=at)
+            memories = await self._store.get_memories(tenant_id, batch, at=at)
             for name in batch:
-                memory = found.get(name)
+                memory = memories.get(name)
                 if memory is None or not memory.is_visible(at):
                     not_found.append(name)
                 elif not builder.add([convert.memory(memory)]):
@@ -220,12 +220,12 @@ class MemoryHandlers:
         tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
         own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
-        found = [
+        types = [
             *(_type(type_, policy) for type_ in memory_type.BUILT_IN.values()),
             *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own),
         ]
         page, token = paginate(
-            found, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
+            types, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
         )
         return pb.ListMemoryTypesResponse(
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token

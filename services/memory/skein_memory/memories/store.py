@@ -114,9 +114,9 @@ class MemoryStore:
         """Read memories by id or external id, deleted ones too, with their scores; return them by that name."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
-            found = [memory_rows.memory_of(row) for row in rows.values()]
-            found = await memory_rows.with_scores(tx, tenant_id, self._policies, found, at=at)
-        return dict(zip(rows, found, strict=True))
+            memories = [memory_rows.memory_of(row) for row in rows.values()]
+            memories = await memory_rows.with_scores(tx, tenant_id, self._policies, memories, at=at)
+        return dict(zip(rows, memories, strict=True))
 
     async def lock_memory(self, tx: Transaction, tenant_id: UUID, name: str) -> Memory:
         """Read a memory, by id or external id, deleted or not, and lock it. Raises MemoryNotFound."""

@@ -171,11 +171,11 @@ def count_terms(text: str, terms: tuple[str, ...]) -> int:
     Every read of a memory does this, so regular expressions only run for terms that may occur.
     """
     lower = text.lower()
-    found = 0
-    for word, whole in _patterns(terms):
-        if word in lower and whole.search(lower) is not None:
-            found += 1
-    return found
+    count = 0
+    for word, pattern in _patterns(terms):
+        if word in lower and pattern.search(lower) is not None:
+            count += 1
+    return count
 
 
 @cache

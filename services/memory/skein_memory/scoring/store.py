@@ -32,7 +32,7 @@ async def read_score_inputs(
         source_keys=[source_key(memory.draft.source) for memory in memories],
         most=MAX_LINKS_COUNTED,
     )
-    found = {
+    inputs = {
         row["memory_id"]: ScoreInputs(
             incoming=Counter(row["incoming"]),
             outgoing=Counter(row["outgoing"]),
@@ -53,10 +53,10 @@ async def read_score_inputs(
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
         for memory_id in full:
             own = [row for row in counted if row["memory_id"] == memory_id]
-            found[memory_id] = replace(
-                found[memory_id],
+            inputs[memory_id] = replace(
+                inputs[memory_id],
                 incoming={row["relation"]: row["incoming"] for row in own},
                 outgoing={row["relation"]: row["outgoing"] for row in own},
                 links=links[memory_id],
             )
-    return found
+    return inputs

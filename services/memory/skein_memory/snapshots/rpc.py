@@ -72,26 +72,26 @@ class SnapshotHandlers:
         cursor: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
             phase="of", kind=KINDS[0], after=""
         )
-        found: list[pb.Difference] = []
+        differences_of_page: list[pb.Difference] = []
         for _ in range(_MAX_SCANS):
-            if cursor is None or len(found) >= size:
+            if cursor is None or len(differences_of_page) >= size:
                 break
             differences, cursor = await self._store.diff(
                 tenant_id,
                 UUID(request.snapshot_id),
                 other,
                 cursor=cursor,
-                count=min(_SCAN_BATCH_SIZE, size - len(found)),
+                count=min(_SCAN_BATCH_SIZE, size - len(differences_of_page)),
                 at=now(),
             )
-            found += [
+            differences_of_page += [
                 pb.Difference(
                     kind=one.kind, item_id=one.item_id, type=f"DIFFERENCE_TYPE_{one.type.upper()}", fields=one.fields
                 )
                 for one in differences
             ]
         return pb.DiffSnapshotsResponse(
-            differences=found, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
+            differences=differences_of_page, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
         )
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:

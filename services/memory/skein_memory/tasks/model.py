@@ -80,8 +80,8 @@ def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     memory.check_visible(at)
     if memory.draft.type not in TASK_TYPES:
         raise NotATask
-    found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
-    return found
+    data: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
+    return data
 
 
 def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object], *, at: datetime, by: str) -> Memory:

@@ -105,20 +105,20 @@ async def _visible(
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
-    found = await memory_rows.read_memories(tx, tenant_id, ids)
+    memories = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
-        late = [id_ for id_, memory in found.items() if memory.record_time > at]
+        late = [id_ for id_, memory in memories.items() if memory.record_time > at]
         if late:
             versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
             then = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
-            found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
-    items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
+            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(late)} | then
+    items = [_memory(memories[id_]) for id_ in ids if id_ in memories and memories[id_].is_active]
     return items, _last(ids, count)
 
 
 async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    found = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
-    return [_memory(memory) for memory in found.values() if memory.is_active]
+    memories = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
+    return [_memory(memory) for memory in memories.values() if memory.is_active]
 
 
 async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
@@ -150,18 +150,18 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     if at is not None:
         # A concurrent purge then finds the copies.
         await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
-    found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
+    blocks = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
-        late = [id_ for id_, block in found.items() if block.record_time > at]
+        late = [id_ for id_, block in blocks.items() if block.record_time > at]
         was = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
-        found = {id_: block for id_, block in found.items() if id_ not in set(late)}
-        found |= {
+        blocks = {id_: block for id_, block in blocks.items() if id_ not in set(late)}
+        blocks |= {
             row["item_id"]: revision_of(
                 row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"]
             )
             for row in was
         }
-    items = await _with_agents(tx, tenant_id, [found[id_] for id_ in ids if id_ in found])
+    items = await _with_agents(tx, tenant_id, [blocks[id_] for id_ in ids if id_ in blocks])
     return items, _last(ids, count)
 
 

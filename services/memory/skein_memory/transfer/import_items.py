@@ -78,24 +78,24 @@ def parse_import(
     imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
     """Parse items; rejected ones are returned with the reason."""
-    found = ImportBatch()
+    batch = ImportBatch()
     for one in imported:
         if isinstance(one, ImportProblem):
-            found.errors.append(one)
+            batch.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Exports never contain secrets, so imports take none.
             secret = ImportProblem(
                 line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
             )
-            found.errors.append(secret)
+            batch.errors.append(secret)
             continue
         try:
             validate(one.message)
-            found.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
+            batch.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
         except RpcError as refusal:
-            found.errors.append(import_error(one.line_number, one.kind, refusal))
-    return found
+            batch.errors.append(import_error(one.line_number, one.kind, refusal))
+    return batch
 
 
 def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
@@ -104,9 +104,9 @@ def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProble
     return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
 
 
-def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
+def find_existing(*candidates: Memory | None, at: datetime) -> Memory | None:
     """Return the existing memory of an item, of those found by its names: an unexpired one before others."""
-    there = [memory for memory in found if memory is not None]
+    there = [memory for memory in candidates if memory is not None]
     return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
 
 
@@ -141,12 +141,12 @@ def merge_imported(
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     """Return the names that no two items of one import may have; an expired fact shares its key with others."""
-    found: set[tuple[str, object]] = set()
+    names: set[tuple[str, object]] = set()
     if memory.draft.external_id is not None:
-        found.add(("external_id", memory.draft.external_id))
+        names.add(("external_id", memory.draft.external_id))
     if memory.fact_key is not None and not memory.is_expired(at):
-        found.add(("key", memory.fact_key.folded))
-    return found
+        names.add(("key", memory.fact_key.folded))
+    return names
 
 
 def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
@@ -228,5 +228,5 @@ def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None
-    made = id_time(id_)
-    return id_ if abs(made - created) <= _NEAR and made <= at + MAX_AHEAD else None
+    id_create_time = id_time(id_)
+    return id_ if abs(id_create_time - created) <= _NEAR and id_create_time <= at + MAX_AHEAD else None

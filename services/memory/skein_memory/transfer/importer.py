@@ -238,10 +238,10 @@ class Importer:
 
     async def _ends(self, *memory_names: str) -> list[UUID]:
         """Return memories by name. Raises MemoryNotFound."""
-        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
-        if not found.keys() >= set(memory_names):
+        rows = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
+        if not rows.keys() >= set(memory_names):
             raise MemoryNotFound
-        return [found[name]["memory_id"] for name in memory_names]
+        return [rows[name]["memory_id"] for name in memory_names]
 
     def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether the existing item stays as it is."""
@@ -261,18 +261,18 @@ class Importer:
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
         create_time = item.create_time or self._at
-        made = replace(
+        link = replace(
             draft.between(from_id, to_id, at=create_time, by=self._by),
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [made.pair])
-        if made.pair not in existing_links:
+        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [link.pair])
+        if link.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await link_rows.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+                new = await link_rows.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
+        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[link.pair])
         if self._is_unchanged(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
@@ -317,8 +317,8 @@ class Importer:
         message: Any = item.draft
         alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
-        known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
-        root = known[root].canonical_memory_id if root in known else root
+        aliases = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
+        root = aliases[root].canonical_memory_id if root in aliases else root
         followers = await self._tx.rows(
             QUERIES["list_aliases_of"],
             tenant_id=self._tenant_id,
@@ -328,7 +328,7 @@ class Importer:
         )
         if root == alias_id or followers:
             raise AliasCycle
-        before = known.get(alias_id)
+        before = aliases.get(alias_id)
         content = (root, message.confidence, message.note or None)
         if before is not None:
             if self._is_unchanged(item, before.update_time):
@@ -433,8 +433,8 @@ class Importer:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            found = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
-            for memory in found.values():
+            memories = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            for memory in memories.values():
                 if memory.is_active:
                     deleted_memory = memory.delete(at=at, by=by)
                     await memory_rows.update_memory(

@@ -63,8 +63,8 @@ class WebhookDraft:
         unknown = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {EVERYTHING})
         if unknown:
             never = ", ".join(repr(name[:60]) for name in unknown[:2])
-            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
-            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
+            valid_types = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {valid_types}")])
         check_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filters.parse(self.condition)
         return self

@@ -439,8 +439,8 @@ class _CandidatePool:
         row_of = dict(zip(self._candidates.item_ids, range(missing), strict=True))
         before = np.full(missing + 1, missing)
         after = np.full(missing + 1, missing)
-        known = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
-        steps = np.array([step for step in known if None not in step], dtype=np.intp).reshape(-1, 2)
+        steps_by_row = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
+        steps = np.array([step for step in steps_by_row if None not in step], dtype=np.intp).reshape(-1, 2)
         before[steps[:, 0]] = steps[:, 1]
         # Of several items with the same previous one, the last follows it.
         last = steps[np.argsort(steps[:, 0], kind="stable")]
