@@ -95,22 +95,26 @@ async def insert_rows(
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
     for row in [*archived_rows.pop("waiting"), *arrived]:
         archived_rows[row["row_table"]].append(row["held"])
-    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming))
-    links, waiting = 0, list[dict[str, object]]()
+    existing_ids = coming | await existing_memory_ids(
+        tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming)
+    )
+    links, pending_rows = 0, list[dict[str, object]]()
     for table, table_rows in archived_rows.items():
-        own = list[dict[str, Any]]()
+        complete_rows = list[dict[str, Any]]()
         for row in table_rows:
             ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
             if ends.isdisjoint(coming):
                 continue
-            if ends <= there:
-                own.append(row)
-            elif len(ends - there) == 1 and ends - there <= set(archived):
-                waiting.append(_waiting(table, row, ends & coming, ends - there))
-        if own:
-            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(own))
+            if ends <= existing_ids:
+                complete_rows.append(row)
+            elif len(ends - existing_ids) == 1 and ends - existing_ids <= set(archived):
+                pending_rows.append(_waiting(table, row, ends & coming, ends - existing_ids))
+        if complete_rows:
+            stored = await tx.execute(
+                QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(complete_rows)
+            )
             links += stored if table == "links" else 0
-    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, waiting)
+    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, pending_rows)
     return links
 
 

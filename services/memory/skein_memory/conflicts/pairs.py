@@ -65,10 +65,10 @@ class ScanPosition:
     def of(cls, words: Sequence[str]) -> Self:
         """Read it from a page token. Raises ValueError."""
         scan, id_, first, second = words
-        place = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(STATUSES)):
+        position = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
+        if scan not in _WALKS or (scan == _RESOLUTIONS and position.first.int > len(STATUSES)):
             raise ValueError(scan)
-        return place
+        return position
 
     @property
     def order(self) -> tuple[int, int, int, int]:
@@ -192,8 +192,8 @@ class _CandidateScan:
         pairs = (
             (key, (one, other))
             for key, ids in several
-            for place, one in enumerate(ids)
-            for other in ids[place + 1 :]
+            for index, one in enumerate(ids)
+            for other in ids[index + 1 :]
             if self._differ(contenders, (one, other))
         )
         return await self._key_candidates(contenders, pairs, after)

@@ -45,12 +45,12 @@ async def find_groups(
         count=_FINGERPRINTS_BATCH_SIZE,
     )
     by_fingerprint = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
-    place: UUID | None = None
+    next_fingerprint: UUID | None = None
     if len(rows) == _FINGERPRINTS_BATCH_SIZE:
         # The last group may have more rows: the next call handles it, unless it is the only one.
         if len(by_fingerprint) > 1:
             by_fingerprint.pop()
-        place = by_fingerprint[-1][0]
+        next_fingerprint = by_fingerprint[-1][0]
     candidates = [row["memory_id"] for _, group in by_fingerprint if len(group) >= MIN_GROUP_SIZE for row in group]
     contradictions = await _contradictions(tx, tenant_id, candidates)
     groups: list[tuple[DuplicateKey, list[UUID]]] = []
@@ -68,7 +68,7 @@ async def find_groups(
                 # A dry run changes nothing, so the next call would return the same groups again.
                 return groups, fingerprint, contradictions
         last = fingerprint
-    return groups, place, contradictions
+    return groups, next_fingerprint, contradictions
 
 
 async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:

@@ -85,13 +85,13 @@ def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tup
     """
     groups: list[list[Memory]] = []
     for memory in group:
-        place = next(
+        group_of_memory = next(
             (one for one in groups if not any(_disagree(memory, other, contradictions) for other in one)), None
         )
-        if place is None:
+        if group_of_memory is None:
             groups.append([memory])
         else:
-            place.append(memory)
+            group_of_memory.append(memory)
     return groups
 
 

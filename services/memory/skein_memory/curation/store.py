@@ -216,9 +216,9 @@ async def _decay(
         if memory is None or not memory.is_visible(at) or row["decay_time"] is None:
             continue
         idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
-        read = row["last_access_time"]
-        used = memory.update_time if read is None else max(memory.update_time, read)
-        periods, then = idleness.due_periods(used, at, decay_days)
+        last_access_time = row["last_access_time"]
+        used = memory.update_time if last_access_time is None else max(memory.update_time, last_access_time)
+        periods, next_idleness = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
@@ -227,8 +227,8 @@ async def _decay(
             QUERIES["mark_decay"],
             tenant_id=tenant_id,
             memory_id=memory.memory_id,
-            decay_time=None if then is None else then.since,
-            decay_periods=curation.MAX_DECAY_PERIODS if then is None else then.periods,
+            decay_time=None if next_idleness is None else next_idleness.since,
+            decay_periods=curation.MAX_DECAY_PERIODS if next_idleness is None else next_idleness.periods,
         )
     return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
 

@@ -116,15 +116,15 @@ class StepGraph:
         for near, steps in self.ahead.items():
             for far in steps:
                 behind.setdefault(far, []).append(near)
-        hops, waiting = {goal: 0}, deque([goal])
-        while waiting:
-            node = waiting.popleft()
+        hops, queue = {goal: 0}, deque([goal])
+        while queue:
+            node = queue.popleft()
             if hops[node] == within:
                 continue
             for near in behind.get(node, ()):
                 if near not in hops:
                     hops[near] = hops[node] + 1
-                    waiting.append(near)
+                    queue.append(near)
         return hops
 
 
@@ -151,24 +151,24 @@ def shortest_paths(
     A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
     are complete are the shortest. Fewer come back when the budget ends.
     """
-    left = roads.distances(goal, within=hops)
-    if start not in left:
+    hops_left = roads.distances(goal, within=hops)
+    if start not in hops_left:
         return []
     paths: list[list[Step]] = []
     # Of two paths of one length, the one with the stronger steps from the start on is continued first.
-    waiting: list[tuple[int, tuple[int, ...], list[Step]]] = [(left[start], (), [])]
-    while waiting and len(paths) < count:
-        _, ranks, path = heappop(waiting)
-        here = path[-1].far_id if path else start
-        if here == goal:
+    queue: list[tuple[int, tuple[int, ...], list[Step]]] = [(hops_left[start], (), [])]
+    while queue and len(paths) < count:
+        _, ranks, path = heappop(queue)
+        node = path[-1].far_id if path else start
+        if node == goal:
             paths.append(path)
             continue
         met = {start, *(step.far_id for step in path)}
-        for rank, step in enumerate(roads.of(here)):
-            length = len(path) + 1 + left.get(step.far_id, hops)
+        for rank, step in enumerate(roads.of(node)):
+            length = len(path) + 1 + hops_left.get(step.far_id, hops)
             if length > hops or step.far_id in met:
                 continue
             if not budget.take():
                 return paths
-            heappush(waiting, (length, (*ranks, rank), [*path, step]))
+            heappush(queue, (length, (*ranks, rank), [*path, step]))
     return paths

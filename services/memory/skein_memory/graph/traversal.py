@@ -198,13 +198,13 @@ async def _steps(
     }
     if link_filter.relations is None:
         rows = await tx.rows(QUERIES["list_steps"], **values)
-        read = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
+        counts = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
     else:
         rows = await tx.rows(QUERIES["list_related_steps"], **values, relations=list(link_filter.relations))
-        read = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
+        counts = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
     steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
     steps.sort(key=by_strength)
-    return steps, any(count > fan for count in read.values())
+    return steps, any(count > fan for count in counts.values())
 
 
 async def _visible_nodes(

@@ -46,14 +46,14 @@ class LinkStore:
         seen_pairs: dict[tuple[UUID, UUID, str], int | None] = {}
         # The later in a batch is the newer.
         for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
-            place = index if len(drafts) > 1 else None
+            batch_index = index if len(drafts) > 1 else None
             if not ends.keys() >= {draft.from_name, draft.to_name}:
-                raise MemoryNotFound(index=place)
+                raise MemoryNotFound(index=batch_index)
             start, end = ends[draft.from_name], ends[draft.to_name]
-            link = draft.between(start, end, at=at, by=by, link_id=link_id, index=place)
+            link = draft.between(start, end, at=at, by=by, link_id=link_id, index=batch_index)
             if link.pair in seen_pairs:
-                raise DuplicateInBatch(index=place)
-            seen_pairs[link.pair] = place
+                raise DuplicateInBatch(index=batch_index)
+            seen_pairs[link.pair] = batch_index
             links.append(link)
         new = await link_rows.insert(tx, tenant_id, links, at=at, by=by)
         if len(new) < len(links):
@@ -140,9 +140,9 @@ class LinkStore:
         With `as_of_time` as they were at that time. Raises MemoryNotFound.
         """
         last = before or _AFTER_ALL
-        query, then = QUERIES["list_links"], {}
+        query, values = QUERIES["list_links"], {}
         if as_of_time is not None:
-            query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
+            query, values = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.transaction(tenant_id) as tx:
             memory_id = (await names.find_visible(tx, tenant_id, [name], at=as_of_time or at))[name]
@@ -157,7 +157,7 @@ class LinkStore:
                     relations=link_filter.relations,
                     min_weight=link_filter.min_weight,
                     count=count,
-                    **then,
+                    **values,
                 )
                 links += await _alive(tx, tenant_id, rows, at=as_of_time or at)
                 if len(rows) < count:

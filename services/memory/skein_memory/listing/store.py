@@ -94,12 +94,12 @@ class MemoryListStore:
                 )
             else:
                 ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
-            memory_ids = [place.memory_id for place in ordered.places]
+            memory_ids = [cursor.memory_id for cursor in ordered.places]
             first = await self._read_scored(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
             rest=memory_ids[batch_size:],
-            places={str(place.memory_id): place for place in ordered.places},
+            places={str(cursor.memory_id): cursor for cursor in ordered.places},
             after=ordered.after,
         )
 
@@ -324,8 +324,8 @@ class _FilteredScan:
         """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
         query = self._directed(QUERIES["match_versions"])
-        then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
-        passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
+        passed_then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
+        passed = {memory_id: passed_then.get(memory_id, passes) for memory_id, passes in now}
         first_known = await self._tx.rows(
             QUERIES["find_first_known"],
             tenant_id=self._tenant_id,

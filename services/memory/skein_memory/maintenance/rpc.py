@@ -68,10 +68,10 @@ class MaintenanceHandlers:
         caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
         while remaining > 0 and more:
             batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            done = await self._curation.decay_batch(
+            result = await self._curation.decay_batch(
                 caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
             )
-            decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
+            decayed, more, remaining = decayed + result.decayed, result.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
@@ -96,8 +96,8 @@ class MaintenanceHandlers:
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        done, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
-        return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
+        reindexed, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
+        return pb.ReindexMemoriesResponse(reindexed_count=reindexed, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context

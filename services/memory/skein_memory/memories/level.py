@@ -45,7 +45,7 @@ def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, st
 
 
 def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
-    place = LEVELS.index(memory.draft.level) + steps
-    if not 0 <= place < len(LEVELS):
+    index = LEVELS.index(memory.draft.level) + steps
+    if not 0 <= index < len(LEVELS):
         raise LevelOutOfRange(level=memory.draft.level)
-    return memory.revise(replace(memory.draft, level=LEVELS[place]), at=at, by=by)
+    return memory.revise(replace(memory.draft, level=LEVELS[index]), at=at, by=by)

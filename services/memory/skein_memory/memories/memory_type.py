@@ -311,35 +311,35 @@ def texts_of(data: object, *, beside: Iterable[str | None] = ()) -> list[str]:
     """
     texts_beside = [f" {_squeezed(text)} " for text in beside if text]
     texts: dict[str, None] = {}
-    left = MAX_DATA_CHARACTERS
+    remaining_characters = MAX_DATA_CHARACTERS
     for text in map(_squeezed, _strings(data)):
         if text in texts or not _is_prose(text) or any(f" {text} " in one for one in texts_beside):
             continue
-        if len(text) > left:
+        if len(text) > remaining_characters:
             # Half a word would be another word.
-            text = text[:left].rpartition(" ")[0]  # noqa: PLW2901 - the rest is dropped.
-            left = 0
+            text = text[:remaining_characters].rpartition(" ")[0]  # noqa: PLW2901 - the rest is dropped.
+            remaining_characters = 0
         if text:
             texts[text] = None
-        left -= len(text) + 1
-        if left <= 0:
+        remaining_characters -= len(text) + 1
+        if remaining_characters <= 0:
             break
     return list(texts)
 
 
 def _strings(data: object) -> Iterator[str]:
-    waiting = [data]
-    while waiting:
-        value = waiting.pop()
+    stack = [data]
+    while stack:
+        value = stack.pop()
         if isinstance(value, str):
             yield value
         elif isinstance(value, list):
-            waiting.extend(reversed(value))
+            stack.extend(reversed(value))
         elif isinstance(value, dict):
             names = sorted(
                 (name for name in value if not _CREDENTIAL.search(name)), key=lambda one: (one != "text", one)
             )
-            waiting.extend(value[name] for name in reversed(names))
+            stack.extend(value[name] for name in reversed(names))
 
 
 def _squeezed(text: str) -> str:

@@ -257,16 +257,16 @@ def check_content(content: str, *, max_content: int, is_required: bool) -> None:
 def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
     """Create memories from drafts, in order: of two with one create_time the later has the higher id."""
     indexes_by_time: dict[UUID, list[int]] = {}
-    for place, draft in enumerate(drafts):
-        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
+    for index, draft in enumerate(drafts):
+        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(index)
     ids: dict[int, UUID] = {}
     for group in indexes_by_time.values():
         # Ids carry milliseconds, so memories of one millisecond are ordered here.
-        ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
+        ordered = sorted(group, key=lambda index: (drafts[index].create_time, index))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
     return [
         Memory(
-            memory_id=ids[place],
+            memory_id=ids[index],
             draft=draft,
             revision=1,
             update_time=min(at, draft.create_time),
@@ -275,7 +275,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
             created_by=by,
             updated_by=by,
         )
-        for place, draft in enumerate(drafts)
+        for index, draft in enumerate(drafts)
     ]
 
 

@@ -33,9 +33,9 @@ async def read_by_names(
     unique_names = list(dict.fromkeys(names))
     ids = {name: id_ for name in unique_names if (id_ := parse_id(name)) is not None}
     rows_by_name = await _read_ids(tx, query, tenant_id, ids, values)
-    rest = [name for name in unique_names if name not in rows_by_name]
-    if rest:
-        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
+    other_names = [name for name in unique_names if name not in rows_by_name]
+    if other_names:
+        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=other_names)
         by_name = {row["external_id"]: row["memory_id"] for row in rows}
         rows_by_name |= await _read_ids(tx, query, tenant_id, by_name, values)
     return rows_by_name

@@ -25,15 +25,15 @@ class ReindexStore:
 
     async def refresh(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
         """Reindex up to `count` memories; return how many, and whether there may be more."""
-        done = 0
-        while done < count:
-            batch = min(BATCH, count - done)
+        reindexed = 0
+        while reindexed < count:
+            batch = min(BATCH, count - reindexed)
             async with self._database.transaction(tenant_id) as tx:
                 refreshed = await _refresh_some(tx, tenant_id, at=at, count=batch)
-            done += refreshed
+            reindexed += refreshed
             if refreshed < batch:
-                return done, False
-        return done, True
+                return reindexed, False
+        return reindexed, True
 
 
 async def _refresh_some(tx: Transaction, tenant_id: UUID, *, at: datetime, count: int) -> int:

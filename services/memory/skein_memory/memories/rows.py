@@ -347,8 +347,8 @@ def _properties(memories: Sequence[Memory]) -> InsertRows:
 
 async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Update the properties of a memory."""
-    was = properties_of(before.draft.metadata, before.draft.data)
-    if was != properties_of(after.draft.metadata, after.draft.data):
+    properties_before = properties_of(before.draft.metadata, before.draft.data)
+    if properties_before != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
         await batch_insert.insert_batch(tx, tenant_id, [_properties([after])])
 

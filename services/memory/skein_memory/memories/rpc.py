@@ -219,10 +219,10 @@ class MemoryHandlers:
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
         tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
-        own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
+        own_names = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
         types = [
             *(_type(type_, policy) for type_ in memory_type.BUILT_IN.values()),
-            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own),
+            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own_names),
         ]
         page, token = paginate(
             types, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED

@@ -151,8 +151,8 @@ def explain(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: date
 
 def last_used(memory: ScoredMemory, inputs: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
-    read = inputs.last_access_time
-    return memory.update_time if read is None else max(memory.update_time, read)
+    accessed = inputs.last_access_time
+    return memory.update_time if accessed is None else max(memory.update_time, accessed)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
@@ -202,12 +202,12 @@ class _Terms:
 
     @classmethod
     def of(cls, memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> _Terms:
-        draft, read = memory.draft, inputs.last_access_time
+        draft, accessed = memory.draft, inputs.last_access_time
         return cls(
             draft=draft,
             inputs=inputs,
             age=days_between(last_used(memory, inputs), at),
-            unread=None if read is None else days_between(read, at),
+            unread=None if accessed is None else days_between(accessed, at),
             text="\n".join([draft.text, *draft.tags]),
             source=source_key(draft.source),
         )

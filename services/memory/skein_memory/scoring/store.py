@@ -52,11 +52,11 @@ async def read_score_inputs(
         totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED)
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
         for memory_id in full:
-            own = [row for row in counted if row["memory_id"] == memory_id]
+            relations = [row for row in counted if row["memory_id"] == memory_id]
             inputs[memory_id] = replace(
                 inputs[memory_id],
-                incoming={row["relation"]: row["incoming"] for row in own},
-                outgoing={row["relation"]: row["outgoing"] for row in own},
+                incoming={row["relation"]: row["incoming"] for row in relations},
+                outgoing={row["relation"]: row["outgoing"] for row in relations},
                 links=links[memory_id],
             )
     return inputs

@@ -59,9 +59,9 @@ def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: s
     if status == DONE:
         was_done = data.get("status") == DONE
         changed["complete_time"] = data["complete_time"] if was_done and "complete_time" in data else _text(at)
-    kept = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
-    if kept:
-        changed["result"] = kept
+    kept_result = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
+    if kept_result:
+        changed["result"] = kept_result
     return _changed(memory, data, changed, at=at, by=by)
 
 

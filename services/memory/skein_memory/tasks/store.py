@@ -75,8 +75,8 @@ class TaskStore:
             # Others take the places of expired ones.
             while ordered and len(next_memories) < count:
                 batch, ordered = ordered[: count - len(next_memories)], ordered[count - len(next_memories) :]
-                read = await memory_rows.read_memories(tx, tenant_id, batch)
-                alive = (read[memory_id] for memory_id in batch if memory_id in read)
+                read_memories = await memory_rows.read_memories(tx, tenant_id, batch)
+                alive = (read_memories[memory_id] for memory_id in batch if memory_id in read_memories)
                 next_memories += [memory for memory in alive if not memory.is_expired(at)]
         return [(memory, scores[memory.memory_id]) for memory in next_memories]
 

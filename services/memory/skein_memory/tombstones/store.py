@@ -43,14 +43,14 @@ async def insert_memories(
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
     rows = await tx.rows(QUERIES["read_contents"], tenant_id=tenant_id, memory_ids=ids)
-    own: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
+    contents: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
         *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
         *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
         *(
             digest_of(salt, _CONTENT_WITH_DATA, content_hash(*saying))
-            for saying in [*own, *sayings]
+            for saying in [*contents, *sayings]
             if _is_identifying(*saying)
         ),
         *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),

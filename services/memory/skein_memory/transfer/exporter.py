@@ -110,8 +110,8 @@ async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at
         late = [id_ for id_, memory in memories.items() if memory.record_time > at]
         if late:
             versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
-            then = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
-            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(late)} | then
+            earlier = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
+            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(late)} | earlier
     items = [_memory(memories[id_]) for id_ in ids if id_ in memories and memories[id_].is_active]
     return items, _last(ids, count)
 
@@ -127,7 +127,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     last = _last(ids, count)
     links = await link_rows.read_links(tx, tenant_id, ids)
     if at is not None:
-        was = await tx.rows(
+        former = await tx.rows(
             QUERIES["revisions_between"],
             tenant_id=tenant_id,
             kind="link",
@@ -136,7 +136,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
             at=at,
         )
         links = {id_: link for id_, link in links.items() if link.record_time <= at}
-        links |= {UUID(row["item_id"]): _former_link(row) for row in was}
+        links |= {UUID(row["item_id"]): _former_link(row) for row in former}
     return [_link(links[id_]) for id_ in sorted(links)], last
 
 
@@ -153,13 +153,13 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     blocks = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
         late = [id_ for id_, block in blocks.items() if block.record_time > at]
-        was = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
+        former = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
         blocks = {id_: block for id_, block in blocks.items() if id_ not in set(late)}
         blocks |= {
             row["item_id"]: revision_of(
                 row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"]
             )
-            for row in was
+            for row in former
         }
     items = await _with_agents(tx, tenant_id, [blocks[id_] for id_ in ids if id_ in blocks])
     return items, _last(ids, count)

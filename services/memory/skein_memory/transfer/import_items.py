@@ -106,8 +106,8 @@ def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProble
 
 def find_existing(*candidates: Memory | None, at: datetime) -> Memory | None:
     """Return the existing memory of an item, of those found by its names: an unexpired one before others."""
-    there = [memory for memory in candidates if memory is not None]
-    return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
+    existing = [memory for memory in candidates if memory is not None]
+    return next((memory for memory in existing if not memory.is_expired(at)), existing[0] if existing else None)
 
 
 def merge_imported(

@@ -144,16 +144,16 @@ class WebhookHandlers:
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
-        done = await self._sender.deliver(
+        result = await self._sender.deliver(
             caller_of(context).require_tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )
         return memory_pb2.DeliverWebhooksResponse(
-            delivered_count=done.delivered,
-            failed_count=done.failed,
-            more=done.more,
-            active=done.active,
-            due_count=done.due,
-            oldest_due_time=to_timestamp(done.oldest_due),
+            delivered_count=result.delivered,
+            failed_count=result.failed,
+            more=result.more,
+            active=result.active,
+            due_count=result.due,
+            oldest_due_time=to_timestamp(result.oldest_due),
         )

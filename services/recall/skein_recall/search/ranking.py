@@ -262,9 +262,9 @@ def rank_by_similarity(
             similarity=-distance,
             score=(score := min(1.0, max(0.0, -distance))),
             has_words=None,
-            _components=(Component("dense", -distance, score, 1.0, place),),
+            _components=(Component("dense", -distance, score, 1.0, rank_number),),
         )
-        for place, (distance, item_id, kind) in enumerate(ordered[:limit], start=1)
+        for rank_number, (distance, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 
@@ -281,9 +281,9 @@ def rank_by_terms(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float,
             similarity=None,
             score=(score := min(1.0, -negative / max_bm25)),
             has_words=True,
-            _components=(Component("lexical", -negative, score, 1.0, place),),
+            _components=(Component("lexical", -negative, score, 1.0, rank_number),),
         )
-        for place, (negative, item_id, kind) in enumerate(ordered[:limit], start=1)
+        for rank_number, (negative, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 
