@@ -28,8 +28,8 @@ from skein_memory.errors import (
     SecretUndecryptable,
 )
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import level as levels
 from skein_memory.memories import memory_type
+from skein_memory.memories import model as levels
 from skein_memory.memories.model import Memory, create_memories
 from skein_memory.memories.rows import Task
 from skein_memory.settings import SecretSettings

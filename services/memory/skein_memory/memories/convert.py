@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_kit.identity.identity_token import Caller
-    from skein_memory.memories.model import Memory
-    from skein_memory.scoring.model import Component, Scores
+    from skein_memory.memories.model import Memory, Scores
+    from skein_memory.scoring.model import Component
 
 # Names as the database has them, by number; an unspecified one has none.
 SCOPES: Mapping[int, str] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.memories import level as level_rules
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import LEVELS, capacity, demote_or_hide
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LevelStore:
         for _ in range(_MAX_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
                 policy = await self._policies.get(tx, tenant_id)
-                count = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
+                count = await enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
             moved += count
             if count < BATCH_SIZE:
                 break
@@ -52,25 +52,25 @@ async def enforce_capacities(
     searched text does not change. Return how many memories moved.
     """
     moved, levels = 0, set(full) if policy.levels_capped else set()
-    for occupied_level, level in enumerate(level_rules.LEVELS):
+    for occupied_level, level in enumerate(LEVELS):
         if level not in levels:
             continue
         rows = await tx.rows(
             QUERIES["list_over_capacity"],
             tenant_id=tenant_id,
             level=level,
-            capacity=level_rules.capacity(policy, level),
+            capacity=capacity(policy, level),
             at=at,
             count=BATCH_SIZE,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
-            after, event = level_rules.demote_or_hide(memory, at=at, by=by)
+            after, event = demote_or_hide(memory, at=at, by=by)
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            levels.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
+            levels.update(LEVELS[occupied_level + 1 : occupied_level + 2])
     return moved
 
 

@@ -14,7 +14,7 @@ from uuid import UUID
 from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.ids import min_id_at, new_ids
 from skein_kit.search_text.postings import Document
-from skein_memory.errors import MemoryNotFound
+from skein_memory.errors import LevelOutOfRange, MemoryNotFound
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
 from skein_memory.validation import check_revision, check_storable
@@ -25,7 +25,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_memory.scoring.model import MemoryScores
+    from skein_kit.policies.store import Policy
+
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -40,6 +41,8 @@ _PREFIX_CHARACTERS = 160
 # Fingerprints of memories with a key lie in the lower half of all numbers, so that they can be scanned alone.
 _UPPER_HALF = 1 << 127
 FIRST_WITHOUT_KEY = UUID(int=_UPPER_HALF)
+# Of memories, the highest first.
+LEVELS = ("strategic", "tactical", "operational", "contextual")
 _TEXTS = (
     "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
 )  # fmt: skip
@@ -149,6 +152,25 @@ class Draft:
         )
         if self.create_time > at + MAX_AHEAD:
             raise FieldInvalid(violations=[("create_time", "lies in the future")])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """A memory's scores at one moment, and the formula that they follow."""
+
+    confidence: float
+    importance: float
+    formula: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryScores:
+    """The scores of a memory when it was read, and its use."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -309,6 +331,40 @@ def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     if memory.draft.archive_time is not None:
         return memory
     return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)
+
+
+def capacity(policy: Policy, level: str) -> int:
+    """Return how many memories a level holds."""
+    return {
+        "strategic": policy.capacity_strategic,
+        "tactical": policy.capacity_tactical,
+        "operational": policy.capacity_operational,
+        "contextual": policy.capacity_contextual,
+    }[level]
+
+
+def promoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a memory, one level higher. Raises LevelOutOfRange at the top."""
+    return _moved(memory, -1, at=at, by=by)
+
+
+def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a memory, one level lower. Raises LevelOutOfRange at the bottom."""
+    return _moved(memory, 1, at=at, by=by)
+
+
+def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
+    """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
+    if memory.draft.level == LEVELS[-1]:
+        return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
+    return demoted(memory, at=at, by=by), "memory_demoted"
+
+
+def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
+    index = LEVELS.index(memory.draft.level) + steps
+    if not 0 <= index < len(LEVELS):
+        raise LevelOutOfRange(level=memory.draft.level)
+    return memory.revise(replace(memory.draft, level=LEVELS[index]), at=at, by=by)
 
 
 def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:

@@ -22,9 +22,9 @@ from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
-from skein_memory.memories.model import Draft, Memory, archive, memory_event
+from skein_memory.memories.model import Draft, Memory, MemoryScores, archive, memory_event
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:

@@ -14,14 +14,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_memory.scoring.model import ScoredMemory
+    from skein_memory.memories.model import Memory
 
 NOTHING = ScoreInputs()
 
 
-async def read_score_inputs(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[ScoredMemory]
-) -> dict[UUID, ScoreInputs]:
+async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
     """Read the inputs of formulas: one query, and two more for memories with very many links."""
     if not memories:
         return {}

@@ -14,8 +14,9 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import paginate, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import level, memory_type
+from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
+from skein_memory.memories.model import demoted, promoted
 from skein_memory.paging import PageBuilder
 from skein_memory.tasks import model as tasks
 from skein_memory.tasks.store import TaskFilter
@@ -57,7 +58,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.promoted(memory, at=at, by=caller.principal)
+            return promoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
 
@@ -67,7 +68,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.demoted(memory, at=at, by=caller.principal)
+            return demoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 

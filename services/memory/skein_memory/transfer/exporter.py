@@ -253,7 +253,7 @@ def _link(link: Link) -> TransferItem:
 def _former_link(row: asyncpg.Record) -> Link:
     state = exact.loads(row["state"])
     metadata = state.pop("metadata")
-    known = {
+    values = {
         **state,
         "weight": float(state["weight"]),
         "link_id": UUID(row["item_id"]),
@@ -266,7 +266,7 @@ def _former_link(row: asyncpg.Record) -> Link:
         "create_time": datetime.fromisoformat(state["create_time"]),
         "metadata": None if metadata is None else exact.dumps(metadata),
     }
-    return Link(**{field.name: known[field.name] for field in fields(Link)})
+    return Link(**{field.name: values[field.name] for field in fields(Link)})
 
 
 def _trust(row: asyncpg.Record) -> TransferItem:

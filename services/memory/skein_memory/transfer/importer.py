@@ -256,6 +256,10 @@ class Importer:
         """Return whether an item has no other update time than the existing one; a future time does not count."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
+    def _stays(self, item: ImportItem, update_time: datetime, *, is_same: bool) -> bool:
+        """Return whether the existing item stays as it is; `is_same`: both have the same content."""
+        return self._is_unchanged(item, update_time) or (is_same and self._has_same_time(item, update_time))
+
     async def _link(self, item: ImportItem) -> str:
         draft: Any = item.draft
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
@@ -291,10 +295,8 @@ class Importer:
         before = None if row is None else SourceTrust(**dict(row))
         content = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            is_same = content == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
-                item, before.update_time
-            )
-            if is_same or self._is_unchanged(item, before.update_time):
+            is_same = content == {"trust": before.trust, "notes": before.notes}
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(trust_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
@@ -331,10 +333,8 @@ class Importer:
         before = aliases.get(alias_id)
         content = (root, message.confidence, message.note or None)
         if before is not None:
-            if self._is_unchanged(item, before.update_time):
-                return "unchanged"
             is_same = content == (before.canonical_memory_id, before.confidence, before.note)
-            if is_same and self._has_same_time(item, before.update_time):
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(alias_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("alias", str(alias_id))
@@ -366,10 +366,8 @@ class Importer:
         status = STATUSES.get(message.status, "needs_review")
         content = (status, canonical, message.note or None)
         if before is not None:
-            if self._is_unchanged(item, before.update_time):
-                return "unchanged"
             is_same = content == (before.status, before.canonical_memory_id, before.note)
-            if is_same and self._has_same_time(item, before.update_time):
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(conflict_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("conflict", f"{a_id}|{b_id}")

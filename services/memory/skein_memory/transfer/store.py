@@ -8,7 +8,7 @@ from skein_kit.ids import id_time
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import level_store
-from skein_memory.memories.level import LEVELS
+from skein_memory.memories.model import LEVELS
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import parse_import
 from skein_memory.transfer.importer import Importer

@@ -147,18 +147,9 @@ def _time(message: memory_pb2.MemoryFilter, field: str, *, before_1970: bool = F
     return read_time(message, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
 
 
-def recall_response(result: RecallResult) -> pb.RecallResponse:
-    """Convert the result of Recall; its items are complete."""
-    return _response(pb.RecallResponse, result)
-
-
-def find_similar_response(result: RecallResult) -> pb.FindSimilarResponse:
-    """Convert the result of FindSimilar; its items are complete."""
-    return _response(pb.FindSimilarResponse, result)
-
-
-def _response(response: type[_Response], result: RecallResult) -> _Response:
-    return response(
+def response(kind: type[_Response], result: RecallResult) -> _Response:
+    """Convert the result of Recall or FindSimilar; its items are complete."""
+    return kind(
         hits=fit_items(_hit(ranked, row) for ranked, row in result.hits),
         model=result.model,
         dense_path=result.dense_path,
