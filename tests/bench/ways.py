@@ -37,7 +37,6 @@ from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.connection import prepare_connection
 from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
@@ -53,6 +52,7 @@ from skein_recall.search.convert import DEFAULT_LIMIT
 from skein_recall.search.model import Filter, Query
 from skein_recall.search.searcher import RecallSearcher
 from skein_recall.search.store import QueryStore
+from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore

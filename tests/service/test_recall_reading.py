@@ -12,9 +12,9 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_recall.connection import prepare_connection
 from skein_recall.models.store import ModelStore
 from skein_recall.search.store import QueryStore
+from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:

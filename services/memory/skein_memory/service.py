@@ -49,8 +49,6 @@ from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.expiry import Expiry
 from skein_memory.maintenance.rpc import MaintenanceHandlers
 from skein_memory.maintenance.store import Partitions, TenantPurgeStore
-from skein_memory.memories.level_store import LevelStore
-from skein_memory.memories.reindex import ReindexStore
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.overview.rpc import OverviewHandlers
@@ -221,7 +219,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     Expiry(
                         memories,
                         purges=purges,
-                        levels=LevelStore(database, policies=policies),
                         tenant_keys=tenant_keys,
                         webhooks=webhooks,
                         deliveries=deliveries,
@@ -229,7 +226,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                         erasure_completer=erasure_completer,
                     ),
                     partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
-                    reindex=ReindexStore(database),
+                    memories=memories,
                     curation=curation,
                     snapshots=snapshots,
                     archives=archives,

@@ -73,13 +73,11 @@ class CurationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ReinforceResponse.FromString(write.saved_response)
-            result = await self._store.reinforce(
+            memories, truncated = await self._store.reinforce(
                 write.tx, caller.require_tenant(), request.memory_id, reinforcement, at=at, by=caller.principal
             )
             return await write.save(
-                scores_pb2.ReinforceResponse(
-                    memories=[_reinforced(memory) for memory in result.memories], truncated=result.truncated
-                )
+                scores_pb2.ReinforceResponse(memories=map(_reinforced, memories), truncated=truncated)
             )
 
     async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
@@ -87,10 +85,10 @@ class CurationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.DecayResponse.FromString(write.saved_response)
-            result = await self._store.decay(
+            decayed, more = await self._store.decay(
                 write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
             )
-            return await write.save(scores_pb2.DecayResponse(decayed_count=result.decayed, more=result.more))
+            return await write.save(scores_pb2.DecayResponse(decayed_count=decayed, more=more))
 
     async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
         caller, at = caller_of(context), now()

@@ -47,22 +47,6 @@ class Reinforcement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReinforceResult:
-    """The named memory, then its neighbours; and whether it has more neighbours."""
-
-    memories: Sequence[Memory]
-    truncated: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecayResult:
-    """How many memories decayed, and whether more may be due."""
-
-    decayed: int
-    more: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DuplicateGroup:
     """A group of duplicates: the one that is kept, and those that are archived."""
 
@@ -101,8 +85,11 @@ class CurationStore:
 
     async def reinforce(
         self, tx: Transaction, tenant_id: UUID, name: str, reinforcement: Reinforcement, *, at: datetime, by: str
-    ) -> ReinforceResult:
-        """Raise the scores of a memory and its neighbours, except those that contradict it. Raises MemoryNotFound."""
+    ) -> tuple[list[Memory], bool]:
+        """Raise the scores of a memory and its neighbours, except those that contradict it.
+
+        Return the memory, then its neighbours, and whether it has more. Raises MemoryNotFound.
+        """
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
         neighbours, more = await _neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
         memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
@@ -118,14 +105,17 @@ class CurationStore:
             if after.draft != before.draft:
                 await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
             raised.append(after if after.draft != before.draft else before)
-        return ReinforceResult(memories=raised, truncated=more)
+        return raised, more
 
-    async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
-        """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
+    async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
+        """Lower the scores of up to `limit` idle memories, once for each period.
+
+        Return how many memories decayed, and whether more may be due.
+        """
         days = (await self._policies.get(tx, tenant_id)).decay_days
         return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
 
-    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
+    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
         """Do the same in a transaction of its own."""
         async with self._database.transaction(tenant_id) as tx:
             return await self.decay(tx, tenant_id, limit=limit, at=at, by=by)
@@ -201,12 +191,12 @@ async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tupl
 
 async def _decay(
     tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str
-) -> DecayResult:
+) -> tuple[int, bool]:
     before = at - curation.period(decay_days)
     idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
-        return DecayResult(decayed=0, more=False)
+        return 0, False
     memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
@@ -230,7 +220,7 @@ async def _decay(
             decay_time=None if next_idleness is None else next_idleness.since,
             decay_periods=curation.MAX_DECAY_PERIODS if next_idleness is None else next_idleness.periods,
         )
-    return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
+    return decayed, len(memory_ids) == limit
 
 
 async def _supersede(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
     from skein_memory.maintenance.store import Partitions, TenantPurgeStore
-    from skein_memory.memories.reindex import ReindexStore
+    from skein_memory.memories.store import MemoryStore
     from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
@@ -36,7 +36,7 @@ class MaintenanceHandlers:
         expiry: Expiry,
         *,
         partitions: Partitions,
-        reindex: ReindexStore,
+        memories: MemoryStore,
         curation: CurationStore,
         snapshots: SnapshotStore,
         archives: ArchiveStore,
@@ -45,7 +45,7 @@ class MaintenanceHandlers:
     ) -> None:
         self._expiry = expiry
         self._partitions = partitions
-        self._reindex = reindex
+        self._memories = memories
         self._curation = curation
         self._snapshots = snapshots
         self._archives = archives
@@ -68,10 +68,10 @@ class MaintenanceHandlers:
         caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
         while remaining > 0 and more:
             batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            result = await self._curation.decay_batch(
+            count, more = await self._curation.decay_batch(
                 caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
             )
-            decayed, more, remaining = decayed + result.decayed, result.more, remaining - batch_size
+            decayed, remaining = decayed + count, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
@@ -96,7 +96,9 @@ class MaintenanceHandlers:
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        reindexed, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
+        reindexed, more = await self._memories.reindex_outdated(
+            caller_of(context).require_tenant(), at=now(), count=count
+        )
         return pb.ReindexMemoriesResponse(reindexed_count=reindexed, more=more)
 
     async def ContinueSnapshots(

@@ -207,6 +207,29 @@ async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datet
     return documents
 
 
+async def reindex_outdated(tx: Transaction, tenant_id: UUID, *, at: datetime, count: int) -> int:
+    """Compute what follows from the text of some memories again that an older release stored; return how many."""
+    rows = await tx.rows(QUERIES["lock_outdated"], tenant_id=tenant_id, count=count)
+    if not rows:
+        return 0
+    words_before = {row["memory_id"]: row["words"] for row in rows}
+    memories = await read_memories(tx, tenant_id, list(words_before))
+    for memory_id, memory in memories.items():
+        words = memory.draft.data_text
+        await tx.execute(
+            QUERIES["update_text"],
+            tenant_id=tenant_id,
+            memory_id=memory_id,
+            words=words,
+            content_hash=memory.draft.content_hash,
+            fingerprint=memory.draft.fingerprint,
+        )
+        # The same text keeps its vectors.
+        if words != words_before[memory_id]:
+            await reindex(tx, tenant_id, memory, at=at)
+    return len(rows)
+
+
 async def _reindex(
     tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
 ) -> list[Document]:

@@ -13,34 +13,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction demotes from one level.
 BATCH_SIZE = 100
-# Transactions of one call of the maintenance.
-_MAX_BATCHES = 5
-
-
-class LevelStore:
-    """Enforces the capacities of levels."""
-
-    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
-        self._database = database
-        self._policies = policies
-
-    async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Demote some memories beyond the capacities of a tenant's levels; return how many. The next call goes on."""
-        moved = 0
-        for _ in range(_MAX_BATCHES):
-            async with self._database.transaction(tenant_id) as tx:
-                policy = await self._policies.get(tx, tenant_id)
-                count = await enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
-            moved += count
-            if count < BATCH_SIZE:
-                break
-        return moved
 
 
 async def enforce_capacities(
