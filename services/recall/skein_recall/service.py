@@ -17,8 +17,7 @@ from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
 from skein_kit.telemetry.metrics import EMBEDDER_QUEUE, EMBEDDER_WAIT
 from skein_recall.embedded_model.embedder import LocalEmbedder
-from skein_recall.erasure.store import ErasureStore
-from skein_recall.erasure.watcher import ErasureWatcher
+from skein_recall.erasure.watcher import ErasureStore, ErasureWatcher
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
 from skein_recall.index.rpc import IndexHandlers

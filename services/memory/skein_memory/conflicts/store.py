@@ -16,7 +16,7 @@ from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
@@ -231,7 +231,7 @@ async def _apply_resolution(
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
     count = 0
     if before is not None and before.link_id is not None:
-        count -= len(await link_rows.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+        count -= len(await link_store.remove(tx, tenant_id, [before.link_id], at=at, by=by))
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
@@ -240,7 +240,7 @@ async def _apply_resolution(
     if canonical_id is None or other_id is None:
         return after, count
     link = Link.create(canonical_id, other_id, "supersedes", new_id(at), time=after.update_time, at=at, by=by)
-    new_links = await link_rows.insert(tx, tenant_id, [link], at=at, by=by)
+    new_links = await link_store.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:

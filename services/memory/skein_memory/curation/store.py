@@ -10,7 +10,7 @@ from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
@@ -231,7 +231,7 @@ async def _supersede(
         Link.create(kept, other, "supersedes", id_, time=at, at=at, by=by)
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
-    return len(await link_rows.insert(tx, tenant_id, links, at=at, by=by))
+    return len(await link_store.insert(tx, tenant_id, links, at=at, by=by))
 
 
 async def _move_links(
@@ -245,7 +245,7 @@ async def _move_links(
     ids = {row["link_id"] for row in rows}
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
-    removed = await link_rows.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    removed = await link_store.remove(tx, tenant_id, sorted(ids), at=at, by=by)
     archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
@@ -263,5 +263,5 @@ async def _move_links(
         )
         if copy.from_memory_id != copy.to_memory_id:
             moved.setdefault(copy.pair, copy)
-    new_links = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    new_links = await link_store.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
     return len(new_links), len(new_links) - len(removed)

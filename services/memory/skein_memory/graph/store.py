@@ -11,7 +11,7 @@ from skein_memory.graph.activation import spread_activation
 from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, infer_links
 from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
 from skein_memory.graph.traversal import PathSearch, traverse
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -132,7 +132,7 @@ class GraphStore:
                 count=count or DEFAULT_PATHS,
             )
             paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
-            links = await link_rows.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            links = await link_store.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
             # Paths over a link that was deleted meanwhile are left out.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             places: dict[UUID, int] = {}

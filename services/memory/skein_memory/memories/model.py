@@ -399,7 +399,7 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
     ]
 
 
-_DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
+DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
 # Of the first version these are always set.
 _ALWAYS_SET = frozenset({"create_time", "scope", "level", "confidence", "importance"})
 
@@ -407,8 +407,8 @@ _ALWAYS_SET = frozenset({"create_time", "scope", "level", "confidence", "importa
 def changed_fields(before: Memory | None, after: Memory) -> list[str]:
     """Return the fields that differ, in order; those that are set when there was no version before."""
     if before is None:
-        return [name for name in _DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
-    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+        return [name for name in DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
+    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     return changed if before.delete_time == after.delete_time else [*changed, "delete_time"]
 
 

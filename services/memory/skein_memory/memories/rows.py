@@ -6,7 +6,6 @@ the search index, earlier version and event together.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import asdict, dataclass
 from dataclasses import replace as but
 from datetime import UTC
@@ -22,7 +21,7 @@ from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
-from skein_memory.memories.model import Draft, Memory, MemoryScores, archive, memory_event
+from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory, MemoryScores, archive, memory_event
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
 from skein_memory.scoring.store import NOTHING, read_score_inputs
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
 
-_DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
-_DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
+_DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
 # Every table with content of memories, children before the memories themselves. Each query purges the rows of
@@ -181,7 +179,7 @@ async def update_memory(
             raise ExternalIdTaken(external_id=taken_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
-    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
     if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
@@ -311,7 +309,7 @@ def _entry(memory: Memory) -> dict[str, object]:
 
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
-    draft_fields = {name: row[name] for name in _DRAFT_FIELDS}
+    draft_fields = {name: row[name] for name in DRAFT_FIELDS}
     draft_fields["tags"] = tuple(draft_fields["tags"])
     return Memory(
         memory_id=row["memory_id"],
@@ -328,7 +326,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
 
 
 def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
-    return {name: getattr(memory.draft, name) for name in _DRAFT_FIELDS} | {
+    return {name: getattr(memory.draft, name) for name in DRAFT_FIELDS} | {
         "memory_id": memory.memory_id,
         "revision": memory.revision,
         "delete_time": memory.delete_time,

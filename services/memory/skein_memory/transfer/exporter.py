@@ -19,7 +19,7 @@ from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
 from skein_memory.links import convert as links_convert
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import names
@@ -125,7 +125,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
-    links = await link_rows.read_links(tx, tenant_id, ids)
+    links = await link_store.read_links(tx, tenant_id, ids)
     if at is not None:
         former = await tx.rows(
             QUERIES["revisions_between"],
@@ -141,7 +141,7 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
 
 
 async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    return [_link(link) for link in (await link_rows.read_links(tx, tenant_id, _ids(item_ids))).values()]
+    return [_link(link) for link in (await link_store.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:

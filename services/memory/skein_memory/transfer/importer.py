@@ -30,7 +30,7 @@ from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
@@ -270,13 +270,13 @@ class Importer:
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [link.pair])
+        existing_links = await link_store.find_link_ids(self._tx, self._tenant_id, [link.pair])
         if link.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await link_rows.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
+                new = await link_store.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[link.pair])
+        before: Link = await link_store.lock_link(self._tx, self._tenant_id, existing_links[link.pair])
         if self._is_unchanged(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
@@ -285,7 +285,7 @@ class Importer:
                 return "unchanged"
             after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
         after = replace(after, update_time=self._update_time(item))
-        await link_rows.replace(self._tx, self._tenant_id, before, after)
+        await link_store.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
     async def _trust(self, item: ImportItem) -> str:
@@ -440,7 +440,7 @@ class Importer:
                     )
                     self.usage["memories"] -= 1
         elif kind == "link":
-            gone_links = await link_rows.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            gone_links = await link_store.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
             self.usage["links"] -= len(gone_links)
         else:
             for item_id in item_ids:
