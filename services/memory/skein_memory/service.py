@@ -120,9 +120,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         curation = CurationStore(database, quotas=quotas, policies=policies)
         purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
-        archives = ArchiveStore(
-            database, quotas=quotas, policies=policies, months=months, reader=archive_reader, cold=cold
-        )
+        archives = ArchiveStore(database, quotas=quotas, months=months, reader=archive_reader, cold=cold)
         access_log_erasure = AccessLogErasure(
             database, longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
         )

@@ -29,7 +29,6 @@ def draft(message: blocks_pb2.Block) -> BlockDraft:
 
 
 def block(value: Block) -> blocks_pb2.Block:
-    """Convert a block, complete."""
     draft = value.draft
     return blocks_pb2.Block(
         block_id=value.block_id,

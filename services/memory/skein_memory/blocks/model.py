@@ -36,7 +36,6 @@ class BlockDraft:
     metadata: str | None
 
     def with_value(self, value: str) -> Self:
-        """Return it with another value."""
         return replace(self, value=value).validate()
 
     def validate(self) -> Self:

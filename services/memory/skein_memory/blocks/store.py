@@ -325,7 +325,6 @@ def same(one: Block, other: Block) -> bool:
 
 
 def block_of(row: asyncpg.Record) -> Block:
-    """Read a row of a block."""
     return Block(
         block_id=row["block_id"],
         draft=BlockDraft(**{name: row[name] for name in BlockDraft.__dataclass_fields__}),

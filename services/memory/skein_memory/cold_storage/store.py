@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.memories.model import Memory
 
@@ -87,7 +86,6 @@ class StoredArchive:
 
     @property
     def memory_ids(self) -> list[UUID]:
-        """Return the ids of its memories."""
         return [UUID(row["memory_id"]) for row in self.rows["entries"]]
 
 
@@ -125,22 +123,15 @@ class ArchiveStore:
         database: Database,
         *,
         quotas: QuotaCounter,
-        policies: PolicyCache,
         months: MonthlyPartitions,
         reader: ArchiveReader,
         cold: ColdFiles,
     ) -> None:
         self._database = database
         self._quotas = quotas
-        self._policies = policies
         self._months = months
         self._reader = reader
         self._cold = cold
-
-    async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the policy of a tenant."""
-        async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.get(tx, tenant_id)
 
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str

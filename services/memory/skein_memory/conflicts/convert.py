@@ -46,7 +46,6 @@ def resolution_draft(request: pb.ResolveConflictRequest, times: ImportTimes) -> 
 
 
 def resolution(value: Resolution) -> pb.ConflictResolution:
-    """Convert a resolution."""
     canonical = value.canonical_memory_id
     return pb.ConflictResolution(
         resolution_id=str(value.resolution_id),
@@ -65,7 +64,6 @@ def resolution(value: Resolution) -> pb.ConflictResolution:
 
 
 def conflict(value: Conflict) -> pb.Conflict:
-    """Convert a conflict, both memories complete."""
     return pb.Conflict(
         pair_key=pair_key(value.a.memory_id, value.b.memory_id),
         reason=f"CONFLICT_REASON_{value.reason.upper()}",

@@ -72,7 +72,6 @@ class ScanPosition:
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """Return the key of their order."""
         number = _WALKS.index(self.scan)
         if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int

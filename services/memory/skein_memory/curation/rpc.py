@@ -147,7 +147,6 @@ class CurationHandlers:
 
 
 def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
-    """Convert a reinforced memory."""
     return scores_pb2.ReinforcedMemory(
         memory_id=str(value.memory_id),
         confidence=value.draft.confidence,
@@ -157,7 +156,6 @@ def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
 
 
 def _group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
-    """Convert a group of duplicates."""
     return scores_pb2.DuplicateGroup(
         kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
     )

@@ -146,7 +146,6 @@ class EventFilter:
         return not (self.event_types or self.entity_type or self.entity_id)
 
     def matches(self, change: Change) -> bool:
-        """Return whether a change matches."""
         return (
             (not self.event_types or change.event_type in self.event_types)
             and (not self.entity_type or change.entity_type == self.entity_type)

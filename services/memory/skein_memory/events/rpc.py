@@ -76,7 +76,6 @@ def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position
 
 
 def _change(value: Change) -> pb.Change:
-    """Convert a change of the event log."""
     return pb.Change(
         change_id=str(value.position.change_id),
         position=str(value.position),

@@ -133,7 +133,6 @@ class GraphHandlers:
         return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in suggestions])
 
     async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
-        """Return suggested links for a new memory."""
         suggestions = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
         return [_suggestion(one) for one in suggestions]
 
@@ -211,7 +210,6 @@ def _timer(context: Context) -> Callable[[], bool]:
 
 
 def _suggestion(value: Suggestion) -> pb.LinkSuggestion:
-    """Convert a suggestion of a link."""
     other = value.memory
     return pb.LinkSuggestion(
         memory_id=str(other.memory_id),

@@ -30,7 +30,6 @@ def draft(message: pb.Link, times: ImportTimes | None = None) -> LinkDraft:
 
 
 def link(value: Link) -> pb.Link:
-    """Convert a link, complete."""
     return pb.Link(
         link_id=str(value.link_id),
         from_memory_id=str(value.from_memory_id),

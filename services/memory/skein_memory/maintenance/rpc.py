@@ -76,7 +76,7 @@ class MaintenanceHandlers:
 
     async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.require_tenant())
+        policy = await self._memories.policy(caller.require_tenant())
         await self._archives.delete_orphan_files(caller.require_tenant(), at)
         if not policy.archive_days:
             return pb.ArchiveIdleResponse()
@@ -88,7 +88,7 @@ class MaintenanceHandlers:
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.require_tenant())
+        policy = await self._memories.policy(caller.require_tenant())
         before = at - timedelta(days=policy.retention_days)
         count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
         stored = await self._archives.purge_oldest_archive(caller.require_tenant(), before, at=at, by=caller.principal)

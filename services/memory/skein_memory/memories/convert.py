@@ -146,8 +146,8 @@ def _expire_time(message: pb.Memory, at: datetime) -> datetime | None:
 
 
 def memory(value: Memory) -> pb.Memory:
-    """Convert a memory, complete."""
     draft, memory_scores = value.draft, value.memory_scores
+    length = memory_type.secret_length_of(draft.type, draft.data)
     return pb.Memory(
         memory_id=str(value.memory_id),
         external_id=draft.external_id or "",
@@ -177,7 +177,7 @@ def memory(value: Memory) -> pb.Memory:
         delete_time=to_timestamp(value.delete_time),
         created_by=value.created_by,
         updated_by=value.updated_by,
-        secret=_masked(memory_type.secret_length_of(draft.type, draft.data)),
+        secret=None if length is None else pb.MaskedSecret(masked=memory_type.MASK, length_class=length),
         scores=scores(memory_scores.scores) if memory_scores else None,
         access_count=memory_scores.access_count if memory_scores else 0,
         last_access_time=to_timestamp(memory_scores.last_access_time) if memory_scores else None,
@@ -185,18 +185,11 @@ def memory(value: Memory) -> pb.Memory:
     )
 
 
-def _masked(length: str | None) -> pb.MaskedSecret | None:
-    """Convert the length class of a secret; None stays unset."""
-    return None if length is None else pb.MaskedSecret(masked=memory_type.MASK, length_class=length)
-
-
 def scores(value: Scores) -> scores_pb2.Scores:
-    """Convert scores."""
     return scores_pb2.Scores(
         confidence=value.confidence, importance=value.importance, formula=value.formula, version=value.version
     )
 
 
 def component(value: Component) -> scores_pb2.ScoreComponent:
-    """Convert a term of a formula."""
     return scores_pb2.ScoreComponent(name=value.name, value=value.value, detail=value.detail)

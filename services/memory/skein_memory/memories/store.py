@@ -101,7 +101,6 @@ class MemoryStore:
         return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
             return await self._policies.get(tx, tenant_id)
 

@@ -65,12 +65,10 @@ class ImportBatch:
 
     @property
     def memories(self) -> list[Memory]:
-        """Return the memories among them."""
         return [item.draft for item in self.items.get("memory", []) if isinstance(item.draft, Memory)]
 
     @property
     def count(self) -> int:
-        """Return the number of items."""
         return len(self.errors) + sum(map(len, self.items.values()))
 
 

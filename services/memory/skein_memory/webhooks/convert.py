@@ -47,7 +47,6 @@ def updated_draft(before: WebhookDraft, request: pb.UpdateWatchRequest) -> tuple
 
 
 def webhook(value: Webhook) -> pb.Watch:
-    """Convert a webhook."""
     draft = value.draft
     return pb.Watch(
         watch_id=str(value.watch_id),
@@ -71,7 +70,6 @@ def webhook(value: Webhook) -> pb.Watch:
 
 
 def delivery(row: asyncpg.Record) -> pb.Delivery:
-    """Convert a row of a delivery."""
     return pb.Delivery(
         delivery_id=str(row["delivery_id"]),
         watch_id=str(row["watch_id"]),

@@ -27,7 +27,6 @@ class ModelStore:
         self._database = database
 
     async def list_models(self) -> list[EmbeddingModel]:
-        """Return every registered model, by name."""
         async with self._database.global_transaction() as tx:
             return await self.list_models_in(tx)
 

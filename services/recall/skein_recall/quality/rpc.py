@@ -52,7 +52,6 @@ def _request(request: pb.CompareModelsRequest) -> ComparisonRequest:
 def _response(
     request: ComparisonRequest, active: EmbeddingModel, agreements: Iterable[ModelAgreement], *, truncated: bool
 ) -> pb.CompareModelsResponse:
-    """Convert the agreement of two models, by tenant and over all."""
     overall = ModelAgreement()
     response = pb.CompareModelsResponse(
         active_model=active.model, model=request.model, limit=request.limit, truncated=truncated

@@ -211,7 +211,6 @@ class SignalMatches:
     nearest: tuple[UUID, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of candidates."""
         if self.lexical_matches is not None:
             return len(self.lexical_matches)
         return len(self.dense_matches if self.candidates is None else self.candidates)

@@ -128,7 +128,6 @@ class Candidates:
     eligible: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        """Return the number of candidates."""
         return len(self.item_ids)
 
     @classmethod

@@ -226,7 +226,6 @@ class QueryTransaction:
         return self._tx.database.is_replica
 
     async def policy(self) -> Policy:
-        """Return the tenant's policy."""
         return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
     async def nearest(
