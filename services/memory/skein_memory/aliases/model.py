@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_CONFIDENCE = 0.9
-# Aliases of an alias that follow it in one call.
+# Aliases of an alias that one call moves along.
 MAX_MOVED = 500
 
 

@@ -58,7 +58,7 @@ class Block:
     draft: BlockDraft
     revision: int
     create_time: datetime
-    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    # Time of the last change, in Skein or in the system of its import; time when Skein recorded it, for as-of reads.
     update_time: datetime
     record_time: datetime
     delete_time: datetime | None

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Transaction
 
-# What a memory has, parents before children; for each table the columns that name memories, all of which must be there
-# when a row comes back. Secrets are apart: what has one stays.
+# The tables of a memory's rows, parents before children, with the columns that name memories. A row comes back when all
+# memories that it names exist. A memory with a secret is never archived.
 ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "entries": ("memory_id",),
     "tags": ("memory_id",),
@@ -32,7 +32,7 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
     "waiting": ("memory_id", "other_memory_id"),
 }
-# For each table the statements that take rows out of it and bring them back.
+# For each table the queries that archive and unarchive its rows.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "entries": ("archive_entries", "unarchive_entries"),
     "tags": ("archive_tags", "unarchive_tags"),
@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
-    # Waiting rows are inserted into their own table, or wait again.
+    # Pending rows are inserted into their own table, or stay pending.
     "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
@@ -134,7 +134,7 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 
 
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    # Every file has its own name: a process that is too late deletes only its own file.
+    # Each file has a name of its own, so that a late process deletes only its own file.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, table_rows in rows.items():
         for row in table_rows:

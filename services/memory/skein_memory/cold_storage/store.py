@@ -200,7 +200,7 @@ class ArchiveStore:
     ) -> asyncpg.Record | None:
         """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
         locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
-        # What was copied into a snapshot meanwhile stays, or the copy would go as well.
+        # A memory that a snapshot copied meanwhile stays: archiving it would remove the copy as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
         # Their rows are compared too, because a link or a tag changes no revision.
@@ -327,7 +327,7 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
     archives = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
     if not places.issuperset(row["archive_id"] for row in archives):
-        # One went to cold storage just now.
+        # A memory was archived just now.
         raise TransactionConflict
     return {row["memory_id"] for row in archives}
 

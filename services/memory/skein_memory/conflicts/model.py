@@ -20,7 +20,7 @@ SUPERSEDED = "superseded"
 STATUSES = ("dismissed", "needs_review", "resolved", SUPERSEDED)
 # Statuses of open conflicts; None: without a resolution.
 OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
-# Where one of the two may be the right one.
+# Statuses with a canonical memory.
 _DECIDED = frozenset({"resolved", SUPERSEDED})
 CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
 

@@ -156,7 +156,7 @@ class _CandidateScan:
             QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
         )
         ends = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
-        # A pair that is linked in both directions is met at the link from the lower id.
+        # A pair that is linked in both directions is returned for the link from the lower id.
         back = await self._linked([(end, start) for start, end in ends if start > end])
         contenders = await self._contenders({id_ for pair in ends for id_ in pair})
         candidates = [

@@ -86,7 +86,7 @@ def _group_duplicates(
 
     A group has two memories at least. Deleted and expired memories are left out.
     """
-    # Memories with one key and different contents contradict each other. Data is never replaced by other data or none.
+    # Memories with one key and different contents contradict each other. Different data makes different memories.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:

@@ -80,8 +80,8 @@ def choose_kept(group: Sequence[Memory]) -> Memory:
 def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
     """Split duplicates that contradict each other into groups, so that no memory is archived for another opinion.
 
-    Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
-    different things, or when one has data and the other does not say the same.
+    Two memories contradict each other if `contradictions` has them, the lower id first. They also do if they have one
+    key and different contents, or if one has data and their contents differ.
     """
     groups: list[list[Memory]] = []
     for memory in group:

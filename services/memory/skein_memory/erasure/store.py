@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
-# Memories beyond the retention that one call purges; rows of one scan; scans of one call.
+# Memories older than the retention that one call purges; rows of one scan; scans of one call.
 _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200

@@ -91,7 +91,7 @@ class Position(NamedTuple):
 
 
 START = Position(0, UUID(int=0))
-# Behind every change that there can be.
+# After every possible change.
 END = Position((1 << 63) - 1, _LAST_ID)
 
 

@@ -35,7 +35,7 @@ class EventHandlers:
         tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
         event_filter = _filter(request.filter)
-        # A reader of the newest goes on at the position of the first page: later changes are after it.
+        # Changes after this position are newer than the first page.
         end = await self._store.horizon(tenant_id) if request.newest_first else None
         batch = await self._store.list_changes(tenant_id, start, event_filter, count, newest_first=request.newest_first)
         page = fit_items(_change(change) for change in batch.changes)

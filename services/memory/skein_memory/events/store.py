@@ -29,7 +29,7 @@ class EventBatch:
     changes: Sequence[Change]
     # All changes up to here were read; later ones have higher positions.
     position: Position
-    # There is nothing else yet.
+    # There are no later changes yet.
     is_all: bool
 
 

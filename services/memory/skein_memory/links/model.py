@@ -94,7 +94,7 @@ class Link:
     revision: int
     update_time: datetime
     updated_by: str
-    # When Skein recorded it; as-of reads go by that.
+    # When Skein recorded it, for as-of reads.
     record_time: datetime
 
     @classmethod

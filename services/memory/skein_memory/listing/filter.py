@@ -22,7 +22,7 @@ _NO_ID = UUID(int=0)
 _SPANS = (timedelta(days=62), timedelta(days=366))
 # Values of one access path at most: each is read from the index by itself.
 _MAX_PATH_VALUES = 20
-# Usually the fewest memories share a value of the first columns. These columns are indexed together with the id.
+# The first columns are the most selective. Each of them is indexed together with the id.
 _RANKS = {
     "memory_id": 0,
     "external_id": 0,

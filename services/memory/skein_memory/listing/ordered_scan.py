@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.listing.filter import Filter
 
-# Memories that one call scans, whether they match or not; and memories of one statement.
+# Memories that one call scans, matching or not; memories of one statement.
 MAX_ROWS_SCANNED = 5000
 _MAX_BATCH_SIZE = 1000
 _GROWTH = 4

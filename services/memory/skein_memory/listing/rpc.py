@@ -93,7 +93,7 @@ class ListingHandlers:
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
-    # Nothing was before the oldest version.
+    # The oldest version has no predecessor.
     before = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
     converted = [
         pb.MemoryVersion(

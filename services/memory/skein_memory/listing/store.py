@@ -40,7 +40,7 @@ _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-# How values of indexed columns are compared: the hash is no text.
+# SQL of the values of columns that are not text.
 _VALUES = {"content_hash": "decode(requested.value, 'hex')"}
 
 
@@ -379,7 +379,7 @@ _PATH_QUERIES = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 @lru_cache(maxsize=64)
 def _upwards(query: Query) -> Query:
-    """Return a walk in the other direction: the same indexes are read from their other end."""
+    """Return the scan in the other direction: the same index is read from its other end."""
     return replace(query, text=query.text.replace("memory_id DESC", "memory_id"))
 
 

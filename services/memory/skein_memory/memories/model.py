@@ -180,7 +180,7 @@ class Memory:
     memory_id: UUID
     draft: Draft
     revision: int
-    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    # Time of the last change, in Skein or in the system of its import; time when Skein recorded it, for as-of reads.
     update_time: datetime
     record_time: datetime
     delete_time: datetime | None
@@ -400,7 +400,7 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
 
 
 DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
-# Of the first version these are always set.
+# Fields that every first version has.
 _ALWAYS_SET = frozenset({"create_time", "scope", "level", "confidence", "importance"})
 
 

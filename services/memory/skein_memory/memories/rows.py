@@ -256,7 +256,7 @@ async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after:
     dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
     if dropped:
         await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    # All of them: remaining tags may have moved, and older releases stored no places.
+    # All tags: remaining ones may have moved, and older releases stored no positions.
     await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
 
 

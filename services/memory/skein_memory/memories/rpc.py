@@ -38,7 +38,7 @@ UPDATABLE = frozenset(
         "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
-# What decides caller sees a memory.
+# Fields that decide which callers see a memory.
 _READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
@@ -170,7 +170,7 @@ class MemoryHandlers:
             merge_masked(request.update_mask, request.memory, message)
             with prefix_field_paths("memory"):
                 draft = convert.draft(message, at=at, max_content=self._max_content)
-                # An import may store a memory for a user caller is not named: its other fields can change.
+                # An import may store a user's memory without a subject; its other fields can still change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
             after = before.revise(draft, at=at, by=caller.principal)

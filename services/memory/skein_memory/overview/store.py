@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import PolicyCache
     from skein_memory.memories.model import Memory
 
-# Of each kind of candidates; the answer holds no more memories than that.
+# Candidates of each reason for a review; a response has at most so many memories.
 _CANDIDATES = 100
 # Memories that clusters and statistics count, links, tags of these memories, and aliases.
 MAX_CLUSTERED = 10_000

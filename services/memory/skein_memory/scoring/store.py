@@ -43,7 +43,7 @@ async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence
     }
     full = [row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
     if full:
-        # Which of them the first query saw is chance, so these are counted relation by relation.
+        # The first query reads an arbitrary part of these links, so they are counted by relation.
         counted = await tx.rows(
             QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED
         )

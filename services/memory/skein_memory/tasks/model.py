@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.rows import Task
 
 
-# The shares of MemoryVault's next actions: .68 importance + .22 freshness + urgency, which is what is left at most.
+# The shares of MemoryVault's next actions: 0.68 importance, 0.22 freshness, and urgency with at most the rest.
 IMPORTANCE_SHARE = 0.68
 FRESHNESS_SHARE = 0.22
 # A task untouched for so long is not fresh at all.

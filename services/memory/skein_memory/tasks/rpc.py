@@ -134,7 +134,7 @@ class TaskHandlers:
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller_of(context).require_tenant()
         size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
-        # One more tells whether there is a next page.
+        # One more shows whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
         found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
         actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in found]

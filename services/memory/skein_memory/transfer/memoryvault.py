@@ -29,7 +29,7 @@ def parse_document(text: str) -> Iterator[ImportLine | ImportProblem]:
     if not isinstance(document, dict):
         raise ImportFormatUnknown(format="")
     named = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
-    # Some wrap their lists once more.
+    # Some releases wrap their lists once more.
     inner = document.get("data")
     lists = inner if isinstance(inner, dict) else document
     known_lists = [(kind, rows) for kind, names, _ in _LISTS for name in names if (rows := lists.get(name)) is not None]

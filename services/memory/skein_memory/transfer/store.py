@@ -97,7 +97,7 @@ class TransferStore:
                 payload={"created": len(importer.created), "updated": len(importer.updated)},
             )
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
-            # One batch of each full level moves down at once; the maintenance moves the rest.
+            # One batch of each full level is demoted now, the rest by the maintenance.
             await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, importer.usage)
         return importer

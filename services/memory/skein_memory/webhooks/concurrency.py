@@ -55,7 +55,7 @@ class WebhookConcurrency:
         self._at_destination[webhook.destination] -= 1
         self._own[tenant_id, webhook.destination] -= 1
         self._failing[tenant_id] -= webhook.is_failing
-        # Names of the past are not kept.
+        # Counters drop the keys that are zero.
         self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
 
     def free_for_failing(self, tenant_id: UUID) -> int:

@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from skein_memory.vault.encryption import WrappedKey
 
 EVERYTHING = "*"
-# Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
+# First and longest pause between attempts. Each is three times the one before, with jitter.
 INITIAL_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=6)
-# A destination that failed so often in a row is left alone, at first for FIRST_PAUSE and at most for so long.
+# Failures in a row after which a destination gets a pause, and the longest pause.
 DESTINATION_FAILURES = 3
 MAX_DESTINATION_BACKOFF = timedelta(minutes=15)
-# A delivery that failed so often is dead: after a day and a half, some.
+# Attempts of a delivery, within about a day and a half.
 MAX_ATTEMPTS = 12
 _GROWTH = 3
 # HTTP statuses.

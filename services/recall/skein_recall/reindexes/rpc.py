@@ -134,7 +134,7 @@ class ReindexHandlers:
             if (counts := missing[model.model]) is not None and not force:
                 raise VectorsMissing(model=model.model, tenants=counts.get("tenants"), items=counts.get("items"))
             await self._models.set_active_model(tx, model.model, draft.at)
-            # In order of their names, so that two switches wait for one another.
+            # In order of their names, so that two switches do not deadlock.
             for name in sorted(missing):
                 if models.by_name[name].can_embed:
                     await self._store.start_reindex(tx, replace(draft, model=name, is_complete=missing[name] is None))
