@@ -13,7 +13,7 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_id, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
-from skein_memory.conflicts.pairs import ConflictFilter
+from skein_memory.conflicts.candidate_scan import ConflictFilter
 from skein_memory.conflicts.store import ConflictCursor
 from skein_memory.paging import PageBuilder, cut_page
 

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
-from skein_memory.conflicts import pairs
+from skein_memory.conflicts import candidate_scan
+from skein_memory.conflicts.candidate_scan import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.conflicts.model import Conflict, Resolution, pair_key
-from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.conflicts.candidate_scan import ConflictFilter, Pair
     from skein_memory.conflicts.model import ResolutionDraft
-    from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
 
 _KIND = "conflict"
@@ -96,7 +96,7 @@ class ConflictStore:
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
         async with self._database.transaction(tenant_id) as tx:
-            candidates, end = await pairs.scan_candidates(
+            candidates, end = await candidate_scan.scan_candidates(
                 tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
             )
             resolutions = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
