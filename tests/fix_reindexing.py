@@ -12,16 +12,15 @@ from uuid import UUID
 
 from skein_kit.database.transactions import Database
 from skein_kit.outbound.fetch import SafeHttpClient
-from skein_recall.connection import prepare_connection
 from skein_recall.index.store import IndexStore
 from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.registry import ProviderRegistry
-from skein_recall.providers.text_embedder import TextEmbedder
+from skein_recall.providers.text_embedder import ProviderRegistry, TextEmbedder
 from skein_recall.reindexes.reindexer import Reindexer
 from skein_recall.reindexes.store import ReindexStore
+from skein_recall.service import prepare_connection
 
 
 async def main(url: str, tenant: str, allow: str) -> None:

@@ -32,11 +32,10 @@ from skein_kit.policies.store import PolicyCache
 from skein_kit.quotas.store import QuotaCounter
 from skein_kit.search_text.vector_columns import prepare_connection as prepare_vectors
 from skein_memory.memories import convert as memory_wire
-from skein_memory.memories.model import Draft, create_memories, documents_of
+from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.memories.store import MemoryStore
 from skein_memory.vault.encryption import MasterKeys
 from skein_memory.vault.store import Vault
-from skein_recall.connection import prepare_connection
 from skein_recall.embedded_model.embedder import LocalEmbedder
 from skein_recall.index.embedding_queue import EmbeddingQueue
 from skein_recall.index.indexer import Indexer
@@ -46,13 +45,13 @@ from skein_recall.index.vector_store import VectorStore
 from skein_recall.models.model import ModelRegistry
 from skein_recall.models.store import ModelStore
 from skein_recall.providers.api_keys import ApiKeys
-from skein_recall.providers.registry import EmbeddedProvider, ProviderRegistry
-from skein_recall.providers.text_embedder import IndexItem, TextEmbedder
+from skein_recall.providers.text_embedder import EmbeddedProvider, IndexItem, ProviderRegistry, TextEmbedder
 from skein_recall.quality.sampler import Sampler
-from skein_recall.query.model import Filter, Query
-from skein_recall.query.store import QueryStore
 from skein_recall.search.convert import DEFAULT_LIMIT
+from skein_recall.search.model import Filter, Query
 from skein_recall.search.searcher import RecallSearcher
+from skein_recall.search.store import QueryStore
+from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
 from skein_session.idempotency import SessionIdempotencyStore
@@ -285,7 +284,7 @@ class _Here:
 
     async def create_memory(self, number: int) -> None:
         request, at = self.material.create(number), now()
-        draft = Draft.of(request.memory, at=at, max_content=_MAX_CONTENT)
+        draft = memory_wire.draft(request.memory, at=at, max_content=_MAX_CONTENT)
         (memory,) = create_memories([draft], at=at, by=self.caller.principal)
         documents = documents_of([memory], at=at)
         key, tenant_id = IdempotencyKey.of(self.caller, request), self.caller.require_tenant()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from skein_memory.memories.hashes import content_hash
+from skein_memory.memories.model import content_hash
 
 if TYPE_CHECKING:
     import asyncpg

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from skein_kit.ids import min_id_at, new_id, now
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
+from skein_memory.memories.model import FIRST_WITHOUT_KEY
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein.memory.v1 import memory_pb2_grpc as rpc
 from skein.memory.v1 import scores_pb2, snapshots_pb2, snapshots_pb2_grpc
 from skein.recall.v1 import recall_pb2
-from skein_memory.memories.hashes import hash_without_data
+from skein_memory.memories.model import hash_without_data
 from skein_memory.tombstones.store import digest_of
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from fix_recall import Place, RecallAlone, serving
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
-from skein_recall.query import store as reading
-from skein_recall.query.ranking import VERSION
+from skein_recall.search import store as reading
+from skein_recall.search.ranking import VERSION
 
 KEYWORD, SEMANTIC, HYBRID = pb.SEARCH_MODE_KEYWORD, pb.SEARCH_MODE_SEMANTIC, pb.SEARCH_MODE_HYBRID
 

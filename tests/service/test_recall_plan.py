@@ -15,11 +15,11 @@ from skein.memory.v1 import memory_pb2
 from skein_kit.database.named_queries import with_condition
 from skein_kit.ids import now
 from skein_kit.search_text.vector_columns import for_table
-from skein_recall.connection import prepare_connection
 from skein_recall.queries import QUERIES
-from skein_recall.query.model import Filter
-from skein_recall.query.store import condition_sql
 from skein_recall.search.convert import memory_filter
+from skein_recall.search.model import Filter
+from skein_recall.search.store import condition_sql
+from skein_recall.service import prepare_connection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

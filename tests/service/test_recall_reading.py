@@ -12,15 +12,15 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.database.transactions import Database
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
-from skein_recall.connection import prepare_connection
 from skein_recall.models.store import ModelStore
-from skein_recall.query.store import QueryStore
+from skein_recall.search.store import QueryStore
+from skein_recall.service import prepare_connection
 from skein_recall.vector_cache.store import VectorCacheStore
 
 if TYPE_CHECKING:
     from fix_recall import Place
 
-    from skein_recall.query.store import QueryTransaction
+    from skein_recall.search.store import QueryTransaction
 
 OTHERS = 90
 VECTOR = np.random.default_rng(5).standard_normal(384).tolist()

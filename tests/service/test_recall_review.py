@@ -17,8 +17,8 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
 from skein_recall.index.term_counts import MIN_FREQUENCY
-from skein_recall.query import store as reading
-from skein_recall.query.store import QueryTransaction
+from skein_recall.search import store as reading
+from skein_recall.search.store import QueryTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein.memory.v1 import history_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
+from skein_memory.events.model import START, Change, EventFilter, Position, last_position_before
 
 positions = st.builds(Position, st.integers(min_value=0, max_value=2**63 - 1), st.uuids())
 
@@ -68,7 +67,7 @@ def test_a_change_is_wanted_when_all_that_is_asked_for_fits(wanted: EventFilter,
 
 def test_each_type_that_is_none_is_named() -> None:
     with pytest.raises(FieldInvalid) as caught:
-        EventFilter.of(pb.ChangeFilter(event_types=["memory_created", "nonsense", ""]))
+        EventFilter.of(["memory_created", "nonsense", ""])
 
     assert [field for field, _ in caught.value.violations] == ["filter.event_types[1]", "filter.event_types[2]"]
 

@@ -15,10 +15,9 @@ from skein_memory.conflicts.model import pair_key
 from skein_memory.curation import model as curation
 from skein_memory.curation.model import Idleness
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
-from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import FIRST_WITHOUT_KEY, Memory, Scores
 from skein_memory.overview.model import tag_counts, truncate_time, urgency
-from skein_memory.scoring.model import Scores
 
 AT = datetime(2026, 3, 5, 14, 30, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -27,7 +26,7 @@ DAY = timedelta(days=1)
 def memory(number: int = 1, **said: Any) -> Memory:
     return Memory(
         memory_id=UUID(int=number),
-        draft=Draft.of(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
+        draft=memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000),
         revision=1,
         update_time=AT,
         record_time=AT,
@@ -128,7 +127,7 @@ def test_a_merge_that_says_too_much_is_refused() -> None:
 
 
 def test_urgency_weighs_importance_doubt_age_and_solitude() -> None:
-    scores = Scores(confidence=0.6, importance=0.8, formula="x")
+    scores = Scores(confidence=0.6, importance=0.8, formula="x", version=2)
 
     assert urgency(scores, stale_days=45, links=2) == pytest.approx(0.28 + 0.1 + 0.125 + 0.05)
     assert urgency(replace(scores, confidence=0, importance=1), stale_days=900, links=0) == pytest.approx(1)

@@ -19,15 +19,15 @@ from skein_kit.errors import (
     TextNotStorable,
 )
 from skein_memory.errors import LinkToItself, MemoryNotFound
-from skein_memory.links.model import LinkDraft
+from skein_memory.links import convert as links_convert
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories.model import Draft, Memory, create_memories, documents_of, drafts_of
+from skein_memory.memories.model import Draft, Memory, create_memories, documents_of
 
 NOW = datetime(2026, 5, 17, 12, 0, 0, 123456, tzinfo=UTC)
 
 
 def draft_of(**fields: Any) -> Draft:
-    return Draft.of(pb.Memory(**{"content": "tea", **fields}), at=NOW, max_content=100)
+    return memories_convert.draft(pb.Memory(**{"content": "tea", **fields}), at=NOW, max_content=100)
 
 
 def memory_of(**fields: Any) -> Memory:
@@ -174,7 +174,7 @@ def test_ids_keep_the_order_of_a_batch_within_one_time_and_follow_time_otherwise
         pb.Memory(content="3", create_time=later_within),
         pb.Memory(content="2"),
     ]
-    drafts = drafts_of(messages, at=NOW, max_content=100, agent_id="")
+    drafts = memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
 
     memories = create_memories(drafts, at=NOW, by="x")
 
@@ -187,7 +187,7 @@ def test_a_batch_says_which_memory_is_at_fault() -> None:
     messages = [pb.Memory(content="fine"), pb.Memory(content="x", valid_to_time=Timestamp(nanos=-1))]
 
     with pytest.raises(RpcError) as caught:
-        drafts_of(messages, at=NOW, max_content=100, agent_id="")
+        memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
 
     assert caught.value.metadata["index"] == "1"
     assert caught.value.violations[0][0] == "memories[1].valid_to_time"
@@ -198,7 +198,7 @@ def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> No
     messages = [pb.Memory(content="1", **fields), pb.Memory(content="2"), pb.Memory(content="3", **fields)]
 
     with pytest.raises(DuplicateInBatch) as caught:
-        drafts_of(messages, at=NOW, max_content=100, agent_id="")
+        memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")
 
     assert caught.value.metadata["index"] == "2"
 
@@ -206,11 +206,11 @@ def test_a_batch_may_not_name_the_same_thing_twice(fields: dict[str, Any]) -> No
 def test_a_key_of_notes_may_come_twice_in_a_batch() -> None:
     messages = [pb.Memory(content="1", key="a"), pb.Memory(content="2", key="a")]
 
-    assert len(drafts_of(messages, at=NOW, max_content=100, agent_id="")) == 2
+    assert len(memories_convert.drafts(messages, at=NOW, max_content=100, agent_id="")) == 2
 
 
 def test_the_callers_agent_stands_in_for_one_that_is_not_named() -> None:
-    named, unnamed = drafts_of(
+    named, unnamed = memories_convert.drafts(
         [pb.Memory(content="1", agent_id="own"), pb.Memory(content="2")], at=NOW, max_content=100, agent_id="caller"
     )
 
@@ -285,25 +285,25 @@ def test_a_memory_on_the_wire_reads_back_as_it_was() -> None:
         metadata=struct_of(m=True), create_time=stamp(NOW),
     )  # fmt: skip
 
-    assert Draft.of(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft
+    assert memories_convert.draft(memories_convert.memory(memory), at=NOW, max_content=100) == memory.draft
 
 
 def test_a_link_is_related_and_strong_unless_said_otherwise() -> None:
-    draft = LinkDraft.of(pb.Link(from_memory_id="a", to_memory_id="b"))
+    draft = links_convert.draft(pb.Link(from_memory_id="a", to_memory_id="b"))
 
     assert (draft.relation, draft.weight, draft.label) == ("related", 1.0, None)
-    assert LinkDraft.of(pb.Link(from_memory_id="a", to_memory_id="b", weight=0.0)).weight == 0.0
+    assert links_convert.draft(pb.Link(from_memory_id="a", to_memory_id="b", weight=0.0)).weight == 0.0
 
 
 @pytest.mark.parametrize("fields", [{"from_memory_id": "a"}, {"to_memory_id": "a"}])
 def test_a_link_needs_both_ends(fields: dict[str, Any]) -> None:
     with pytest.raises(FieldInvalid):
-        LinkDraft.of(pb.Link(**fields))
+        links_convert.draft(pb.Link(**fields))
 
 
 def test_a_memory_cannot_be_linked_to_itself() -> None:
     memory = memory_of()
-    draft = LinkDraft.of(pb.Link(from_memory_id="by id", to_memory_id="by external id"))
+    draft = links_convert.draft(pb.Link(from_memory_id="by id", to_memory_id="by external id"))
 
     with pytest.raises(LinkToItself):
         draft.between(memory.memory_id, memory.memory_id, at=NOW, by="x")

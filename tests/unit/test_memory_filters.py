@@ -14,6 +14,7 @@ from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_memory.errors import SelectionEmpty
+from skein_memory.listing.convert import list_filter, selection_filter
 from skein_memory.listing.filter import AccessPath, Filter
 from skein_memory.memories.model import MAX_AHEAD
 
@@ -31,7 +32,7 @@ def filter_of(start: datetime | None = None, end: datetime | None = None) -> Fil
     asked = pb.MemoryFilter(
         start_time=None if start is None else stamp(start), end_time=None if end is None else stamp(end)
     )
-    return Filter.of(pb.ListMemoriesRequest(filter=asked))
+    return list_filter(pb.ListMemoriesRequest(filter=asked))
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -98,7 +99,7 @@ def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
     asked = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
 
     with pytest.raises(FieldInvalid) as caught:
-        Filter.of(pb.ListMemoriesRequest(filter=asked))
+        list_filter(pb.ListMemoriesRequest(filter=asked))
 
     assert caught.value.violations[0][0] == "filter.start_time"
 
@@ -125,7 +126,7 @@ LEADS: list[tuple[dict[str, Any], AccessPath]] = [
 
 @pytest.mark.parametrize(("conditions", "lead"), LEADS)
 def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict[str, Any], lead: AccessPath) -> None:
-    wanted = Filter.of(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
+    wanted = list_filter(pb.ListMemoriesRequest(filter=pb.MemoryFilter(**conditions)))
 
     assert wanted.access_path == lead
 
@@ -133,13 +134,13 @@ def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict
 def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
     asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert Filter.of(asked).access_path == AccessPath(kind="all")
+    assert list_filter(asked).access_path == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
     asked = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
 
-    spans = list(Filter.of(pb.ListMemoriesRequest(filter=asked)).id_ranges(None, NOW))
+    spans = list(list_filter(pb.ListMemoriesRequest(filter=asked)).id_ranges(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]
@@ -147,4 +148,4 @@ def test_times_in_words_narrow_the_range_that_is_asked() -> None:
 
 def test_a_selection_of_nothing_is_refused() -> None:
     with pytest.raises(SelectionEmpty):
-        Filter.from_selection(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))
+        selection_filter(pb.MemorySelection(filter=pb.MemoryFilter(where="  ")))

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_memory.memories.model import Draft, Memory
+from skein_memory.memories import convert as memories_convert
+from skein_memory.memories.model import Memory
 from skein_memory.scoring.model import (
     CERTAINTY_WORDS,
     DYNAMIC,
@@ -39,7 +40,7 @@ WORDS = st.lists(
 
 def memory(**said: Any) -> Memory:
     days = said.pop("days", 0.0)
-    draft = Draft.of(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000)
+    draft = memories_convert.draft(pb.Memory(**{"content": "x", **said}), at=AT, max_content=100_000)
     changed = AT - timedelta(days=days)
     return Memory(
         memory_id=UUID(int=1),

@@ -27,9 +27,10 @@ from skein_memory.errors import (
     MemoryTypeNotAllowed,
     SecretUndecryptable,
 )
-from skein_memory.memories import level as levels
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import memory_type
-from skein_memory.memories.model import Draft, Memory, create_memories
+from skein_memory.memories import model as levels
+from skein_memory.memories.model import Memory, create_memories
 from skein_memory.memories.rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
@@ -50,7 +51,7 @@ JSON = st.recursive(
 
 def memory_of(**fields: object) -> Memory:
     message = pb.Memory(**{"content": "c", **fields})  # type: ignore[arg-type]  # As the test says.
-    (memory,) = create_memories([Draft.of(message, at=NOW, max_content=100)], at=NOW, by="api_key:1")
+    (memory,) = create_memories([memories_convert.draft(message, at=NOW, max_content=100)], at=NOW, by="api_key:1")
     return memory
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.query.cues import DateRange, QueryCues
+from skein_recall.search.cues import DateRange, QueryCues
 
 # A Wednesday.
 NOW = datetime(2024, 5, 15, 10, tzinfo=UTC)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein_recall.query import ranking
-from skein_recall.query.cues import DateRange, QueryCues
-from skein_recall.query.ranking import Candidate, Candidates, Fusion, RankedItem, TermStatistics, Weights
+from skein_recall.search import ranking
+from skein_recall.search.cues import DateRange, QueryCues
+from skein_recall.search.ranking import Candidate, Candidates, Fusion, RankedItem, TermStatistics, Weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,6 +15,7 @@ from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES
+from skein_memory.webhooks import convert as webhooks_convert
 from skein_memory.webhooks.model import (
     INITIAL_BACKOFF,
     MAX_ATTEMPTS,
@@ -32,7 +33,7 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 def draft(**values: object) -> WebhookDraft:
     said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return WebhookDraft.of(pb.Webhook(**(said | values)), active=True)  # type: ignore[arg-type]
+    return webhooks_convert.draft(pb.Webhook(**(said | values)))  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:

@@ -1,4 +1,4 @@
-"""Pages of lists: where one begins, and how much fits."""
+"""Pages of lists: how much fits, and where the next one begins."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from google.protobuf.message import Message
 
-from skein_kit.errors import PageTokenInvalid
-from skein_kit.ids import parse_id
-from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, read_token
+from skein_kit.rpc.pagination import DEFAULT_PAGE_SIZE, PAGE_BYTES, fit_items, write_token
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -48,12 +46,15 @@ class PageBuilder(Generic[Item]):
         return len(self.items) - before
 
 
-def read_id_cursor(request: Message, tenant_id: UUID) -> UUID | None:
-    """Return the last id of the page before; None for the first page."""
-    token = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
-    if token is None:
-        return None
-    id_ = parse_id(token[0]) if len(token) == 1 else None
-    if id_ is None:
-        raise PageTokenInvalid
-    return id_
+def cut_page(
+    items: Iterable[Item], size: int, id_field: str, tenant_id: UUID, request: Message
+) -> tuple[list[Item], str]:
+    """Return the first `size` items, as far as they fit one response, and the token of the next page; empty at the end.
+
+    `items` have one more than `size` where there are more; the token holds the last item's `id_field`.
+    """
+    messages = list(items)
+    page = fit_items(messages[:size])
+    if len(page) == len(messages):
+        return page, ""
+    return page, write_token([getattr(page[-1], id_field)], tenant_id, request)

@@ -49,8 +49,6 @@ from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.expiry import Expiry
 from skein_memory.maintenance.rpc import MaintenanceHandlers
 from skein_memory.maintenance.store import Partitions, TenantPurgeStore
-from skein_memory.memories.level_store import LevelStore
-from skein_memory.memories.reindex import ReindexStore
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.overview.rpc import OverviewHandlers
@@ -122,32 +120,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         curation = CurationStore(database, quotas=quotas, policies=policies)
         purges = PurgeStore(database, quotas=quotas, policies=policies)
         archive_reader = ArchiveReader(database, cold=cold)
-        archives = ArchiveStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            reader=archive_reader,
-            cold=cold,
-        )
+        archives = ArchiveStore(database, quotas=quotas, months=months, reader=archive_reader, cold=cold)
         access_log_erasure = AccessLogErasure(
             database, longest_call=timedelta(seconds=host.settings.max_deadline_seconds)
         )
         erasure_completer = ErasureCompleter(access_log_erasure)
-        snapshots = SnapshotStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            max_content=max_content,
-        )
-        transfers = TransferStore(
-            database,
-            quotas=quotas,
-            policies=policies,
-            months=months,
-            max_content=max_content,
-        )
+        snapshots = SnapshotStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)
+        transfers = TransferStore(database, quotas=quotas, policies=policies, months=months, max_content=max_content)
         tenant_keys = TenantKeyStore(database, vault)
         webhooks = WebhookStore(database, quotas=quotas, master_keys=master_keys)
         deliveries = DeliveryStore(database, policies=policies, webhooks=webhooks)
@@ -238,7 +217,6 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     Expiry(
                         memories,
                         purges=purges,
-                        levels=LevelStore(database, policies=policies),
                         tenant_keys=tenant_keys,
                         webhooks=webhooks,
                         deliveries=deliveries,
@@ -246,7 +224,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                         erasure_completer=erasure_completer,
                     ),
                     partitions=Partitions(months, access_log=accesses, access_log_months=settings.access_log_months),
-                    reindex=ReindexStore(database),
+                    memories=memories,
                     curation=curation,
                     snapshots=snapshots,
                     archives=archives,

@@ -46,7 +46,6 @@ class MemorySettings(Settings):
     immediate_embeddings: int = 16
 
     def archives(self, environment: Mapping[str, str]) -> Path:
-        """Return the folder of cold storage."""
         if self.archive_dir:
             return Path(self.archive_dir)
         return Path(environment.get("SKEIN_DATA_DIR") or default_data_dir()) / "archives"

@@ -6,7 +6,7 @@ import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import RpcError, TextNotStorable
+from skein_kit.errors import RevisionStale, RpcError, TextNotStorable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,6 +23,12 @@ def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple
     for field, text in json:
         if text is not None and _JSON_NUL.search(text):
             raise TextNotStorable(violations=[(field, "holds a NUL character")])
+
+
+def check_revision(expected: int, current: int) -> None:
+    """Reject a revision that is not the current one; 0 matches any revision. Raises RevisionStale."""
+    if expected and expected != current:
+        raise RevisionStale(given=expected, current=current)
 
 
 @contextmanager

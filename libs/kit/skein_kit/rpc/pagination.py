@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from skein_kit.calls.call import current_call
 from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
+from skein_kit.ids import parse_id
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
@@ -98,6 +99,17 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
     if not hmac.compare_digest(signature, _signature(text, tenant_id, request)):
         raise PageTokenInvalid
     return [str(part) for part in json.loads(text)]
+
+
+def read_id(tenant_id: UUID | None, request: Message) -> UUID | None:
+    """Return the id in the token of a list that is ordered by ids; None for the first page. Raises PageTokenInvalid."""
+    position = read_token(request.page_token, tenant_id, request)  # type: ignore[attr-defined]  # Every list has one.
+    if position is None:
+        return None
+    row_id = parse_id(position[0]) if len(position) == 1 else None
+    if row_id is None:
+        raise PageTokenInvalid
+    return row_id
 
 
 def write_token(position: list[str], tenant_id: UUID | None, request: Message) -> str:

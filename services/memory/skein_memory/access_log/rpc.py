@@ -11,10 +11,9 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import min_id_at, now
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import fit_items, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.access_log.store import AccessLogFilter
-from skein_memory.paging import read_id_cursor
 
 if TYPE_CHECKING:
     import asyncpg
@@ -44,7 +43,7 @@ class AccessLogHandlers:
 
 def _access_filter(request: pb.ListAccessLogRequest, tenant_id: UUID) -> AccessLogFilter:
     start, end = read_time(request, "start_time"), read_time(request, "end_time")
-    after = read_id_cursor(request, tenant_id)
+    after = read_id(tenant_id, request)
     operation = pb.AccessOperation.Name(request.operation).removeprefix(_PREFIX).lower()
     return AccessLogFilter(
         from_id=UUID(int=0) if start is None else min_id_at(start),

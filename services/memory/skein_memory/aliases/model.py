@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
-
-from skein_memory.validation import check_storable
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein.memory.v1 import curation_pb2 as pb
     from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_CONFIDENCE = 0.9
-# Aliases of an alias that follow it in one call.
+# Aliases of an alias that one call moves along.
 MAX_MOVED = 500
 
 
@@ -51,19 +48,6 @@ class AliasDraft:
     archive: bool
     # None: now.
     times: ImportTimes | None = None
-
-    @classmethod
-    def of(cls, request: pb.ResolveEntityRequest, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        check_storable([("note", request.note)], [])
-        return cls(
-            alias_name=request.alias_memory_id,
-            canonical_name=request.canonical_memory_id,
-            confidence=request.confidence if request.HasField("confidence") else DEFAULT_CONFIDENCE,
-            note=request.note or None,
-            archive=request.archive_alias,
-            times=times,
-        )
 
     def to_alias(
         self, before: Alias | None, last: int, alias_id: UUID, canonical_id: UUID, *, at: datetime, by: str

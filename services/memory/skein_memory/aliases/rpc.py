@@ -9,11 +9,12 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.aliases.model import AliasDraft
-from skein_memory.paging import read_id_cursor
+from skein_memory.aliases.model import DEFAULT_CONFIDENCE, AliasDraft
+from skein_memory.paging import cut_page
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -30,7 +31,7 @@ class AliasHandlers:
 
     async def ResolveEntity(self, request: pb.ResolveEntityRequest, context: Context) -> pb.ResolveEntityResponse:
         caller, at = caller_of(context), now()
-        draft = AliasDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
+        draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -50,11 +51,10 @@ class AliasHandlers:
 
     async def ListAliases(self, request: pb.ListAliasesRequest, context: Context) -> pb.ListAliasesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_aliases(
-            tenant_id, request.memory_id, after=read_id_cursor(request, tenant_id), count=size + 1, at=now()
+        aliases = await self._store.list_aliases(
+            tenant_id, request.memory_id, after=read_id(tenant_id, request), count=size + 1, at=now()
         )
-        page = fit_items(_alias(alias) for alias in found[:size])
-        token = write_token([page[-1].alias_memory_id], tenant_id, request) if len(found) > len(page) else ""
+        page, token = cut_page(map(_alias, aliases), size, "alias_memory_id", tenant_id, request)
         return pb.ListAliasesResponse(aliases=page, next_page_token=token)
 
     async def RemoveAlias(self, request: pb.RemoveAliasRequest, context: Context) -> pb.RemoveAliasResponse:
@@ -68,8 +68,19 @@ class AliasHandlers:
         return pb.RemoveAliasResponse()
 
 
+def _draft(request: pb.ResolveEntityRequest, times: ImportTimes) -> AliasDraft:
+    check_storable([("note", request.note)], [])
+    return AliasDraft(
+        alias_name=request.alias_memory_id,
+        canonical_name=request.canonical_memory_id,
+        confidence=request.confidence if request.HasField("confidence") else DEFAULT_CONFIDENCE,
+        note=request.note or None,
+        archive=request.archive_alias,
+        times=times,
+    )
+
+
 def _alias(value: Alias) -> pb.Alias:
-    """Convert an alias."""
     return pb.Alias(
         alias_memory_id=str(value.alias_memory_id),
         canonical_memory_id=str(value.canonical_memory_id),

@@ -15,7 +15,6 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import archive
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -45,16 +44,16 @@ class AliasStore:
         """
         # Every change of aliases takes this lock before it locks memories.
         await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-        found = await names.find_visible(tx, tenant_id, [draft.alias_name, draft.canonical_name], at=at)
-        alias_id, canonical_id = found[draft.alias_name], found[draft.canonical_name]
+        ids = await names.find_visible(tx, tenant_id, [draft.alias_name, draft.canonical_name], at=at)
+        alias_id, canonical_id = ids[draft.alias_name], ids[draft.canonical_name]
         if alias_id == canonical_id:
             raise AliasToItself
-        known = await _aliases(tx, tenant_id, [alias_id, canonical_id])
-        root = known[canonical_id].canonical_memory_id if canonical_id in known else canonical_id
+        aliases = await _aliases(tx, tenant_id, [alias_id, canonical_id])
+        root = aliases[canonical_id].canonical_memory_id if canonical_id in aliases else canonical_id
         if alias_id == root:
             raise AliasCycle
         followers = await _followers(tx, tenant_id, alias_id)
-        before = known.get(alias_id)
+        before = aliases.get(alias_id)
         last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
         after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
         changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
@@ -69,7 +68,8 @@ class AliasStore:
         events = [_event("memory_entity_resolved", alias) for _, alias in changes]
         await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         if draft.archive:
-            await _archive(tx, tenant_id, alias_id, at=at, by=by)
+            memories = await memory_rows.lock_memories(tx, tenant_id, [alias_id])
+            await memory_rows.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
@@ -102,11 +102,11 @@ class AliasStore:
     async def remove_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
         """Delete the alias of a memory. Raises AliasNotFound."""
         await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
-        found = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
-        known = await _aliases(tx, tenant_id, [row["memory_id"] for row in found.values()])
-        if not known:
+        rows = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])
+        aliases = await _aliases(tx, tenant_id, [row["memory_id"] for row in rows.values()])
+        if not aliases:
             raise AliasNotFound
-        (alias,) = known.values()
+        (alias,) = aliases.values()
         await writer.insert_revisions(tx, tenant_id, [revision_of(alias, at)])
         await tx.execute(QUERIES["delete_alias"], tenant_id=tenant_id, alias_memory_id=alias.alias_memory_id)
         await writer.insert_events(tx, tenant_id, [_event("memory_entity_separated", alias)], at=at, by=by)
@@ -139,16 +139,9 @@ async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
     memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
-    known = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
-    alias = next(iter(known), None)
+    aliases = await _visible(tx, tenant_id, list((await _aliases(tx, tenant_id, [memory_id])).values()), at=at)
+    alias = next(iter(aliases), None)
     return (memory_id, None) if alias is None else (alias.canonical_memory_id, alias)
-
-
-async def _archive(tx: Transaction, tenant_id: UUID, memory_id: UUID, *, at: datetime, by: str) -> None:
-    before = (await memory_rows.lock_memories(tx, tenant_id, [memory_id]))[memory_id]
-    after = archive(before, at=at, by=by)
-    if after is not before:
-        await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_archived")
 
 
 def revision_of(before: Alias, until: datetime) -> Revision:

@@ -1,4 +1,4 @@
-"""Blocks as protobuf."""
+"""Blocks: protobuf to model and back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,29 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import blocks_pb2
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import json_text, to_timestamp
+from skein_memory.blocks.model import DEFAULT_LIMIT, BlockDraft
 
 if TYPE_CHECKING:
     from skein_memory.blocks.model import Block
 
 
+def draft(message: blocks_pb2.Block) -> BlockDraft:
+    """Read a caller's block. Raises TextNotStorable, FieldInvalid and BlockTooLong."""
+    return BlockDraft(
+        label=message.label,
+        value=message.value,
+        max_characters=message.limit or DEFAULT_LIMIT,
+        description=message.description or None,
+        read_only=message.read_only,
+        is_template=message.is_template,
+        template_name=message.template_name or None,
+        subject_id=message.subject_id,
+        metadata=json_text(message, "metadata"),
+    ).validate()
+
+
 def block(value: Block) -> blocks_pb2.Block:
-    """Convert a block, complete."""
     draft = value.draft
     return blocks_pb2.Block(
         block_id=value.block_id,

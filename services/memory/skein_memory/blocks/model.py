@@ -4,17 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import BlockNotFound, BlockReadOnly, BlockTooLong
-from skein_memory.validation import check_storable
-
-if TYPE_CHECKING:
-    from skein.memory.v1 import blocks_pb2 as pb
+from skein_memory.validation import check_revision, check_storable
 
 # The default limit of a value, in characters.
 DEFAULT_LIMIT = 2000
@@ -39,23 +35,7 @@ class BlockDraft:
     subject_id: str
     metadata: str | None
 
-    @classmethod
-    def of(cls, block: pb.Block) -> Self:
-        """Read a caller's message."""
-        return cls(
-            label=block.label,
-            value=block.value,
-            max_characters=block.limit or DEFAULT_LIMIT,
-            description=block.description or None,
-            read_only=block.read_only,
-            is_template=block.is_template,
-            template_name=block.template_name or None,
-            subject_id=block.subject_id,
-            metadata=json_text(block, "metadata"),
-        ).validate()
-
     def with_value(self, value: str) -> Self:
-        """Return it with another value."""
         return replace(self, value=value).validate()
 
     def validate(self) -> Self:
@@ -78,7 +58,7 @@ class Block:
     draft: BlockDraft
     revision: int
     create_time: datetime
-    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    # Time of the last change, in Skein or in the system of its import; time when Skein recorded it, for as-of reads.
     update_time: datetime
     record_time: datetime
     delete_time: datetime | None
@@ -140,8 +120,7 @@ class Block:
         """Reject a deleted block, and a revision that is not the current one; 0 matches any revision."""
         if not self.is_active:
             raise BlockNotFound
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def check_writable(self) -> None:
         """Reject to write into a read-only block."""

@@ -62,11 +62,11 @@ async def purge_blocks(
     # Snapshots lock the blocks that they copy: after this lock, every copy is committed and can be deleted.
     locked = await tx.rows(QUERIES["lock_blocks"], tenant_id=tenant_id, block_ids=list(block_ids))
     about = [row for row in locked if subject_id is None or row["subject_id"] == subject_id]
-    own: list[str] = [row["block_id"] for row in about]
+    purged_ids: list[str] = [row["block_id"] for row in about]
     keys = {"tenant_id": tenant_id, "block_ids": list(block_ids)}
     removed = {
         "memory.revisions": await tx.execute(
-            QUERIES["purge_memory_block_revisions"], own_ids=own, subject_id=subject_id or "", **keys
+            QUERIES["purge_memory_block_revisions"], own_ids=purged_ids, subject_id=subject_id or "", **keys
         ),
         "memory.snapshot_items": await tx.execute(QUERIES["purge_memory_block_copies"], **keys),
         "memory.requests": await tx.execute(
@@ -76,14 +76,16 @@ async def purge_blocks(
             names=[block_prefix(block_id) for block_id in block_ids],
         ),
     }
-    if own:
-        await tombstones.write_blocks(tx, tenant_id, own, at=at)
-        purged_keys = {"tenant_id": tenant_id, "block_ids": own}
+    if purged_ids:
+        await tombstones.write_blocks(tx, tenant_id, purged_ids, at=at)
+        purged_keys = {"tenant_id": tenant_id, "block_ids": purged_ids}
         removed["memory.block_agents"] = await tx.execute(QUERIES["purge_memory_block_agents"], **purged_keys)
         removed["memory.blocks"] = await tx.execute(QUERIES["purge_memory_blocks"], **purged_keys)
-        await writer.insert_events(tx, tenant_id, [_purged(block_id, receipt_id) for block_id in own], at=at, by=by)
+        await writer.insert_events(
+            tx, tenant_id, [_purged(block_id, receipt_id) for block_id in purged_ids], at=at, by=by
+        )
     return BlockPurge(
-        block_ids=own,
+        block_ids=purged_ids,
         active_count=sum(row["is_active"] for row in about),
         counts={table: count for table, count in removed.items() if count},
     )

@@ -18,7 +18,7 @@ from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, to_timestamp, updated_fields
 from skein_memory.blocks import convert
 from skein_memory.blocks import text as block_text
-from skein_memory.blocks.model import Block, BlockDraft
+from skein_memory.blocks.model import Block
 from skein_memory.errors import BlockNotFound, BlockTemplateNotFound
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
@@ -54,7 +54,7 @@ class BlockHandlers:
         caller, at = caller_of(context), now()
         with prefix_field_paths("block"):
             block = Block.create(
-                BlockDraft.of(request.block), block_id=request.block.block_id, at=at, by=caller.principal
+                convert.draft(request.block), block_id=request.block.block_id, at=at, by=caller.principal
             )
             times = ImportTimes.read(request.block, caller, at, keep_times=request.keep_times)
             block = replace(block, create_time=times.create_time, update_time=times.update_time)
@@ -77,7 +77,7 @@ class BlockHandlers:
                 raise BlockTemplateNotFound
             message = _of_template(template, request)
             with prefix_field_paths("block"):
-                block = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=caller.principal)
+                block = Block.create(convert.draft(message), block_id=message.block_id, at=at, by=caller.principal)
             await self._store.create_block(write.tx, caller.require_tenant(), block, agent_id=request.agent_id)
             return await write.save(pb.CreateBlockFromTemplateResponse(block=convert.block(block)))
 
@@ -118,7 +118,7 @@ class BlockHandlers:
             message = convert.block(block)
             merge_masked(request.update_mask, request.block, message)
             with prefix_field_paths("block"):
-                draft = BlockDraft.of(message)
+                draft = convert.draft(message)
             return block.revise(draft, at=at, by=caller.principal)
 
         return await self._change(caller, request, request.block.block_id, change, pb.UpdateBlockResponse, at=at)

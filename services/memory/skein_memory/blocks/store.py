@@ -171,8 +171,8 @@ class BlockStore:
         Raises BlockNotFound.
         """
         async with self._database.transaction(tenant_id) as tx:
-            found = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
-            if found is None or found["delete_time"] is not None:
+            block = await tx.row(QUERIES["get_block"], tenant_id=tenant_id, block_id=block_id)
+            if block is None or block["delete_time"] is not None:
                 raise BlockNotFound
             rows = await tx.rows(
                 QUERIES["list_block_agents"], tenant_id=tenant_id, block_id=block_id, after_id=after, count=count
@@ -198,8 +198,8 @@ class BlockStore:
             if size > PAGE_BYTES:
                 raise MessageTooLarge(limit=PAGE_BYTES, size=size)
             ids = [row["block_id"] for row in chosen.values()]
-            found = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
-        return [block_of(row) for row in found]
+            rows_of_blocks = await tx.rows(QUERIES["get_blocks"], tenant_id=tenant_id, block_ids=ids) if ids else []
+        return [block_of(row) for row in rows_of_blocks]
 
     async def _blocks(self, query: Query, *, tenant_id: UUID, **values: object) -> list[Block]:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
@@ -325,7 +325,6 @@ def same(one: Block, other: Block) -> bool:
 
 
 def block_of(row: asyncpg.Record) -> Block:
-    """Read a row of a block."""
     return Block(
         block_id=row["block_id"],
         draft=BlockDraft(**{name: row[name] for name in BlockDraft.__dataclass_fields__}),

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from skein_kit.database.transactions import Transaction
 
-# What a memory has, parents before children; for each table the columns that name memories, all of which must be there
-# when a row comes back. Secrets are apart: what has one stays.
+# The tables of a memory's rows, parents before children, with the columns that name memories. A row comes back when all
+# memories that it names exist. A memory with a secret is never archived.
 ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "entries": ("memory_id",),
     "tags": ("memory_id",),
@@ -32,7 +32,7 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
     "waiting": ("memory_id", "other_memory_id"),
 }
-# For each table the statements that take rows out of it and bring them back.
+# For each table the queries that archive and unarchive its rows.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "entries": ("archive_entries", "unarchive_entries"),
     "tags": ("archive_tags", "unarchive_tags"),
@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
-    # Waiting rows are inserted into their own table, or wait again.
+    # Pending rows are inserted into their own table, or stay pending.
     "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
@@ -95,22 +95,26 @@ async def insert_rows(
     arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
     for row in [*archived_rows.pop("waiting"), *arrived]:
         archived_rows[row["row_table"]].append(row["held"])
-    there = coming | await existing_memory_ids(tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming))
-    links, waiting = 0, list[dict[str, object]]()
+    existing_ids = coming | await existing_memory_ids(
+        tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming)
+    )
+    links, pending_rows = 0, list[dict[str, object]]()
     for table, table_rows in archived_rows.items():
-        own = list[dict[str, Any]]()
+        complete_rows = list[dict[str, Any]]()
         for row in table_rows:
             ends = {UUID(row[column]) for column in ARCHIVED_TABLES[table] if row[column] is not None}
             if ends.isdisjoint(coming):
                 continue
-            if ends <= there:
-                own.append(row)
-            elif len(ends - there) == 1 and ends - there <= set(archived):
-                waiting.append(_waiting(table, row, ends & coming, ends - there))
-        if own:
-            stored = await tx.execute(QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(own))
+            if ends <= existing_ids:
+                complete_rows.append(row)
+            elif len(ends - existing_ids) == 1 and ends - existing_ids <= set(archived):
+                pending_rows.append(_waiting(table, row, ends & coming, ends - existing_ids))
+        if complete_rows:
+            stored = await tx.execute(
+                QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(complete_rows)
+            )
             links += stored if table == "links" else 0
-    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, waiting)
+    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, pending_rows)
     return links
 
 
@@ -130,7 +134,7 @@ async def existing_memory_ids(tx: Transaction, tenant_id: UUID, memory_ids: Sequ
 
 
 def write_lines(rows: Mapping[str, Iterable[Mapping[str, Any]]]) -> Iterable[str]:
-    # Every file has its own name: a process that is too late deletes only its own file.
+    # Each file has a name of its own, so that a late process deletes only its own file.
     yield exact.dumps({"format": "skein_archive_v1", "file_id": str(uuid4())})
     for table, table_rows in rows.items():
         for row in table_rows:

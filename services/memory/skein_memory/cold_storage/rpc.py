@@ -11,12 +11,12 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import min_id_at, now
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.cold_storage.store import ArchiveSelection
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.memories.model import documents_of
-from skein_memory.paging import read_id_cursor
+from skein_memory.paging import cut_page
 
 if TYPE_CHECKING:
     import asyncpg
@@ -69,12 +69,9 @@ class ArchiveHandlers:
 
     async def ListArchives(self, request: pb.ListArchivesRequest, context: Context) -> pb.ListArchivesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        rows = await self._store.list_archives(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_archive(row) for row in rows[:size])
-        more = len(rows) > len(page)
-        return pb.ListArchivesResponse(
-            archives=page, next_page_token=write_token([page[-1].archive_id], tenant_id, request) if more else ""
-        )
+        rows = await self._store.list_archives(tenant_id, before=read_id(tenant_id, request), count=size + 1)
+        page, token = cut_page(map(_archive, rows), size, "archive_id", tenant_id, request)
+        return pb.ListArchivesResponse(archives=page, next_page_token=token)
 
     async def UnarchiveMemories(
         self, request: pb.UnarchiveMemoriesRequest, context: Context

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from skein_kit.cold_storage.files import ColdFiles
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
     from skein_kit.quotas.store import QuotaCounter
     from skein_memory.memories.model import Memory
 
@@ -87,7 +86,6 @@ class StoredArchive:
 
     @property
     def memory_ids(self) -> list[UUID]:
-        """Return the ids of its memories."""
         return [UUID(row["memory_id"]) for row in self.rows["entries"]]
 
 
@@ -125,22 +123,15 @@ class ArchiveStore:
         database: Database,
         *,
         quotas: QuotaCounter,
-        policies: PolicyCache,
         months: MonthlyPartitions,
         reader: ArchiveReader,
         cold: ColdFiles,
     ) -> None:
         self._database = database
         self._quotas = quotas
-        self._policies = policies
         self._months = months
         self._reader = reader
         self._cold = cold
-
-    async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the policy of a tenant."""
-        async with self._database.transaction(tenant_id) as tx:
-            return await self._policies.get(tx, tenant_id)
 
     async def archive_idle(
         self, tenant_id: UUID, idle_since: datetime, *, label: str, at: datetime, by: str
@@ -175,10 +166,12 @@ class ArchiveStore:
             )
             candidates = [row["memory_id"] for row in scanned_rows if row["goes"]][:MEMORIES_PER_ARCHIVE]
             sizes = await tx.rows(QUERIES["archive_sizes"], tenant_id=tenant_id, memory_ids=candidates)
-            found = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
-            rows = await archive_rows.read_rows(tx, tenant_id, found) if found else {}
+            memory_ids = _first_that_fit(candidates, {row["memory_id"]: row["bytes"] for row in sizes})
+            rows = await archive_rows.read_rows(tx, tenant_id, memory_ids) if memory_ids else {}
             newest = await tx.value(QUERIES["newest_archive"], tenant_id=tenant_id) or _BEFORE_ALL
-        return ArchiveBatch(memory_ids=found, rows=rows, after_id=_next(scanned_rows, candidates, found), newest=newest)
+        return ArchiveBatch(
+            memory_ids=memory_ids, rows=rows, after_id=_next(scanned_rows, candidates, memory_ids), newest=newest
+        )
 
     async def write_file(self, tenant_id: UUID, batch: ArchiveBatch, at: datetime) -> ArchiveFile:
         """Write the rows of a batch to a file, before anything is deleted.
@@ -207,7 +200,7 @@ class ArchiveStore:
     ) -> asyncpg.Record | None:
         """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
         locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
-        # What was copied into a snapshot meanwhile stays, or the copy would go as well.
+        # A memory that a snapshot copied meanwhile stays: archiving it would remove the copy as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None
         # Their rows are compared too, because a link or a tag changes no revision.
@@ -332,11 +325,11 @@ async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, oth
     lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
     places = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **lying)}
     await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
-    found = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
-    if not places.issuperset(row["archive_id"] for row in found):
-        # One went to cold storage just now.
+    archives = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
+    if not places.issuperset(row["archive_id"] for row in archives):
+        # A memory was archived just now.
         raise TransactionConflict
-    return {row["memory_id"] for row in found}
+    return {row["memory_id"] for row in archives}
 
 
 def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:

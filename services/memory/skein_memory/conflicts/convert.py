@@ -1,4 +1,4 @@
-"""Conflicts and their resolutions as protobuf."""
+"""Conflicts and their resolutions: protobuf to model and back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,46 @@ from typing import TYPE_CHECKING
 
 from skein.memory.v1 import curation_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.conflicts.model import pair_key
+from skein_memory.conflicts.model import OPEN, ResolutionDraft, pair_key
 from skein_memory.memories import convert as memories_convert
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_kit.rpc.row_times import ImportTimes
     from skein_memory.conflicts.model import Conflict, Resolution
+
+# Names as the database has them, by number; an unspecified one has none.
+STATUSES: Mapping[int, str] = {
+    number: name.removeprefix("CONFLICT_STATUS_").lower() for name, number in pb.ConflictStatus.items() if number
+}
+
+
+def statuses(request: pb.ListConflictsRequest) -> frozenset[str | None]:
+    """Return the statuses that a request selects; None: conflicts without a resolution."""
+    if request.statuses:
+        return frozenset(STATUSES.get(status) for status in request.statuses)
+    return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN
+
+
+def resolution_draft(request: pb.ResolveConflictRequest, times: ImportTimes) -> ResolutionDraft:
+    """Read a caller's resolution. Raises TextNotStorable and FieldInvalid."""
+    check_storable([("note", request.note)], [])
+    draft = ResolutionDraft(
+        a_name=request.a_memory_id,
+        b_name=request.b_memory_id,
+        status=STATUSES[request.status],
+        canonical_name=request.canonical_memory_id or None,
+        note=request.note or None,
+        revision=request.revision,
+        times=times,
+    )
+    draft.check()
+    return draft
 
 
 def resolution(value: Resolution) -> pb.ConflictResolution:
-    """Convert a resolution."""
     canonical = value.canonical_memory_id
     return pb.ConflictResolution(
         resolution_id=str(value.resolution_id),
@@ -33,7 +64,6 @@ def resolution(value: Resolution) -> pb.ConflictResolution:
 
 
 def conflict(value: Conflict) -> pb.Conflict:
-    """Convert a conflict, both memories complete."""
     return pb.Conflict(
         pair_key=pair_key(value.a.memory_id, value.b.memory_id),
         reason=f"CONFLICT_REASON_{value.reason.upper()}",

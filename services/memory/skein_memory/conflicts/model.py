@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
-from typing import TYPE_CHECKING, Self
-from uuid import UUID
+from typing import TYPE_CHECKING
 
-from skein.memory.v1 import curation_pb2 as pb
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -21,22 +17,12 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
 
 SUPERSEDED = "superseded"
-# Names as the database has them, by number; an unspecified one has none.
-STATUSES: Mapping[int, str] = {
-    value: name.removeprefix("CONFLICT_STATUS_").lower() for name, value in pb.ConflictStatus.items() if value
-}
+STATUSES = ("dismissed", "needs_review", "resolved", SUPERSEDED)
 # Statuses of open conflicts; None: without a resolution.
 OPEN: frozenset[str | None] = frozenset({None, "needs_review"})
-# Where one of the two may be the right one.
+# Statuses with a canonical memory.
 _DECIDED = frozenset({"resolved", SUPERSEDED})
 CONTRADICTS, SAME_KEY, RESOLUTION = "contradicts_link", "same_key", "resolution"
-
-
-def statuses_of(request: pb.ListConflictsRequest) -> frozenset[str | None]:
-    """Return the statuses that a request selects; None: conflicts without a resolution."""
-    if request.statuses:
-        return frozenset(STATUSES.get(status) for status in request.statuses)
-    return frozenset({None, *STATUSES.values()}) if request.show_settled else OPEN
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,24 +79,14 @@ class ResolutionDraft:
     # None: now.
     times: ImportTimes | None = None
 
-    @classmethod
-    def of(cls, request: pb.ResolveConflictRequest, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        check_storable([("note", request.note)], [])
-        status, canonical = STATUSES[request.status], request.canonical_memory_id or None
-        if status == SUPERSEDED and canonical is None:
+    def check(self) -> None:
+        """Reject a canonical memory that the status has no place for, or a missing one. Raises FieldInvalid."""
+        if self.status == SUPERSEDED and self.canonical_name is None:
             raise FieldInvalid(violations=[("canonical_memory_id", "must name the memory that replaces the other")])
-        if canonical is not None and status not in _DECIDED:
-            raise FieldInvalid(violations=[("canonical_memory_id", f"has no place in a conflict that is {status}")])
-        return cls(
-            a_name=request.a_memory_id,
-            b_name=request.b_memory_id,
-            status=status,
-            canonical_name=canonical,
-            note=request.note or None,
-            revision=request.revision,
-            times=times,
-        )
+        if self.canonical_name is not None and self.status not in _DECIDED:
+            raise FieldInvalid(
+                violations=[("canonical_memory_id", f"has no place in a conflict that is {self.status}")]
+            )
 
     def to_resolution(
         self,
@@ -124,8 +100,7 @@ class ResolutionDraft:
         by: str,
     ) -> Resolution:
         """Return the resolution of a sorted pair, with its effects: link and end of validity."""
-        if self.revision and self.revision != (0 if before is None else before.revision):
-            raise RevisionStale(given=self.revision, current=0 if before is None else before.revision)
+        check_revision(self.revision, 0 if before is None else before.revision)
         return Resolution(
             resolution_id=new_id(at) if before is None else before.resolution_id,
             a_memory_id=pair[0],

@@ -10,13 +10,12 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import PageTokenInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, read_token, resolve_page_size, write_token
 from skein_kit.rpc.row_times import ImportTimes
 from skein_memory.conflicts import convert
-from skein_memory.conflicts.model import STATUSES, ResolutionDraft, statuses_of
-from skein_memory.conflicts.pairs import ConflictFilter
+from skein_memory.conflicts.candidate_scan import ConflictFilter
 from skein_memory.conflicts.store import ConflictCursor
-from skein_memory.paging import PageBuilder, read_id_cursor
+from skein_memory.paging import PageBuilder, cut_page
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -40,12 +39,12 @@ class ConflictHandlers:
         cursor = ConflictCursor() if token_values is None else ConflictCursor.of(token_values)
         if cursor is None:
             raise PageTokenInvalid
-        conflict_filter = ConflictFilter(all_types=request.all_types, statuses=statuses_of(request))
+        conflict_filter = ConflictFilter(all_types=request.all_types, statuses=convert.statuses(request))
         builder = PageBuilder[pb.Conflict]()
         for _ in range(_MAX_BATCHES):
             count = size - len(builder.items)
-            found = await self._store.find_conflicts(tenant_id, conflict_filter, cursor, count=count, at=at)
-            cursor = found.cursor_after(builder.add(convert.conflict(one) for one, _ in found.conflicts))
+            batch = await self._store.find_conflicts(tenant_id, conflict_filter, cursor, count=count, at=at)
+            cursor = batch.cursor_after(builder.add(convert.conflict(conflict) for conflict, _ in batch.conflicts))
             if cursor is None or len(builder.items) == size or builder.is_full:
                 break
         return pb.ListConflictsResponse(
@@ -55,7 +54,7 @@ class ConflictHandlers:
 
     async def ResolveConflict(self, request: pb.ResolveConflictRequest, context: Context) -> pb.ResolveConflictResponse:
         caller, at = caller_of(context), now()
-        draft = ResolutionDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
+        draft = convert.resolution_draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -69,9 +68,12 @@ class ConflictHandlers:
         self, request: pb.ListConflictResolutionsRequest, context: Context
     ) -> pb.ListConflictResolutionsResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_resolutions(
-            tenant_id, STATUSES.get(request.status), before=read_id_cursor(request, tenant_id), count=size + 1, at=now()
+        resolutions = await self._store.list_resolutions(
+            tenant_id,
+            convert.STATUSES.get(request.status),
+            before=read_id(tenant_id, request),
+            count=size + 1,
+            at=now(),
         )
-        page = fit_items(convert.resolution(resolution) for resolution in found[:size])
-        token = write_token([page[-1].resolution_id], tenant_id, request) if len(found) > len(page) else ""
+        page, token = cut_page(map(convert.resolution, resolutions), size, "resolution_id", tenant_id, request)
         return pb.ListConflictResolutionsResponse(resolutions=page, next_page_token=token)

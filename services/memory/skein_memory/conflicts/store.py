@@ -9,15 +9,15 @@ from uuid import UUID
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
-from skein_memory.conflicts import pairs
+from skein_memory.conflicts import candidate_scan
+from skein_memory.conflicts.candidate_scan import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.conflicts.model import Conflict, Resolution, pair_key
-from skein_memory.conflicts.pairs import BEGINNING, END, ScanPosition, sorted_pair
 from skein_memory.errors import CanonicalNotInPair, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
-from skein_memory.links import rows as link_rows
-from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.links import store as link_store
+from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
+    from skein_memory.conflicts.candidate_scan import ConflictFilter, Pair
     from skein_memory.conflicts.model import ResolutionDraft
-    from skein_memory.conflicts.pairs import ConflictFilter, Pair
     from skein_memory.memories.model import Memory
 
 _KIND = "conflict"
@@ -96,7 +96,7 @@ class ConflictStore:
     ) -> ConflictBatch:
         """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
         async with self._database.transaction(tenant_id) as tx:
-            candidates, end = await pairs.scan_candidates(
+            candidates, end = await candidate_scan.scan_candidates(
                 tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at
             )
             resolutions = await _resolutions(tx, tenant_id, [candidate.pair for candidate in candidates])
@@ -110,9 +110,9 @@ class ConflictStore:
                 key=lambda candidate: candidate.rank,
             )
             page = candidates_after[:count]
-            found = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
-            shown = await with_scores(tx, tenant_id, self._policies, list(found.values()), at=at)
-        memories = {memory.memory_id: memory for memory in shown}
+            unscored = await memory_rows.read_memories(tx, tenant_id, sorted({id_ for one in page for id_ in one.pair}))
+            scored = await with_scores(tx, tenant_id, self._policies, list(unscored.values()), at=at)
+        memories = {memory.memory_id: memory for memory in scored}
         batch = replace(cursor, end=end)
         after = None if end == END else ConflictCursor(start=end)
         return ConflictBatch(
@@ -161,16 +161,16 @@ class ConflictStore:
         self, tenant_id: UUID, status: str | None, *, before: UUID | None, count: int, at: datetime
     ) -> list[Resolution]:
         """Read up to `count` resolutions older than `before`, newest first, without those of expired memories."""
-        found: list[Resolution] = []
+        resolutions: list[Resolution] = []
         query, last = QUERIES["list_resolutions"], before or _LAST
         async with self._database.transaction(tenant_id) as tx:
-            while len(found) < count:
+            while len(resolutions) < count:
                 rows = await tx.rows(query, tenant_id=tenant_id, status=status, before_id=last, count=count)
                 if not rows:
                     break
                 ends = {row[end] for row in rows for end in ("a_memory_id", "b_memory_id")}
                 expired = await names.find_expired(tx, tenant_id, ends, at=at)
-                found += [
+                resolutions += [
                     Resolution(**dict(row))
                     for row in rows
                     if expired.isdisjoint({row["a_memory_id"], row["b_memory_id"]})
@@ -178,7 +178,7 @@ class ConflictStore:
                 if len(rows) < count:
                     break
                 last = rows[-1]["resolution_id"]
-        return found[:count]
+        return resolutions[:count]
 
 
 def _status(resolution: Resolution | None) -> str | None:
@@ -201,13 +201,13 @@ async def _find_pair(
     tx: Transaction, tenant_id: UUID, draft: ResolutionDraft, *, at: datetime
 ) -> tuple[tuple[UUID, UUID], UUID | None]:
     memory_names = [draft.a_name, draft.b_name, *([draft.canonical_name] if draft.canonical_name else [])]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-    if not found.keys() >= {draft.a_name, draft.b_name}:
+    rows = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+    if not rows.keys() >= {draft.a_name, draft.b_name}:
         raise MemoryNotFound
-    one, other = found[draft.a_name]["memory_id"], found[draft.b_name]["memory_id"]
+    one, other = rows[draft.a_name]["memory_id"], rows[draft.b_name]["memory_id"]
     if one == other:
         raise FieldInvalid(violations=[("b_memory_id", "names the same memory as a_memory_id")])
-    canonical = None if draft.canonical_name is None else found.get(draft.canonical_name)
+    canonical = None if draft.canonical_name is None else rows.get(draft.canonical_name)
     if draft.canonical_name is not None and (canonical is None or canonical["memory_id"] not in {one, other}):
         raise CanonicalNotInPair
     return sorted_pair(one, other), None if canonical is None else canonical["memory_id"]
@@ -231,7 +231,7 @@ async def _apply_resolution(
         return replace(after, link_id=before.link_id, closed_time=before.closed_time), 0
     count = 0
     if before is not None and before.link_id is not None:
-        count -= len(await link_rows.remove(tx, tenant_id, [before.link_id], at=at, by=by))
+        count -= len(await link_store.remove(tx, tenant_id, [before.link_id], at=at, by=by))
     if before is not None and before.closed_time is not None and before.other_memory_id is not None:
         reopened = memories[before.other_memory_id]
         if reopened.draft.valid_to_time == before.closed_time:
@@ -239,29 +239,15 @@ async def _apply_resolution(
     canonical_id, other_id = after.canonical_memory_id, after.other_memory_id
     if canonical_id is None or other_id is None:
         return after, count
-    link = Link(
-        link_id=new_id(at),
-        from_memory_id=canonical_id,
-        to_memory_id=other_id,
-        relation="supersedes",
-        label=None,
-        weight=DEFAULT_WEIGHT,
-        metadata=None,
-        create_time=after.update_time,
-        created_by=by,
-        revision=1,
-        update_time=after.update_time,
-        updated_by=by,
-        record_time=at,
-    )
-    made = await link_rows.insert(tx, tenant_id, [link], at=at, by=by)
+    link = Link.create(canonical_id, other_id, "supersedes", new_id(at), time=after.update_time, at=at, by=by)
+    new_links = await link_store.insert(tx, tenant_id, [link], at=at, by=by)
     draft = memories[other_id].draft
     closed = None
     if draft.valid_to_time is None:
         end_time = after.update_time
         closed = end_time if draft.valid_from_time is None else max(end_time, draft.valid_from_time)
         await _set_validity_end(tx, tenant_id, memories[other_id], closed, at=at, by=by, keeps_time=end_time != at)
-    return replace(after, link_id=link.link_id if made else None, closed_time=closed), count + len(made)
+    return replace(after, link_id=link.link_id if new_links else None, closed_time=closed), count + len(new_links)
 
 
 async def _set_validity_end(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein_memory.memories import model as memories_model
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY
-from skein_memory.memories.model import draft_audience
+from skein_memory.memories.model import FIRST_WITHOUT_KEY, draft_audience
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -46,30 +45,30 @@ async def find_groups(
         count=_FINGERPRINTS_BATCH_SIZE,
     )
     by_fingerprint = [(number, list(group)) for number, group in groupby(rows, key=lambda row: row["fingerprint"])]
-    place: UUID | None = None
+    next_fingerprint: UUID | None = None
     if len(rows) == _FINGERPRINTS_BATCH_SIZE:
         # The last group may have more rows: the next call handles it, unless it is the only one.
         if len(by_fingerprint) > 1:
             by_fingerprint.pop()
-        place = by_fingerprint[-1][0]
+        next_fingerprint = by_fingerprint[-1][0]
     candidates = [row["memory_id"] for _, group in by_fingerprint if len(group) >= MIN_GROUP_SIZE for row in group]
     contradictions = await _contradictions(tx, tenant_id, candidates)
-    found: list[tuple[DuplicateKey, list[UUID]]] = []
+    groups: list[tuple[DuplicateKey, list[UUID]]] = []
     settled, last = 0, after
     for fingerprint, group in by_fingerprint:
         for audience, members in _group_duplicates(group, contradictions, at):
-            if len(found) == most or settled >= _MAX_SETTLED:
-                return found, last, contradictions
-            found.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
-            settled += len(found[-1][1])
+            if len(groups) == most or settled >= _MAX_SETTLED:
+                return groups, last, contradictions
+            groups.append(((fingerprint, audience), members[:_MAX_GROUP_SIZE]))
+            settled += len(groups[-1][1])
             if len(members) > _MAX_GROUP_SIZE and not dry_run:
                 # The next call handles the rest of the group.
-                return found, last, contradictions
-            if dry_run and (len(found) == most or settled >= _MAX_SETTLED):
+                return groups, last, contradictions
+            if dry_run and (len(groups) == most or settled >= _MAX_SETTLED):
                 # A dry run changes nothing, so the next call would return the same groups again.
-                return found, fingerprint, contradictions
+                return groups, fingerprint, contradictions
         last = fingerprint
-    return found, place, contradictions
+    return groups, next_fingerprint, contradictions
 
 
 async def _contradictions(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> set[tuple[UUID, UUID]]:
@@ -87,7 +86,7 @@ def _group_duplicates(
 
     A group has two memories at least. Deleted and expired memories are left out.
     """
-    # Memories with one key and different contents contradict each other. Data is never replaced by other data or none.
+    # Memories with one key and different contents contradict each other. Different data makes different memories.
     alike: dict[tuple[tuple[str | None, ...], bytes | None], list[list[UUID]]] = {}
     for row in rows:
         if row["expire_time"] is not None and row["expire_time"] <= at:

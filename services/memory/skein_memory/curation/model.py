@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.errors import ContentTooLong
 from skein_memory.errors import MergeTooLarge
-from skein_memory.memories.hashes import has_key
+from skein_memory.memories.model import has_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -80,17 +80,19 @@ def choose_kept(group: Sequence[Memory]) -> Memory:
 def split_contradicting(group: Sequence[Memory], contradictions: AbstractSet[tuple[UUID, UUID]]) -> list[list[Memory]]:
     """Split duplicates that contradict each other into groups, so that no memory is archived for another opinion.
 
-    Two disagree when they are one of the pairs in `contradictions`, the lower id first, when they share a key and say
-    different things, or when one has data and the other does not say the same.
+    Two memories contradict each other if `contradictions` has them, the lower id first. They also do if they have one
+    key and different contents, or if one has data and their contents differ.
     """
-    found: list[list[Memory]] = []
+    groups: list[list[Memory]] = []
     for memory in group:
-        place = next((one for one in found if not any(_disagree(memory, other, contradictions) for other in one)), None)
-        if place is None:
-            found.append([memory])
+        group_of_memory = next(
+            (one for one in groups if not any(_disagree(memory, other, contradictions) for other in one)), None
+        )
+        if group_of_memory is None:
+            groups.append([memory])
         else:
-            place.append(memory)
-    return found
+            group_of_memory.append(memory)
+    return groups
 
 
 def _disagree(one: Memory, other: Memory, contradictions: AbstractSet[tuple[UUID, UUID]]) -> bool:

@@ -50,12 +50,14 @@ class CurationHandlers:
         self, request: scores_pb2.ExplainScoreRequest, context: Context
     ) -> scores_pb2.ExplainScoreResponse:
         at = read_time(request, "read_time") or now()
-        memory_id, found = await self._store.explain(caller_of(context).require_tenant(), request.memory_id, at=at)
+        memory_id, explanation = await self._store.explain(
+            caller_of(context).require_tenant(), request.memory_id, at=at
+        )
         return scores_pb2.ExplainScoreResponse(
             memory_id=str(memory_id),
-            scores=memories_convert.scores(found.scores),
-            confidence_components=[memories_convert.component(part) for part in found.confidence],
-            importance_components=[memories_convert.component(part) for part in found.importance],
+            scores=memories_convert.scores(explanation.scores),
+            confidence_components=[memories_convert.component(part) for part in explanation.confidence],
+            importance_components=[memories_convert.component(part) for part in explanation.importance],
             read_time=to_timestamp(at),
         )
 
@@ -64,7 +66,7 @@ class CurationHandlers:
     ) -> scores_pb2.ReinforceMemoryResponse:
         caller, at = caller_of(context), now()
         has_field = request.HasField
-        by_much = Reinforcement(
+        reinforcement = Reinforcement(
             confidence=request.confidence_delta if has_field("confidence_delta") else curation.REINFORCE_CONFIDENCE,
             importance=request.importance_delta if has_field("importance_delta") else curation.REINFORCE_IMPORTANCE,
             spread=request.spread if has_field("spread") else curation.REINFORCE_SPREAD,
@@ -73,13 +75,11 @@ class CurationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.ReinforceMemoryResponse.FromString(write.saved_response)
-            done = await self._store.reinforce(
-                write.tx, caller.require_tenant(), request.memory_id, by_much, at=at, by=caller.principal
+            memories, truncated = await self._store.reinforce(
+                write.tx, caller.require_tenant(), request.memory_id, reinforcement, at=at, by=caller.principal
             )
             return await write.save(
-                scores_pb2.ReinforceMemoryResponse(
-                    memories=[_reinforced(memory) for memory in done.memories], truncated=done.truncated
-                )
+                scores_pb2.ReinforceMemoryResponse(memories=map(_reinforced, memories), truncated=truncated)
             )
 
     async def DecayScores(
@@ -89,10 +89,10 @@ class CurationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return scores_pb2.DecayScoresResponse.FromString(write.saved_response)
-            done = await self._store.decay(
+            decayed, more = await self._store.decay(
                 write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
             )
-            return await write.save(scores_pb2.DecayScoresResponse(decayed_count=done.decayed, more=done.more))
+            return await write.save(scores_pb2.DecayScoresResponse(decayed_count=decayed, more=more))
 
     async def MergeMemories(
         self, request: scores_pb2.MergeMemoriesRequest, context: Context
@@ -156,7 +156,6 @@ class CurationHandlers:
 
 
 def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
-    """Convert a reinforced memory."""
     return scores_pb2.ReinforcedMemory(
         memory_id=str(value.memory_id),
         confidence=value.draft.confidence,
@@ -166,7 +165,6 @@ def _reinforced(value: Memory) -> scores_pb2.ReinforcedMemory:
 
 
 def _group(value: DuplicateGroup) -> scores_pb2.DuplicateGroup:
-    """Convert a group of duplicates."""
     return scores_pb2.DuplicateGroup(
         kept_memory_id=str(value.kept_id), archived_memory_ids=[str(id_) for id_ in value.archived_ids]
     )

@@ -10,11 +10,10 @@ from skein_kit.ids import new_ids
 from skein_memory.curation import duplicates
 from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
-from skein_memory.links import rows as link_rows
-from skein_memory.links.model import DEFAULT_WEIGHT, Link
+from skein_memory.links import store as link_store
+from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.model import archive
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
@@ -48,22 +47,6 @@ class Reinforcement:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ReinforceResult:
-    """The named memory, then its neighbours; and whether it has more neighbours."""
-
-    memories: Sequence[Memory]
-    truncated: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class DecayResult:
-    """How many memories decayed, and whether more may be due."""
-
-    decayed: int
-    more: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class DuplicateGroup:
     """A group of duplicates: the one that is kept, and those that are archived."""
 
@@ -92,8 +75,8 @@ class CurationStore:
     async def explain(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Explanation]:
         """Return a memory's id and its scores, term by term, at the time `at`. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            found = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
-            memory = memory_rows.memory_of(found[name]) if name in found else None
+            rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, [name])
+            memory = memory_rows.memory_of(rows[name]) if name in rows else None
             if memory is None or not memory.is_visible(at):
                 raise MemoryNotFound
             inputs = (await read_score_inputs(tx, tenant_id, [memory])).get(memory.memory_id, NOTHING)
@@ -101,32 +84,38 @@ class CurationStore:
         return memory.memory_id, scoring_model.explain(memory, inputs, formula=formula, at=at)
 
     async def reinforce(
-        self, tx: Transaction, tenant_id: UUID, name: str, by_much: Reinforcement, *, at: datetime, by: str
-    ) -> ReinforceResult:
-        """Raise the scores of a memory and its neighbours, except those that contradict it. Raises MemoryNotFound."""
+        self, tx: Transaction, tenant_id: UUID, name: str, reinforcement: Reinforcement, *, at: datetime, by: str
+    ) -> tuple[list[Memory], bool]:
+        """Raise the scores of a memory and its neighbours, except those that contradict it.
+
+        Return the memory, then its neighbours, and whether it has more. Raises MemoryNotFound.
+        """
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
-        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if by_much.spread else ([], False)
+        neighbours, more = await _neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
         memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
         if memory_id not in memories or not memories[memory_id].is_visible(at):
             raise MemoryNotFound
         raised = []
-        for id_, share in ((memory_id, 1.0), *((id_, by_much.spread) for id_ in neighbours)):
+        for id_, share in ((memory_id, 1.0), *((id_, reinforcement.spread) for id_ in neighbours)):
             before = memories.get(id_)
             if before is None or not before.is_visible(at):
                 continue
-            confidence, importance = share * by_much.confidence, share * by_much.importance
+            confidence, importance = share * reinforcement.confidence, share * reinforcement.importance
             after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
             if after.draft != before.draft:
                 await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
             raised.append(after if after.draft != before.draft else before)
-        return ReinforceResult(memories=raised, truncated=more)
+        return raised, more
 
-    async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
-        """Look at up to `limit` memories that are idle, and lower their scores, once for each period."""
+    async def decay(self, tx: Transaction, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
+        """Lower the scores of up to `limit` idle memories, once for each period.
+
+        Return how many memories decayed, and whether more may be due.
+        """
         days = (await self._policies.get(tx, tenant_id)).decay_days
         return await _decay(tx, tenant_id, days, limit=limit, at=at, by=by)
 
-    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> DecayResult:
+    async def decay_batch(self, tenant_id: UUID, *, limit: int, at: datetime, by: str) -> tuple[int, bool]:
         """Do the same in a transaction of its own."""
         async with self._database.transaction(tenant_id) as tx:
             return await self.decay(tx, tenant_id, limit=limit, at=at, by=by)
@@ -145,21 +134,21 @@ class CurationStore:
 
         Raises MemoryNotFound, ContentTooLong, MergeTooLarge and QuotaExceeded.
         """
-        found = await names.find_visible(tx, tenant_id, memory_names, at=at)
+        ids_by_name = await names.find_visible(tx, tenant_id, memory_names, at=at)
         # Two names may belong to one memory.
-        ids = list(dict.fromkeys(found[name] for name in memory_names))
+        ids = list(dict.fromkeys(ids_by_name[name] for name in memory_names))
         locked = await memory_rows.lock_memories(tx, tenant_id, ids)
         if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
             raise MemoryNotFound
         memories = [locked[id_] for id_ in ids]
         after = curation.merge(memories, max_content=max_content, at=at, by=by)
         documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
-        await _archive(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
+        await memory_rows.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
         moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
         change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
-        (shown,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
+        (scored,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
         await self._quotas.charge(tx, tenant_id, {"links": change})
-        return MergeResult(memory=shown, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
+        return MergeResult(memory=scored, archived_ids=tuple(ids[1:]), moved_links=moved, documents=documents)
 
     async def consolidate(
         self, tx: Transaction, tenant_id: UUID, *, after: UUID, most: int, dry_run: bool, at: datetime, by: str
@@ -170,12 +159,14 @@ class CurationStore:
         with fingerprints above `after`; return the groups, and where the next call goes on, None at the end. A
         `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
-        found, cursor, contradictions = await duplicates.find_groups(tx, tenant_id, after, most, at=at, dry_run=dry_run)
-        ids = [id_ for _, members in found for id_ in members]
+        candidates, cursor, contradictions = await duplicates.find_groups(
+            tx, tenant_id, after, most, at=at, dry_run=dry_run
+        )
+        ids = [id_ for _, members in candidates for id_ in members]
         read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
         groups: list[DuplicateGroup] = []
-        for key, members in found:
+        for key, members in candidates:
             same = [memories[id_] for id_ in members if duplicates.is_still_member(memories.get(id_), key, at)]
             for group in curation.split_contradicting(same, contradictions):
                 if len(group) >= duplicates.MIN_GROUP_SIZE:
@@ -185,7 +176,7 @@ class CurationStore:
         links = 0
         if not dry_run:
             archived = [memories[id_] for group in groups for id_ in group.archived_ids]
-            await _archive(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
+            await memory_rows.archive_memories(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
             pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
             links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"links": links})
@@ -200,12 +191,12 @@ async def _neighbours(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> tupl
 
 async def _decay(
     tx: Transaction, tenant_id: UUID, decay_days: int, *, limit: int, at: datetime, by: str
-) -> DecayResult:
+) -> tuple[int, bool]:
     before = at - curation.period(decay_days)
     idle = await tx.rows(QUERIES["find_idle"], tenant_id=tenant_id, before=before, at=at, count=limit)
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
-        return DecayResult(decayed=0, more=False)
+        return 0, False
     memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
@@ -215,9 +206,9 @@ async def _decay(
         if memory is None or not memory.is_visible(at) or row["decay_time"] is None:
             continue
         idleness = curation.Idleness(since=row["decay_time"], periods=row["decay_periods"])
-        read = row["last_access_time"]
-        used = memory.update_time if read is None else max(memory.update_time, read)
-        periods, then = idleness.due_periods(used, at, decay_days)
+        last_access_time = row["last_access_time"]
+        used = memory.update_time if last_access_time is None else max(memory.update_time, last_access_time)
+        periods, next_idleness = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
@@ -226,19 +217,10 @@ async def _decay(
             QUERIES["mark_decay"],
             tenant_id=tenant_id,
             memory_id=memory.memory_id,
-            decay_time=None if then is None else then.since,
-            decay_periods=curation.MAX_DECAY_PERIODS if then is None else then.periods,
+            decay_time=None if next_idleness is None else next_idleness.since,
+            decay_periods=curation.MAX_DECAY_PERIODS if next_idleness is None else next_idleness.periods,
         )
-    return DecayResult(decayed=decayed, more=len(memory_ids) == limit)
-
-
-async def _archive(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, event: str, at: datetime, by: str
-) -> None:
-    for before in memories:
-        after = archive(before, at=at, by=by)
-        if after is not before:
-            await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
+    return decayed, len(memory_ids) == limit
 
 
 async def _supersede(
@@ -246,24 +228,10 @@ async def _supersede(
 ) -> int:
     """Link each first memory to the second, which it supersedes; return how many links are new."""
     links = [
-        Link(
-            link_id=id_,
-            from_memory_id=kept,
-            to_memory_id=other,
-            relation="supersedes",
-            label=None,
-            weight=DEFAULT_WEIGHT,
-            metadata=None,
-            create_time=at,
-            created_by=by,
-            revision=1,
-            update_time=at,
-            updated_by=by,
-            record_time=at,
-        )
+        Link.create(kept, other, "supersedes", id_, time=at, at=at, by=by)
         for id_, (kept, other) in zip(new_ids(at, len(pairs)), pairs, strict=True)
     ]
-    return len(await link_rows.insert(tx, tenant_id, links, at=at, by=by))
+    return len(await link_store.insert(tx, tenant_id, links, at=at, by=by))
 
 
 async def _move_links(
@@ -277,11 +245,11 @@ async def _move_links(
     ids = {row["link_id"] for row in rows}
     if len(ids) > MAX_LINKS:
         raise MergeTooLarge(kind="links", limit=MAX_LINKS)
-    removed = await link_rows.remove(tx, tenant_id, sorted(ids), at=at, by=by)
+    removed = await link_store.remove(tx, tenant_id, sorted(ids), at=at, by=by)
     archived = set(others)
     moved: dict[tuple[UUID, UUID, str], Link] = {}
     for id_, link in zip(new_ids(at, len(removed)), removed, strict=True):
-        led = replace(
+        copy = replace(
             link,
             link_id=id_,
             from_memory_id=target if link.from_memory_id in archived else link.from_memory_id,
@@ -293,7 +261,7 @@ async def _move_links(
             updated_by=by,
             record_time=at,
         )
-        if led.from_memory_id != led.to_memory_id:
-            moved.setdefault(led.pair, led)
-    made = await link_rows.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
-    return len(made), len(made) - len(removed)
+        if copy.from_memory_id != copy.to_memory_id:
+            moved.setdefault(copy.pair, copy)
+    new_links = await link_store.insert(tx, tenant_id, list(moved.values()), at=at, by=by)
+    return len(new_links), len(new_links) - len(removed)

@@ -85,8 +85,10 @@ class ArchivePurgeStore:
                 QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(names)
             )
         rows = [row for row in rows if after is None or row["archive_id"] > after]
-        known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
-        meant = frozenset(name for name in names if name in known or (parse_id(name) or name) in known)
+        archived_names = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+        meant = frozenset(
+            name for name in names if name in archived_names or (parse_id(name) or name) in archived_names
+        )
         purged_ids: list[UUID] = []
         for archive_id, memory_ids in _by_archive(rows).items():
             purged_ids += await self._purge_from_archive(
@@ -111,12 +113,12 @@ class ArchivePurgeStore:
                     since_id=since,
                     count=_FOUND_BATCH_SIZE,
                 )
-            found, is_all = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
+            archives, is_all = _by_archive(rows), len(rows) < _FOUND_BATCH_SIZE
             if not is_all:
                 # The last archive may hold more than were found, and is requested again.
-                since = max(found)
-                del found[since]
-            for archive_id, memory_ids in found.items():
+                since = max(archives)
+                del archives[since]
+            for archive_id, memory_ids in archives.items():
                 purged_ids += await self._purge_from_archive(
                     tenant_id, archive_id, _choosing(None, memory_ids), options
                 )
@@ -252,10 +254,10 @@ def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> 
 
 
 def _by_archive(rows: Sequence[asyncpg.Record]) -> dict[UUID, set[UUID]]:
-    found: dict[UUID, set[UUID]] = {}
+    archives: dict[UUID, set[UUID]] = {}
     for row in rows:
-        found.setdefault(row["archive_id"], set()).add(row["memory_id"])
-    return dict(sorted(found.items()))
+        archives.setdefault(row["archive_id"], set()).add(row["memory_id"])
+    return dict(sorted(archives.items()))
 
 
 def _json(value: object) -> str | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
 
-# The clocks of this loop and of the erasures may differ by this time.
+# Possible difference between the clocks of this loop and of the erasures.
 _SPARE_SECONDS = 1.0
 # The least time between two refreshes of the planner's statistics.
 _REFRESH_SECONDS = 150.0

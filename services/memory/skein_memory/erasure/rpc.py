@@ -19,7 +19,7 @@ from skein_memory.dry_run import begin_write, read_response
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
 from skein_memory.erasure.store import PurgeResult, Selection
 from skein_memory.links import convert as links_convert
-from skein_memory.listing.filter import Filter
+from skein_memory.listing.convert import selection_filter
 from skein_memory.listing.rpc import versions_of
 from skein_memory.memories import convert as memories_convert
 from skein_memory.paging import PageBuilder
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.completion import ErasureCompleter
     from skein_memory.erasure.model import PurgeReceipt
     from skein_memory.erasure.store import PurgeStore
+    from skein_memory.listing.filter import Filter
     from skein_memory.listing.store import MemoryListStore
     from skein_memory.memories.model import Memory
 
@@ -192,8 +193,8 @@ class PurgeHandlers:
         versions, has_all_versions = await self._lists.versions_of(tenant_id, memory, _MAX_VERSIONS)
         links = await self._lists.links_of(tenant_id, memory, _MAX_LINKS + 1)
         earlier, linked = PageBuilder[pb.MemoryVersion](), PageBuilder[pb.Link]()
-        made = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
-        has_all_versions &= earlier.add(made) == len(made)
+        converted = versions_of(versions, _MAX_VERSIONS, is_all=has_all_versions)
+        has_all_versions &= earlier.add(converted) == len(converted)
         has_all_links = linked.add(links_convert.link(link) for link in links[:_MAX_LINKS]) == len(links)
         return pb.ExportedMemory(
             memory=memories_convert.memory(memory),
@@ -206,7 +207,7 @@ class PurgeHandlers:
 def _selection(
     message: pb.MemorySelection, page_token: str, tenant_id: UUID, count: int, *, alive: bool = False
 ) -> Selection:
-    filter_ = Filter.from_selection(message)
+    filter_ = selection_filter(message)
     cursor = _read_cursor(read_token(page_token, tenant_id, _token_request(message)))
     return Selection(
         names=list(message.memory_ids),

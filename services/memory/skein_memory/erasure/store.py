@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skein_memory.listing.filter import Filter
     from skein_memory.memories.model import Memory
 
-# Memories beyond the retention that one call purges; rows of one scan; scans of one call.
+# Memories older than the retention that one call purges; rows of one scan; scans of one call.
 _RETENTION_BATCH = 200
 _SCAN = 2000
 _SCANS = 200
@@ -94,21 +94,21 @@ class PurgeStore:
     async def select(self, tenant_id: UUID, selection: Selection, *, at: datetime) -> tuple[list[Memory], UUID | None]:
         """Read the memories of a selection, newest first; and the next cursor, None when there are no more."""
         async with self._database.transaction(tenant_id) as tx:
-            found, _ = await _select(tx, tenant_id, selection, at=at)
-            return await listing_store.read(tx, tenant_id, found.memory_ids, None), found.after
+            selected, _ = await _select(tx, tenant_id, selection, at=at)
+            return await listing_store.read(tx, tenant_id, selected.memory_ids, None), selected.after
 
     async def purge(
         self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
     ) -> PurgeResult:
         """Remove the memories of a selection for good. The caller rolls a dry run back."""
-        found, not_found = await _select(tx, tenant_id, selection, at=at)
-        memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+        selected, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
         sessions = (
             await access_log_erasure.sessions_of(tx, tenant_id, memory_ids) if selection.subject_id else set[str]()
         )
         receipt = await self._purge(tx, tenant_id, memory_ids, at=at, by=by, dry_run=dry_run)
         blocks_after = None
-        if selection.subject_id and found.after is None:
+        if selection.subject_id and selected.after is None:
             receipt, blocks_after = await self._purge_blocks(tx, tenant_id, selection, receipt, by=by)
         if selection.subject_id:
             await access_log_erasure.record_erasure(tx, tenant_id, selection.subject_id, at=at)
@@ -121,7 +121,7 @@ class PurgeStore:
             memory_ids=memory_ids,
             receipt=receipt,
             not_found=not_found,
-            after=found.after,
+            after=selected.after,
             blocks_after=blocks_after,
             is_behind=is_behind,
         )
@@ -130,15 +130,15 @@ class PurgeStore:
         self, tx: Transaction, tenant_id: UUID, selection: Selection, *, at: datetime, by: str, dry_run: bool
     ) -> PurgeResult:
         """Delete the memories of a selection that are not deleted yet, so that they can be restored."""
-        found, not_found = await _select(tx, tenant_id, selection, at=at)
-        memory_ids = found.memory_ids
+        selected, not_found = await _select(tx, tenant_id, selection, at=at)
+        memory_ids = selected.memory_ids
         if not dry_run:
-            memory_ids = await _lock_matching(tx, tenant_id, selection.filter, found.memory_ids, at=at)
+            memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
             for memory in (await memory_rows.read_memories(tx, tenant_id, memory_ids)).values():
                 deleted = memory.delete(at=at, by=by)
                 await memory_rows.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
             await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
-        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=found.after)
+        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=selected.after)
 
     async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
         """Purge some memories that were created and last changed before a time.
@@ -271,17 +271,17 @@ async def _select(
     if selection.blocks_after is not None or selection.is_table_done:
         return _NOTHING, []
     if not selection.names:
-        found = await listing_store.find(
+        matching = await listing_store.find(
             tx, tenant_id, selection.filter, after=selection.after, count=selection.count, at=at
         )
-        return found, []
+        return matching, []
     rows = await names.read_by_names(tx, QUERIES["find_first_known"], tenant_id, selection.names)
     memory_ids = [row["memory_id"] for row in rows.values()]
-    found = await listing_store.filter_ids(
+    matching = await listing_store.filter_ids(
         tx, tenant_id, selection.filter, memory_ids, after=selection.after, count=selection.count, at=at
     )
     missing = [name for name in dict.fromkeys(selection.names) if name not in rows] if selection.after is None else []
-    return found, missing
+    return matching, missing
 
 
 async def _has_newer_archive(tx: Transaction, tenant_id: UUID, selection: Selection) -> bool:
@@ -296,8 +296,8 @@ async def _without_archived(tx: Transaction, tenant_id: UUID, missing: Sequence[
     """Return the names that no archived memory has either."""
     ids = [id_ for name in missing if (id_ := parse_id(name)) is not None]
     rows = await tx.rows(QUERIES["find_archived"], tenant_id=tenant_id, memory_ids=ids, external_ids=list(missing))
-    known = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
-    return [name for name in missing if name not in known and (parse_id(name) or name) not in known]
+    archived_names = {row["memory_id"] for row in rows} | {row["external_id"] for row in rows}
+    return [name for name in missing if name not in archived_names and (parse_id(name) or name) not in archived_names]
 
 
 async def _lock_matching(

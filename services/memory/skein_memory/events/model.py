@@ -1,12 +1,20 @@
-"""The types of events in the log. Events hold ids, fields and principals, and never content."""
+"""Events, their types and filters, and positions in the log. Events hold ids, fields and principals, never content."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, Self
+from uuid import UUID
+
+from skein_kit.errors import FieldInvalid
+from skein_memory.errors import PositionInvalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
 
 # Every type of event in the log: a webhook for another type is rejected.
 EVENT_TYPES = frozenset(
@@ -39,6 +47,9 @@ MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
     "brain_data_imported": "data_imported",
 }
 
+_FORM = struct.Struct(">q16s")
+_LAST_ID = UUID(int=(1 << 128) - 1)
+
 
 def canonical_type(name: str) -> str:
     """Return the name that the event log has for a type of event, which may be MemoryVault's."""
@@ -55,3 +66,88 @@ class Event:
     entity_id: str
     summary: str
     payload: Mapping[str, object] = field(default_factory=dict)
+
+
+class Position(NamedTuple):
+    """A place in the log: positions are ordered as changes are."""
+
+    transaction: int
+    change_id: UUID
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """Read a position in the form that callers use. Raises PositionInvalid."""
+        try:
+            transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+        except (binascii.Error, ValueError, struct.error):
+            raise PositionInvalid from None
+        if transaction < 0:
+            raise PositionInvalid
+        return cls(transaction, UUID(bytes=change_id))
+
+    def __str__(self) -> str:
+        """Return it in the form that callers use."""
+        return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
+
+
+START = Position(0, UUID(int=0))
+# After every possible change.
+END = Position((1 << 63) - 1, _LAST_ID)
+
+
+def last_position_before(horizon: int) -> Position:
+    """Return the last position before a transaction: no change up to it can appear any more.
+
+    `horizon` is the oldest transaction that was still at work.
+    """
+    return Position(horizon - 1, _LAST_ID)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """One thing that happened, in its place."""
+
+    position: Position
+    event_type: str
+    entity_type: str
+    entity_id: str
+    summary: str
+    # JSON text.
+    payload: str | None
+    principal: str
+    create_time: datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventFilter:
+    """Conditions on changes; an empty field matches all."""
+
+    event_types: frozenset[str] = frozenset()
+    entity_type: str = ""
+    entity_id: str = ""
+
+    @classmethod
+    def of(cls, event_types: Iterable[str], entity_type: str = "", entity_id: str = "") -> Self:
+        """Return a filter for types of events, which may have MemoryVault's names. Raises FieldInvalid."""
+        names = [canonical_type(name) for name in event_types]
+        valid_types = ", ".join(sorted(EVENT_TYPES))
+        wrong = [
+            (f"filter.event_types[{index}]", f"must be one of {valid_types}")
+            for index, name in enumerate(names)
+            if name not in EVENT_TYPES
+        ]
+        if wrong:
+            raise FieldInvalid(violations=wrong)
+        return cls(event_types=frozenset(names), entity_type=entity_type, entity_id=entity_id)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nothing is left out."""
+        return not (self.event_types or self.entity_type or self.entity_id)
+
+    def matches(self, change: Change) -> bool:
+        return (
+            (not self.event_types or change.event_type in self.event_types)
+            and (not self.entity_type or change.entity_type == self.entity_type)
+            and (not self.entity_id or change.entity_id == self.entity_id)
+        )

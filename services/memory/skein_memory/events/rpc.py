@@ -13,13 +13,13 @@ from skein_kit.json_values.fields import fields
 from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import END, START, EventFilter, Position
+from skein_memory.events.model import END, START, EventFilter, Position
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from uuid import UUID
 
-    from skein_memory.events.position import Change
+    from skein_memory.events.model import Change
     from skein_memory.events.store import EventStore
     from skein_memory.events.stream import EventStream
 
@@ -34,13 +34,10 @@ class EventHandlers:
     async def ListChanges(self, request: pb.ListChangesRequest, context: Context) -> pb.ListChangesResponse:
         tenant_id = caller_of(context).require_tenant()
         start, count = _start_position(request, tenant_id), resolve_page_size(request.page_size)
-        event_filter = EventFilter.of(request.filter)
-        if request.newest_first:
-            end = await self._store.horizon(tenant_id)
-            batch = await self._store.list_before(tenant_id, start, event_filter, count)
-        else:
-            batch = await self._store.list_after(tenant_id, start, event_filter, count)
-            end = batch.position
+        event_filter = _filter(request.filter)
+        # Changes after this position are newer than the first page.
+        end = await self._store.horizon(tenant_id) if request.newest_first else None
+        batch = await self._store.list_changes(tenant_id, start, event_filter, count, newest_first=request.newest_first)
         page = fit_items(_change(change) for change in batch.changes)
         is_cut = len(page) < len(batch.changes)
         position = page[-1].position if is_cut else str(batch.position)
@@ -48,18 +45,22 @@ class EventHandlers:
         return pb.ListChangesResponse(
             changes=page,
             next_page_token=write_token([position], tenant_id, request) if more else "",
-            position=str(end) if request.newest_first else position,
+            position=position if end is None else str(end),
         )
 
     async def WatchChanges(
         self, request: pb.WatchChangesRequest, context: Context
     ) -> AsyncGenerator[pb.WatchChangesResponse]:
         position = Position.of(request.position) if request.position else None
-        watched = self._stream.watch(caller_of(context).require_tenant(), position, EventFilter.of(request.filter))
+        watched = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
-                known = None if change is None else _change(change)
-                yield pb.WatchChangesResponse(change=known, position=str(position))
+                message = None if change is None else _change(change)
+                yield pb.WatchChangesResponse(change=message, position=str(position))
+
+
+def _filter(message: pb.ChangeFilter) -> EventFilter:
+    return EventFilter.of(message.event_types, message.entity_type, message.entity_id)
 
 
 def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position:
@@ -75,7 +76,6 @@ def _start_position(request: pb.ListChangesRequest, tenant_id: UUID) -> Position
 
 
 def _change(value: Change) -> pb.Change:
-    """Convert a change of the event log."""
     return pb.Change(
         change_id=str(value.position.change_id),
         position=str(value.position),

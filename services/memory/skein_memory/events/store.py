@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_memory.errors import PositionInvalid
-from skein_memory.events.position import START, Change, EventFilter, Position, last_position_before
+from skein_memory.events.model import START, Change, EventFilter, Position, last_position_before
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class EventBatch:
     changes: Sequence[Change]
     # All changes up to here were read; later ones have higher positions.
     position: Position
-    # There is nothing else yet.
+    # There are no later changes yet.
     is_all: bool
 
 
@@ -52,50 +52,31 @@ class EventStore:
             changes=changes, position=last_position_before(horizon) if is_all else changes[-1].position, is_all=is_all
         )
 
-    async def list_after(
-        self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
+    async def list_changes(
+        self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int, *, newest_first: bool
     ) -> EventBatch:
-        """Read up to `count` matching changes; fewer, or none, when the scan takes long."""
-        found: list[Change] = []
-        looked_at = 0
-        while True:
-            batch_size = count - len(found) + 1 if event_filter.is_empty else _BATCH_SIZE
-            horizon, changes = await self._read(tenant_id, position, event_filter.entity_id, batch_size)
-            for change in changes:
-                if len(found) == count:
-                    return EventBatch(changes=found, position=position, is_all=False)
-                position = change.position
-                if event_filter.matches(change):
-                    found.append(change)
-            if len(changes) < batch_size:
-                return EventBatch(changes=found, position=last_position_before(horizon), is_all=True)
-            looked_at += len(changes)
-            if looked_at >= _SCAN_BATCH_SIZE:
-                return EventBatch(changes=found, position=position, is_all=False)
+        """Read up to `count` matching changes after a position, or before it with `newest_first`.
 
-    async def list_before(
-        self, tenant_id: UUID, position: Position, event_filter: EventFilter, count: int
-    ) -> EventBatch:
-        """Do as `event_filter`, newest first from before a position; the next cursor is the last change's position.
-
-        Of a page that found nothing it is that of the last change that was scanned.
+        There are fewer, or none, when the scan takes long. The batch's position is where the next one begins.
         """
-        found: list[Change] = []
-        looked_at = 0
+        changes: list[Change] = []
+        scanned_rows = 0
         while True:
-            batch_size = count - len(found) + 1 if event_filter.is_empty else _BATCH_SIZE
-            changes = await self._read_back(tenant_id, position, event_filter.entity_id, batch_size)
-            for change in changes:
-                if len(found) == count:
-                    return EventBatch(changes=found, position=position, is_all=False)
+            batch_size = count - len(changes) + 1 if event_filter.is_empty else _BATCH_SIZE
+            read = self._read_back if newest_first else self._read
+            horizon, scanned = await read(tenant_id, position, event_filter.entity_id, batch_size)
+            for change in scanned:
+                if len(changes) == count:
+                    return EventBatch(changes=changes, position=position, is_all=False)
                 position = change.position
                 if event_filter.matches(change):
-                    found.append(change)
-            if len(changes) < batch_size:
-                return EventBatch(changes=found, position=position, is_all=True)
-            looked_at += len(changes)
-            if looked_at >= _SCAN_BATCH_SIZE:
-                return EventBatch(changes=found, position=position, is_all=False)
+                    changes.append(change)
+            if len(scanned) < batch_size:
+                end = position if newest_first else last_position_before(horizon)
+                return EventBatch(changes=changes, position=end, is_all=True)
+            scanned_rows += len(scanned)
+            if scanned_rows >= _SCAN_BATCH_SIZE:
+                return EventBatch(changes=changes, position=position, is_all=False)
 
     async def _read(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> tuple[int, list[Change]]:
         """Return the horizon and changes before it, both as one snapshot has them."""
@@ -107,11 +88,14 @@ class EventStore:
             raise PositionInvalid
         return horizon, [_change(row) for row in rows if row["change_id"] is not None]
 
-    async def _read_back(self, tenant_id: UUID, position: Position, entity_id: str, count: int) -> list[Change]:
+    async def _read_back(
+        self, tenant_id: UUID, position: Position, entity_id: str, count: int
+    ) -> tuple[int, list[Change]]:
+        """Return changes before a position, newest first; they have no horizon."""
         query = QUERIES["read_changes_of_entity_back" if entity_id else "read_changes_back"]
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(query, tenant_id=tenant_id, **_place(position, entity_id, count))
-        return [_change(row) for row in rows if row["change_id"] is not None]
+        return 0, [_change(row) for row in rows if row["change_id"] is not None]
 
 
 def _place(position: Position, entity_id: str, count: int) -> dict[str, object]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from uuid import UUID
 
-    from skein_memory.events.position import Change, EventFilter, Position
+    from skein_memory.events.model import Change, EventFilter, Position
     from skein_memory.events.store import EventStore
 
 MIN_POLL_SECONDS = 0.05

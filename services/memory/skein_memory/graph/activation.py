@@ -41,9 +41,9 @@ def spread_activation(
     for _ in range(hops):
         next_: dict[Node, dict[Node | None, float]] = {}
         for node, sources in arrived.items():
-            whole = sum(sources.values())
+            activation = sum(sources.values())
             for end, carried in carrying.get(node, ()):
-                passed = _clamped(whole - sources.get(end, 0.0))
+                passed = _clamped(activation - sources.get(end, 0.0))
                 if passed > 0:
                     came = next_.setdefault(end, {})
                     came[node] = came.get(node, 0.0) + passed * carried * fading

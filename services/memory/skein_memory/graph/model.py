@@ -76,18 +76,18 @@ def infer_links(
     numbers = {tag: number for number, tag in enumerate(sorted({tag for own in tags.values() for tag in own}))}
     # A set of tags as the bits of one number, so that shared tags are counted at once.
     bits = {memory_id: sum(1 << numbers[tag] for tag in own) for memory_id, own in sorted(tags.items()) if own}
-    found = [
+    inferred = [
         (-shared.bit_count(), older, newer)
         for older, newer in combinations(bits, 2)
         if (shared := bits[older] & bits[newer]) and frozenset((older, newer)) not in linked
     ]
-    found.sort()
+    inferred.sort()
     return [
         InferredLink(
             from_memory_id=older, to_memory_id=newer, shared_tags=tuple(sorted(set(tags[older]) & set(tags[newer])))
         )
-        for _, older, newer in found[:most]
-    ], len(found) > most
+        for _, older, newer in inferred[:most]
+    ], len(inferred) > most
 
 
 @dataclass(slots=True)
@@ -99,9 +99,9 @@ class StepGraph:
 
     def add(self, step: Step) -> None:
         """Add a step."""
-        known = self.ahead.setdefault(step.near_id, {})
-        if step.far_id not in known or by_strength(step) < by_strength(known[step.far_id]):
-            known[step.far_id] = step
+        steps = self.ahead.setdefault(step.near_id, {})
+        if step.far_id not in steps or by_strength(step) < by_strength(steps[step.far_id]):
+            steps[step.far_id] = step
             self._ordered.pop(step.near_id, None)
 
     def of(self, node: UUID) -> list[Step]:
@@ -116,16 +116,16 @@ class StepGraph:
         for near, steps in self.ahead.items():
             for far in steps:
                 behind.setdefault(far, []).append(near)
-        found, waiting = {goal: 0}, deque([goal])
-        while waiting:
-            node = waiting.popleft()
-            if found[node] == within:
+        hops, queue = {goal: 0}, deque([goal])
+        while queue:
+            node = queue.popleft()
+            if hops[node] == within:
                 continue
             for near in behind.get(node, ()):
-                if near not in found:
-                    found[near] = found[node] + 1
-                    waiting.append(near)
-        return found
+                if near not in hops:
+                    hops[near] = hops[node] + 1
+                    queue.append(near)
+        return hops
 
 
 @dataclass(slots=True)
@@ -151,24 +151,24 @@ def shortest_paths(
     A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
     are complete are the shortest. Fewer come back when the budget ends.
     """
-    left = roads.distances(goal, within=hops)
-    if start not in left:
+    hops_left = roads.distances(goal, within=hops)
+    if start not in hops_left:
         return []
-    found: list[list[Step]] = []
+    paths: list[list[Step]] = []
     # Of two paths of one length, the one with the stronger steps from the start on is continued first.
-    waiting: list[tuple[int, tuple[int, ...], list[Step]]] = [(left[start], (), [])]
-    while waiting and len(found) < count:
-        _, ranks, path = heappop(waiting)
-        here = path[-1].far_id if path else start
-        if here == goal:
-            found.append(path)
+    queue: list[tuple[int, tuple[int, ...], list[Step]]] = [(hops_left[start], (), [])]
+    while queue and len(paths) < count:
+        _, ranks, path = heappop(queue)
+        node = path[-1].far_id if path else start
+        if node == goal:
+            paths.append(path)
             continue
         met = {start, *(step.far_id for step in path)}
-        for rank, step in enumerate(roads.of(here)):
-            length = len(path) + 1 + left.get(step.far_id, hops)
+        for rank, step in enumerate(roads.of(node)):
+            length = len(path) + 1 + hops_left.get(step.far_id, hops)
             if length > hops or step.far_id in met:
                 continue
             if not budget.take():
-                return found
-            heappush(waiting, (length, (*ranks, rank), [*path, step]))
-    return found
+                return paths
+            heappush(queue, (length, (*ranks, rank), [*path, step]))
+    return paths

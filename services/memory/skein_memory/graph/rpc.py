@@ -41,7 +41,7 @@ _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
 _MEMORIES_BATCH_SIZE = 20
-# A search for paths ends when less is left of the call's time, or after so many seconds.
+# Seconds of the call's time that a search for paths leaves, and the most seconds that it takes.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
 _DEFAULT_STRENGTH = 1.0
@@ -89,7 +89,7 @@ class GraphHandlers:
         )
 
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
-        found = await self._store.find_paths(
+        result = await self._store.find_paths(
             caller_of(context).require_tenant(),
             (request.from_memory_id, request.to_memory_id),
             _filter(request.filter),
@@ -100,14 +100,16 @@ class GraphHandlers:
         )
         paths = [
             pb.LinkPath(memory_ids=map(str, memory_ids), links=[links_convert.link(link) for link in links])
-            for memory_ids, links in found.paths
+            for memory_ids, links in result.paths
         ]
-        return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
+        return pb.FindPathsResponse(
+            paths=paths, nodes=[_node(node) for node in result.nodes], truncated=result.truncated
+        )
 
     async def SpreadActivation(
         self, request: pb.SpreadActivationRequest, context: Context
     ) -> pb.SpreadActivationResponse:
-        found = await self._store.activate(
+        result = await self._store.activate(
             caller_of(context).require_tenant(),
             [
                 (seed.memory_id, seed.strength if seed.HasField("strength") else _DEFAULT_STRENGTH)
@@ -118,34 +120,33 @@ class GraphHandlers:
             most=request.max_nodes or DEFAULT_NODES,
             at=now(),
         )
-        memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in found.memories]
+        memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in result.memories]
         fitted = _prefix(memories, _NODE_BYTES)
-        return pb.SpreadActivationResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
+        return pb.SpreadActivationResponse(memories=fitted, truncated=result.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
-        found = await self._store.suggest_links(
+        suggestions = await self._store.suggest_links(
             caller_of(context).require_tenant(),
             request.memory_id,
             least=request.min_score if request.HasField("min_score") else None,
             count=request.max_suggestions or None,
             at=now(),
         )
-        return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in found])
+        return pb.SuggestLinksResponse(suggestions=[_suggestion(one) for one in suggestions])
 
     async def suggestions(self, tenant_id: UUID, memory_id: UUID, at: datetime) -> list[pb.LinkSuggestion]:
-        """Return suggested links for a new memory."""
-        found = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
-        return [_suggestion(one) for one in found]
+        suggestions = await self._store.suggest_links(tenant_id, str(memory_id), at=at)
+        return [_suggestion(one) for one in suggestions]
 
     async def _hydrate(self, tenant_id: UUID, nodes: Sequence[pb.GraphNode]) -> None:
         """Put complete memories into the nearest nodes, within the limit of bytes."""
         remaining_bytes, at = _MEMORY_BYTES, now()
         for start in range(0, len(nodes), _MEMORIES_BATCH_SIZE):
             batch = nodes[start : start + _MEMORIES_BATCH_SIZE]
-            found = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
+            memories = await self._memories.get_memories(tenant_id, [node.memory_id for node in batch], at=at)
             for node in batch:
-                if node.memory_id in found and found[node.memory_id].is_visible(at):
-                    memory = memories_convert.memory(found[node.memory_id])
+                if node.memory_id in memories and memories[node.memory_id].is_visible(at):
+                    memory = memories_convert.memory(memories[node.memory_id])
                     remaining_bytes -= memory.ByteSize()
                     if remaining_bytes < 0:
                         return
@@ -163,21 +164,21 @@ def _filter(link_filter: pb.LinkFilter) -> LinkFilter:
 
 def _fitted(graph: Graph) -> tuple[list[pb.GraphNode], list[pb.Link], bool]:
     nodes = _prefix([_node(node) for node in graph.nodes], _NODE_BYTES)
-    shown = {node.memory_id for node in nodes}
+    node_ids = {node.memory_id for node in nodes}
     among = [links_convert.link(link) for link in graph.links]
-    among = [link for link in among if link.from_memory_id in shown and link.to_memory_id in shown]
+    among = [link for link in among if link.from_memory_id in node_ids and link.to_memory_id in node_ids]
     links = _prefix(among, _LINK_BYTES)
     return nodes, links, graph.truncated or len(nodes) < len(graph.nodes) or len(links) < len(among)
 
 
 def _prefix(items: Iterable[Item], max_bytes: int) -> list[Item]:
-    found: list[Item] = []
+    prefix: list[Item] = []
     for item in items:
         max_bytes -= item.ByteSize()
         if max_bytes < 0:
             break
-        found.append(item)
-    return found
+        prefix.append(item)
+    return prefix
 
 
 def _node(node: Node) -> pb.GraphNode:
@@ -211,7 +212,6 @@ def _timer(context: Context) -> Callable[[], bool]:
 
 
 def _suggestion(value: Suggestion) -> pb.LinkSuggestion:
-    """Convert a suggestion of a link."""
     other = value.memory
     return pb.LinkSuggestion(
         memory_id=str(other.memory_id),

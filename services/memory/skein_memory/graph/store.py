@@ -11,7 +11,7 @@ from skein_memory.graph.activation import spread_activation
 from skein_memory.graph.model import DEFAULT_PATHS, MAX_PATH_HOPS, MAX_RADIUS, InferredLink, Node, infer_links
 from skein_memory.graph.suggestions import Candidate, Suggestion, suggest
 from skein_memory.graph.traversal import PathSearch, traverse
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
@@ -93,14 +93,14 @@ class GraphStore:
                 tx, tenant_id, nodes, link_filter, hops=radius, most=max(most, len(nodes)), at=at
             )
             links, cut = await _links_among(tx, tenant_id, list(traversal.nodes), link_filter)
-            found: list[InferredLink] = []
+            inferred: list[InferredLink] = []
             if infer:
                 tags = await _tags_of(tx, tenant_id, list(traversal.nodes))
                 linked = {frozenset((link.from_memory_id, link.to_memory_id)) for link in links}
-                found, more = infer_links(tags, linked, most=policy.max_inferred_edges)
+                inferred, more = infer_links(tags, linked, most=policy.max_inferred_edges)
                 cut = cut or more
         return Graph(
-            nodes=list(traversal.nodes.values()), links=links, inferred=found, truncated=traversal.truncated or cut
+            nodes=list(traversal.nodes.values()), links=links, inferred=inferred, truncated=traversal.truncated or cut
         )
 
     async def find_paths(
@@ -132,7 +132,7 @@ class GraphStore:
                 count=count or DEFAULT_PATHS,
             )
             paths = await search.run(tx, tenant_id, at=at, has_time=has_time)
-            links = await link_rows.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
+            links = await link_store.read_links(tx, tenant_id, list({step.link_id for path in paths for step in path}))
             # Paths over a link that was deleted meanwhile are left out.
             paths = [path for path in paths if all(step.link_id in links for step in path)]
             places: dict[UUID, int] = {}
@@ -179,10 +179,10 @@ class GraphStore:
             for step in traversal.steps
             if step.far_id in traversal.nodes
         ]
-        found = spread_activation(strengths, steps, hops=hops)
-        order = sorted(found, key=lambda memory_id: (-found[memory_id], memory_id))
+        activations = spread_activation(strengths, steps, hops=hops)
+        order = sorted(activations, key=lambda memory_id: (-activations[memory_id], memory_id))
         return Activation(
-            memories=[(traversal.nodes[memory_id], found[memory_id]) for memory_id in order],
+            memories=[(traversal.nodes[memory_id], activations[memory_id]) for memory_id in order],
             truncated=traversal.truncated,
         )
 
@@ -198,12 +198,12 @@ class GraphStore:
             rows = await tx.rows(QUERIES["find_linked"], tenant_id=tenant_id, memory_id=memory_id, memory_ids=others)
             linked = {row["memory_id"] for row in rows}
             others = [other for other in others if other not in linked]
-            found = await _read_candidates(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
-        memory = found.pop(memory_id, None)
+            candidates = await _read_candidates(tx, tenant_id, [memory_id, *others], tags, at=at) if others else {}
+        memory = candidates.pop(memory_id, None)
         if memory is None:
             return []
         score = policy.min_link_suggestion_score if least is None else least
-        return suggest(memory, found.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
+        return suggest(memory, candidates.values(), least=score, count=count or DEFAULT_SUGGESTIONS)
 
 
 async def _starts(tx: Transaction, tenant_id: UUID, memory_names: Sequence[str], *, at: datetime) -> dict[str, Node]:

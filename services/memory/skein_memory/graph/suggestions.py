@@ -79,7 +79,7 @@ def compare(memory: Candidate, other: Candidate) -> Suggestion:
 
 def suggest(memory: Candidate, others: Iterable[Candidate], *, least: float, count: int) -> list[Suggestion]:
     """Return the most similar memories with a shared tag and a score of `least`, best first, of equals the newest."""
-    found = [compare(memory, other) for other in others]
-    able = [suggestion for suggestion in found if suggestion.shared_tags and suggestion.score >= least]
+    suggestions = [compare(memory, other) for other in others]
+    able = [suggestion for suggestion in suggestions if suggestion.shared_tags and suggestion.score >= least]
     able.sort(key=lambda suggestion: (-suggestion.score, -suggestion.memory.memory_id.int))
     return able[:count]

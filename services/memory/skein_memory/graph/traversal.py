@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.links.model import LinkFilter
 
-# Links that one level reads in each direction, divided among its memories; the least and the most of one memory.
+# Links that one level reads in each direction, shared by its memories; least and most links of one memory.
 _LINKS_OF_LEVEL = 2000
 _MIN_LINKS = 8
 _MAX_LINKS = 1000
@@ -87,7 +87,7 @@ class _Frontier:
     """One end of a search for paths, and its progress."""
 
     frontier: list[UUID]
-    # Memories that it does not visit again. No path goes on after either end.
+    # Memories that are not visited again. A path ends at either of its ends.
     seen: set[UUID]
     link_filter: LinkFilter
     is_start: bool
@@ -130,13 +130,13 @@ class PathSearch:
             side = min(self._sides, key=lambda side: (side.hops > 0, len(side.frontier), side.hops))
             await self._take_hop(tx, tenant_id, side, at)
             covered = sum(side.hops for side in self._sides)
-            # Both ends take one hop first: of a memory with very many links, the other end may know the right one.
+            # Both ends take one hop first: a memory with very many links is reached from the other end.
             if all(side.hops for side in self._sides) or covered == self._hops:
                 self._found = shortest_paths(
                     self._graph, self._start, self._goal, hops=covered, count=self._count, budget=self._budget
                 )
             if not all(side.frontier for side in self._sides):
-                # One end has visited all that it is connected with, so more hops find no more.
+                # One end has visited its whole component: more hops find nothing.
                 self._found = shortest_paths(
                     self._graph, self._start, self._goal, hops=self._hops, count=self._count, budget=self._budget
                 )
@@ -198,13 +198,13 @@ async def _steps(
     }
     if link_filter.relations is None:
         rows = await tx.rows(QUERIES["list_steps"], **values)
-        read = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
+        counts = Counter((row["near_id"], row["is_outgoing"], "") for row in rows)
     else:
         rows = await tx.rows(QUERIES["list_related_steps"], **values, relations=list(link_filter.relations))
-        read = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
+        counts = Counter((row["near_id"], row["is_outgoing"], row["relation"]) for row in rows)
     steps = [Step(row["near_id"], row["far_id"], row["link_id"], row["relation"], row["weight"]) for row in rows]
     steps.sort(key=by_strength)
-    return steps, any(count > fan for count in read.values())
+    return steps, any(count > fan for count in counts.values())
 
 
 async def _visible_nodes(
@@ -214,13 +214,13 @@ async def _visible_nodes(
 
     Return also whether some were left out. `bare` reads ids alone.
     """
-    found: list[asyncpg.Record] = []
-    looked_at = 0
-    while looked_at < len(memory_ids) and len(found) < most:
-        batch = memory_ids[looked_at : looked_at + most - len(found) + _SPARE]
-        looked_at += len(batch)
+    visible: list[asyncpg.Record] = []
+    scanned = 0
+    while scanned < len(memory_ids) and len(visible) < most:
+        batch = memory_ids[scanned : scanned + most - len(visible) + _SPARE]
+        scanned += len(batch)
         query = QUERIES["find_visible_node"] if bare else QUERIES["get_visible_nodes"]
         rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(batch), at=at)
         by_id = {row["memory_id"]: row for row in rows}
-        found += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
-    return found[:most], looked_at < len(memory_ids) or len(found) > most
+        visible += [by_id[memory_id] for memory_id in batch if memory_id in by_id]
+    return visible[:most], scanned < len(memory_ids) or len(visible) > most

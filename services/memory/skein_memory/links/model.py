@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.ids import new_id
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import json_text
 from skein_memory.errors import LinkToItself
 from skein_memory.events.model import Event
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
-    from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.rpc.row_times import ImportTimes
 
 DEFAULT_RELATION = "related"
@@ -40,23 +38,12 @@ class LinkDraft:
     # None: now.
     times: ImportTimes | None = None
 
-    @classmethod
-    def of(cls, link: pb.Link, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        for field in ("from_memory_id", "to_memory_id"):
-            if not 0 < len(getattr(link, field)) <= MAX_NAME:
+    def check(self) -> None:
+        """Reject fields that no link may have. Raises FieldInvalid and TextNotStorable."""
+        for field, name in (("from_memory_id", self.from_name), ("to_memory_id", self.to_name)):
+            if not 0 < len(name) <= MAX_NAME:
                 raise FieldInvalid(violations=[(field, f"must have 1 to {MAX_NAME} characters")])
-        metadata = json_text(link, "metadata")
-        check_storable([("label", link.label)], [("metadata", metadata)])
-        return cls(
-            from_name=link.from_memory_id,
-            to_name=link.to_memory_id,
-            relation=link.relation or DEFAULT_RELATION,
-            label=link.label or None,
-            weight=link.weight if link.HasField("weight") else DEFAULT_WEIGHT,
-            metadata=metadata,
-            times=times,
-        )
+        check_storable([("label", self.label)], [("metadata", self.metadata)])
 
     def between(
         self,
@@ -107,8 +94,30 @@ class Link:
     revision: int
     update_time: datetime
     updated_by: str
-    # When Skein recorded it; as-of reads go by that.
+    # When Skein recorded it, for as-of reads.
     record_time: datetime
+
+    @classmethod
+    def create(
+        cls, from_memory_id: UUID, to_memory_id: UUID, relation: str, link_id: UUID, *, time: datetime, at: datetime,
+        by: str,
+    ) -> Link:  # fmt: skip
+        """Return a new link of full weight; it was created at `time`, and Skein records it at the time `at`."""
+        return cls(
+            link_id=link_id,
+            from_memory_id=from_memory_id,
+            to_memory_id=to_memory_id,
+            relation=relation,
+            label=None,
+            weight=DEFAULT_WEIGHT,
+            metadata=None,
+            create_time=time,
+            created_by=by,
+            revision=1,
+            update_time=time,
+            updated_by=by,
+            record_time=at,
+        )
 
     @property
     def pair(self) -> tuple[UUID, UUID, str]:
@@ -133,8 +142,7 @@ class Link:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def revise(self, draft: LinkDraft, *, at: datetime, by: str) -> Link:
         """Return its next revision, with the content `draft` and the same ends; itself when nothing changes."""

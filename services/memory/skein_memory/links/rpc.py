@@ -11,12 +11,12 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import fit_items, require_fit, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, require_fit, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import merge_masked, read_time, updated_fields
 from skein_memory.links import convert
-from skein_memory.links.model import LinkDraft, LinkFilter
-from skein_memory.paging import read_id_cursor
+from skein_memory.links.model import LinkFilter
+from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class LinkHandlers:
         caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
             times = ImportTimes.read(request.link, caller, at, keep_times=request.keep_times)
-            draft = LinkDraft.of(request.link, times)
+            draft = convert.draft(request.link, times)
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -55,7 +55,7 @@ class LinkHandlers:
         for index, link in enumerate(request.links):
             with prefix_field_paths(f"links[{index}]", index=index):
                 times = ImportTimes.read(link, caller, at, keep_times=request.keep_times)
-                drafts.append(LinkDraft.of(link, times))
+                drafts.append(convert.draft(link, times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -70,7 +70,7 @@ class LinkHandlers:
     async def UpsertLink(self, request: pb.UpsertLinkRequest, context: Context) -> pb.UpsertLinkResponse:
         caller, at = caller_of(context), now()
         with prefix_field_paths("link"):
-            draft = LinkDraft.of(request.link)
+            draft = convert.draft(request.link)
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -106,7 +106,7 @@ class LinkHandlers:
             message = convert.link(before)
             merge_masked(request.update_mask, request.link, message)
             with prefix_field_paths("link"):
-                after = before.revise(LinkDraft.of(message), at=at, by=caller.principal)
+                after = before.revise(convert.draft(message), at=at, by=caller.principal)
             await self._store.update_link(write.tx, caller.require_tenant(), before, after)
             return await write.save(pb.UpdateLinkResponse(link=convert.link(after)))
 
@@ -133,13 +133,10 @@ class LinkHandlers:
             tenant_id,
             request.memory_id,
             link_filter,
-            before=read_id_cursor(request, tenant_id),
+            before=read_id(tenant_id, request),
             count=size + 1,
             at=now(),
             as_of_time=read_time(request, "as_of_time"),
         )
-        page = fit_items(convert.link(link) for link in links[:size])
-        more = len(links) > len(page)
-        return pb.ListLinksResponse(
-            links=page, next_page_token=write_token([page[-1].link_id], tenant_id, request) if more else ""
-        )
+        page, token = cut_page(map(convert.link, links), size, "link_id", tenant_id, request)
+        return pb.ListLinksResponse(links=page, next_page_token=token)

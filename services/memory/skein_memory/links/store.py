@@ -1,15 +1,21 @@
-"""Links in the database."""
+"""Links in the database.
+
+Every change of a link goes through `insert`, `replace` and `remove`; the caller counts them.
+"""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import DuplicateInBatch
 from skein_kit.ids import new_ids
 from skein_memory.errors import LinkExists, LinkNotFound, MemoryNotFound
-from skein_memory.links import rows as link_rows
-from skein_memory.links.model import Link
+from skein_memory.events import writer
+from skein_memory.events.writer import Revision
+from skein_memory.links.model import Link, link_event
 from skein_memory.memories import names
 from skein_memory.queries import QUERIES
 
@@ -24,6 +30,10 @@ if TYPE_CHECKING:
     from skein_memory.links.model import LinkDraft, LinkFilter
 
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
+_CONTENT_COLUMNS = ("relation", "label", "weight", "metadata")
+# A new link has no earlier state, so these are left to the first change.
+_MUTABLE_COLUMNS = ("revision", "updated_by")
+_MISSING_ENDS = {"links_from_fkey": MemoryNotFound, "links_to_fkey": MemoryNotFound}
 
 
 class LinkStore:
@@ -46,16 +56,16 @@ class LinkStore:
         seen_pairs: dict[tuple[UUID, UUID, str], int | None] = {}
         # The later in a batch is the newer.
         for index, (draft, link_id) in enumerate(zip(drafts, new_ids(at, len(drafts)), strict=True)):
-            place = index if len(drafts) > 1 else None
+            batch_index = index if len(drafts) > 1 else None
             if not ends.keys() >= {draft.from_name, draft.to_name}:
-                raise MemoryNotFound(index=place)
+                raise MemoryNotFound(index=batch_index)
             start, end = ends[draft.from_name], ends[draft.to_name]
-            link = draft.between(start, end, at=at, by=by, link_id=link_id, index=place)
+            link = draft.between(start, end, at=at, by=by, link_id=link_id, index=batch_index)
             if link.pair in seen_pairs:
-                raise DuplicateInBatch(index=place)
-            seen_pairs[link.pair] = place
+                raise DuplicateInBatch(index=batch_index)
+            seen_pairs[link.pair] = batch_index
             links.append(link)
-        new = await link_rows.insert(tx, tenant_id, links, at=at, by=by)
+        new = await insert(tx, tenant_id, links, at=at, by=by)
         if len(new) < len(links):
             existing = next(link for link in links if link not in new)
             raise LinkExists(index=seen_pairs[existing.pair])
@@ -85,31 +95,31 @@ class LinkStore:
             await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=both)
         before = await _find_link(tx, tenant_id, link, either_direction=either_direction)
         while before is None:
-            if await link_rows.insert(tx, tenant_id, [link], at=at, by=by):
+            if await insert(tx, tenant_id, [link], at=at, by=by):
                 break
             # Another transaction was first, and may have deleted the link since.
             before = await _find_link(tx, tenant_id, link, either_direction=either_direction)
         if before is not None and (after := before.revise(draft, at=at, by=by)) is not before:
-            await link_rows.replace(tx, tenant_id, before, after)
+            await replace(tx, tenant_id, before, after)
         await self._quotas.charge(tx, tenant_id, {"links": int(before is None)})
         return (link, True) if before is None else (after, False)
 
     async def lock_link(self, tx: Transaction, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link and lock it. Raises LinkNotFound, also when one of its memories has expired."""
-        link = await link_rows.lock_link(tx, tenant_id, link_id)
+        link = await lock_link(tx, tenant_id, link_id)
         await _check_ends(tx, tenant_id, link, at=at)
         return link
 
     async def update_link(self, tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
         """Store the next revision of a locked link, unless `after` is `before`. Raises LinkExists."""
         if after is not before:
-            await link_rows.replace(tx, tenant_id, before, after)
+            await replace(tx, tenant_id, before, after)
 
     async def delete_link(
         self, tx: Transaction, tenant_id: UUID, link_id: UUID, *, revision: int, at: datetime, by: str
     ) -> None:
         """Remove a link. Raises LinkNotFound and RevisionStale."""
-        removed = await link_rows.remove(tx, tenant_id, [link_id], at=at, by=by)
+        removed = await remove(tx, tenant_id, [link_id], at=at, by=by)
         if not removed:
             raise LinkNotFound
         removed[0].check_revision(revision)
@@ -118,11 +128,11 @@ class LinkStore:
     async def get_link(self, tenant_id: UUID, link_id: UUID, *, at: datetime) -> Link:
         """Read a link. Raises LinkNotFound, also when one of its memories has expired."""
         async with self._database.transaction(tenant_id) as tx:
-            found = await link_rows.read_links(tx, tenant_id, [link_id])
-            if link_id not in found:
+            links = await read_links(tx, tenant_id, [link_id])
+            if link_id not in links:
                 raise LinkNotFound
-            await _check_ends(tx, tenant_id, found[link_id], at=at)
-        return found[link_id]
+            await _check_ends(tx, tenant_id, links[link_id], at=at)
+        return links[link_id]
 
     async def list_links(
         self,
@@ -140,9 +150,9 @@ class LinkStore:
         With `as_of_time` as they were at that time. Raises MemoryNotFound.
         """
         last = before or _AFTER_ALL
-        query, then = QUERIES["list_links"], {}
+        query, values = QUERIES["list_links"], {}
         if as_of_time is not None:
-            query, then = QUERIES["list_links_as_of"], {"at": as_of_time}
+            query, values = QUERIES["list_links_as_of"], {"at": as_of_time}
         links: list[asyncpg.Record] = []
         async with self._database.transaction(tenant_id) as tx:
             memory_id = (await names.find_visible(tx, tenant_id, [name], at=as_of_time or at))[name]
@@ -157,7 +167,7 @@ class LinkStore:
                     relations=link_filter.relations,
                     min_weight=link_filter.min_weight,
                     count=count,
-                    **then,
+                    **values,
                 )
                 links += await _alive(tx, tenant_id, rows, at=as_of_time or at)
                 if len(rows) < count:
@@ -168,8 +178,8 @@ class LinkStore:
 
 async def _ends(tx: Transaction, tenant_id: UUID, drafts: Sequence[LinkDraft], *, at: datetime) -> dict[str, UUID]:
     memory_names = [name for draft in drafts for name in (draft.from_name, draft.to_name)]
-    found = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
-    return {name: row["memory_id"] for name, row in found.items()}
+    rows = await names.read_by_names(tx, QUERIES["find_visible"], tenant_id, memory_names, at=at)
+    return {name: row["memory_id"] for name, row in rows.items()}
 
 
 async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_direction: bool) -> Link | None:
@@ -177,7 +187,7 @@ async def _find_link(tx: Transaction, tenant_id: UUID, link: Link, *, either_dir
     pairs = [link.pair]
     if either_direction:
         pairs.append((link.to_memory_id, link.from_memory_id, link.relation))
-    existing = await link_rows.find_link_ids(tx, tenant_id, pairs)
+    existing = await find_link_ids(tx, tenant_id, pairs)
     for pair in pairs:
         row = (
             await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=existing[pair])
@@ -206,3 +216,88 @@ async def _alive(
     rows = await tx.rows(QUERIES["find_visible"], tenant_id=tenant_id, memory_ids=list(ends), at=at)
     active = {row["memory_id"] for row in rows}
     return [row for row in links if row["from_memory_id"] in active and row["to_memory_id"] in active]
+
+
+async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at: datetime, by: str) -> list[Link]:
+    """Store new links of different pairs or relations, and record the event; return those whose place was free.
+
+    The others have left no trace. Raises MemoryNotFound when an end is gone for good.
+    """
+    # In one order everywhere, so that two batches never wait for each other.
+    rows = [_columns(link) for link in sorted(links, key=lambda link: link.pair)]
+    with translate_constraint_errors(_MISSING_ENDS):
+        inserted = await tx.insert(QUERIES["insert_links"], tenant_id, rows)
+    new = list(links)
+    if inserted < len(links):
+        existing_ids = await find_link_ids(tx, tenant_id, [link.pair for link in links])
+        new = [link for link in links if existing_ids.get(link.pair) == link.link_id]
+    await writer.insert_events(tx, tenant_id, [link_event("memory_link_created", link) for link in new], at=at, by=by)
+    return new
+
+
+async def find_link_ids(
+    tx: Transaction, tenant_id: UUID, pairs: Sequence[tuple[UUID, UUID, str]]
+) -> dict[tuple[UUID, UUID, str], UUID]:
+    """Return the ids of the links that lead from one memory to another by a relation; others are left out."""
+    rows = await tx.rows(
+        QUERIES["find_pairs"],
+        tenant_id=tenant_id,
+        from_ids=[pair[0] for pair in pairs],
+        to_ids=[pair[1] for pair in pairs],
+        relations=[pair[2] for pair in pairs],
+    )
+    return {(row["from_memory_id"], row["to_memory_id"], row["relation"]): row["link_id"] for row in rows}
+
+
+async def lock_link(tx: Transaction, tenant_id: UUID, link_id: UUID) -> Link:
+    """Read a link and lock it. Raises LinkNotFound."""
+    row = await tx.row(QUERIES["lock_link"], tenant_id=tenant_id, link_id=link_id)
+    if row is None:
+        raise LinkNotFound
+    return Link(**dict(row))
+
+
+async def read_links(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID]) -> dict[UUID, Link]:
+    """Read links by id; missing ones are left out."""
+    rows = await tx.rows(QUERIES["get_links"], tenant_id=tenant_id, link_ids=list(link_ids))
+    return {row["link_id"]: Link(**dict(row)) for row in rows}
+
+
+async def replace(tx: Transaction, tenant_id: UUID, before: Link, after: Link) -> None:
+    """Store the next revision of a locked link, keep the one before, and record the event. Raises LinkExists."""
+    await writer.insert_revisions(tx, tenant_id, [_former(before, until=after.record_time, by=after.updated_by)])
+    columns = {
+        name: getattr(after, name) for name in (*_CONTENT_COLUMNS, *_MUTABLE_COLUMNS, "update_time", "record_time")
+    }
+    with translate_constraint_errors({"links_pair_key": LinkExists}):
+        await tx.execute(QUERIES["update_link"], tenant_id=tenant_id, link_id=after.link_id, **columns)
+    changed = [name for name in _CONTENT_COLUMNS if getattr(before, name) != getattr(after, name)]
+    event = link_event("memory_link_updated", after, changed)
+    await writer.insert_events(tx, tenant_id, [event], at=after.record_time, by=after.updated_by)
+
+
+async def remove(tx: Transaction, tenant_id: UUID, link_ids: Sequence[UUID], *, at: datetime, by: str) -> list[Link]:
+    """Remove links for good, store their revisions and events, and return them."""
+    rows = await tx.rows(QUERIES["delete_links"], tenant_id=tenant_id, link_ids=list(link_ids))
+    links = sorted((Link(**dict(row)) for row in rows), key=lambda link: link.link_id)
+    await writer.insert_revisions(tx, tenant_id, [_former(link, until=at, by=by) for link in links])
+    await writer.insert_events(tx, tenant_id, [link_event("memory_link_removed", link) for link in links], at=at, by=by)
+    return links
+
+
+def _columns(link: Link) -> dict[str, object]:
+    return {name: value for name, value in asdict(link).items() if name not in _MUTABLE_COLUMNS}
+
+
+def _former(link: Link, *, until: datetime, by: str) -> Revision:
+    return Revision(
+        kind="link",
+        item_id=str(link.link_id),
+        revision=link.revision,
+        state=link.state,
+        from_time=link.record_time,
+        until_time=until,
+        changed_by=by,
+        memory_id=link.from_memory_id,
+        other_memory_id=link.to_memory_id,
+    )

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID
 
 from skein_kit import filters
 from skein_kit.filters.expression import And, Compare, Expression, Has, In, Not, Or, Tags
 from skein_kit.filters.fields import FIELDS, MAX_PROPERTY_CHARACTERS, OVERFLOW, Kind
-from skein_kit.filters.visibility import valid_at_time, visible_to
 from skein_kit.ids import EPOCH, id_time, min_id_at, parse_id
-from skein_kit.rpc.well_known_types import read_time
-from skein_memory.errors import SelectionEmpty
-from skein_memory.memories.model import MAX_AHEAD, SCOPES
-from skein_memory.validation import prefix_field_paths
+from skein_memory.memories.model import MAX_AHEAD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from skein.memory.v1 import memory_pb2 as pb
 
 _MILLISECOND = timedelta(milliseconds=1)
 _NO_ID = UUID(int=0)
@@ -28,7 +22,7 @@ _NO_ID = UUID(int=0)
 _SPANS = (timedelta(days=62), timedelta(days=366))
 # Values of one access path at most: each is read from the index by itself.
 _MAX_PATH_VALUES = 20
-# Usually the fewest memories share a value of the first columns. These columns are indexed together with the id.
+# The first columns are the most selective. Each of them is indexed together with the id.
 _RANKS = {
     "memory_id": 0,
     "external_id": 0,
@@ -43,8 +37,8 @@ _RANKS = {
     "source_agent": 7,
     "type": 8,
 }
-_ALIVE = Compare(("is_active",), "=", True)  # noqa: FBT003 - the field's value.
-_UNARCHIVED = Not(Has(("archive_time",)))
+ACTIVE = Compare(("is_active",), "=", True)  # noqa: FBT003 - the field's value.
+NOT_ARCHIVED = Not(Has(("archive_time",)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,26 +65,9 @@ class Filter:
     # Read the memories of this time; None: the current ones.
     as_of_time: datetime | None = None
 
-    @classmethod
-    def of(cls, request: pb.ListMemoriesRequest) -> Self:
-        """Read the conditions of a list; deleted, archived and expired memories only match when requested."""
-        as_of_time = read_time(request, "as_of_time")
-        hidden: list[Expression] = [] if request.show_deleted else [_ALIVE]
-        if not request.show_archived:
-            hidden.append(_UNARCHIVED)
-        return cls(conditions=(*parse_filter(request.filter), *hidden), hides_expired=True, as_of_time=as_of_time)
-
-    @classmethod
-    def from_selection(cls, selection: pb.MemorySelection, *, path: str = "selection.filter") -> Self:
-        """Read a selection, which includes deleted, archived and expired memories. Raises SelectionEmpty."""
-        conditions = parse_filter(selection.filter, path=path)
-        if not conditions and not selection.memory_ids:
-            raise SelectionEmpty
-        return cls(conditions=conditions)
-
     def without_deleted(self) -> Filter:
         """Return the filter without deleted and expired memories."""
-        return replace(self, conditions=(*self.conditions, _ALIVE), hides_expired=True)
+        return replace(self, conditions=(*self.conditions, ACTIVE), hides_expired=True)
 
     def without_expired(self) -> Filter:
         """Return the filter without expired memories."""
@@ -109,11 +86,11 @@ class Filter:
     @property
     def access_path(self) -> AccessPath:
         """Return the index that is likely to read the fewest rows that do not match."""
-        found = [path for part in self._conjuncts() if (path := _path_of(part)) is not None]
+        paths = [path for part in self._conjuncts() if (path := _path_of(part)) is not None]
         if self.as_of_time is not None:
             # The indexes hold current values; only ids never change.
-            found = [path for path in found if path.kind in {"ids", "external_ids"}]
-        return min(found, key=_rank, default=FULL_SCAN)
+            paths = [path for path in paths if path.kind in {"ids", "external_ids"}]
+        return min(paths, key=_rank, default=FULL_SCAN)
 
     def id_ranges(self, after: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
         """Yield ranges of ids, lower end inclusive, upper exclusive, newest first, of all memories that may match.
@@ -184,45 +161,6 @@ class Filter:
     def _conjuncts(self) -> Iterator[Expression]:
         for part in self.conditions:
             yield from filters.conjuncts(part)
-
-
-def parse_filter(message: pb.MemoryFilter, *, path: str = "filter") -> tuple[Expression, ...]:  # noqa: C901
-    """Read a filter as conditions that must all hold: those of its fields, and its expression.
-
-    Raises FieldInvalid, FilterInvalid and FilterFieldUnknown.
-    """
-    with prefix_field_paths(path):
-        start_time, end_time = (read_time(message, name, may_be_infinite=True) for name in ("start_time", "end_time"))
-        valid_at = read_time(message, "valid_at_time", before_1970=True)
-        where = filters.parse(message.where)
-    names = ("agent_id", "subject_id", "session_id", "source", "key")
-    found: list[Expression] = [Compare((name,), "=", value) for name in names if (value := getattr(message, name))]
-    scopes = [SCOPES[scope] for scope in message.scopes if scope in SCOPES]
-    for name, values in (("type", list(message.types)), ("scope", scopes)):
-        if len(values) == 1:
-            found.append(Compare((name,), "=", values[0]))
-        elif values:
-            found.append(In((name,), tuple(values)))
-    if message.tags_any:
-        found.append(Tags("any", tuple(dict.fromkeys(message.tags_any))))
-    if message.tags_all:
-        found.append(Tags("all", tuple(dict.fromkeys(message.tags_all))))
-    if start_time is not None:
-        found.append(Compare(("create_time",), ">=", start_time))
-    if end_time is not None:
-        found.append(Compare(("create_time",), "<", end_time))
-    if message.min_importance:
-        found.append(Compare(("importance",), ">=", message.min_importance))
-    if message.HasField("max_importance"):
-        found.append(Compare(("importance",), "<=", message.max_importance))
-    if valid_at is not None:
-        found.append(valid_at_time(valid_at))
-    if message.HasField("visible_to"):
-        context = message.visible_to
-        found.append(visible_to(context.agent_id, context.subject_id, context.session_id))
-    if where is not None:
-        found.append(where)
-    return tuple(found)
 
 
 def _path_of(part: Expression) -> AccessPath | None:

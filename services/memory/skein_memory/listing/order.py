@@ -32,13 +32,13 @@ class Order:
     def of(cls, order_by: str, *, is_past: bool) -> Order:
         """Read a caller's order_by; lists of an earlier time are ordered by ids alone. Raises OrderUnknown."""
         name = " ".join(order_by.split())
-        known = {name: order for name, order in ORDERS.items() if not is_past or order.column == "memory_id"}
-        if name not in known:
-            valid = ", ".join(filter(None, known))
+        valid_orders = {name: order for name, order in ORDERS.items() if not is_past or order.column == "memory_id"}
+        if name not in valid_orders:
+            valid = ", ".join(filter(None, valid_orders))
             raise OrderUnknown(
                 violations=[("order_by", f"must be one of {valid}{' with as_of_time' if is_past else ''}")]
             )
-        return known[name]
+        return valid_orders[name]
 
     @property
     def is_of_ids(self) -> bool:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.listing.filter import Filter
 
-# Memories that one call scans, whether they match or not; and memories of one statement.
+# Memories that one call scans, matching or not; memories of one statement.
 MAX_ROWS_SCANNED = 5000
 _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
@@ -91,10 +91,10 @@ async def find_ordered(
         is_over = len(checked) < batch_size
         remaining_rows, batch_size = remaining_rows - max(1, len(checked)), batch_size * _GROWTH
         if is_over:
-            rest = _rest(order, is_unread=is_unread)
-            if rest is None:
+            second_part = _rest(order, is_unread=is_unread)
+            if second_part is None:
                 return OrderedIds(places=passing, after=None)
-            last = rest
+            last = second_part
     return OrderedIds(places=passing, after=last)
 
 
@@ -123,11 +123,11 @@ def _first(order: Order) -> PageCursor:
     return PageCursor(memory_id=_LOWEST_ID, value=_LOWEST[order.column])
 
 
-def _is_unread(order: Order, place: PageCursor) -> bool:
+def _is_unread(order: Order, cursor: PageCursor) -> bool:
     """Return whether the memories after a cursor have no accesses: ids alone order these."""
-    if order.column != "access_count" or place.value != 0:
+    if order.column != "access_count" or cursor.value != 0:
         return False
-    return order.is_descending or place.memory_id != _HIGHEST_ID
+    return order.is_descending or cursor.memory_id != _HIGHEST_ID
 
 
 def _rest(order: Order, *, is_unread: bool) -> PageCursor | None:

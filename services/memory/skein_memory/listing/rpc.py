@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from skein.memory.v1 import memory_pb2 as pb
@@ -13,7 +12,7 @@ from skein_kit.ids import now
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_memory.errors import MemoryNotFound
-from skein_memory.listing.filter import Filter
+from skein_memory.listing.convert import list_filter
 from skein_memory.listing.order import Order, PageCursor
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import changed_fields
@@ -38,15 +37,15 @@ class ListingHandlers:
         if as_of_time is not None:
             memory = await self._store.get_memory_as_of(tenant_id, request.memory_id, as_of_time)
         else:
-            found = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
-            memory = found.get(request.memory_id)
+            memories = await self._memories.get_memories(tenant_id, [request.memory_id], at=at)
+            memory = memories.get(request.memory_id)
         if memory is None or memory.is_expired(as_of_time or at) or not (memory.is_active or request.show_deleted):
             raise MemoryNotFound
         return pb.GetMemoryResponse(memory=memories_convert.memory(memory), read_time=to_timestamp(at))
 
     async def ListMemories(self, request: pb.ListMemoriesRequest, context: Context) -> pb.ListMemoriesResponse:
         tenant_id, size, at = caller_of(context).require_tenant(), resolve_page_size(request.page_size), now()
-        filter_, order = Filter.of(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
+        filter_, order = list_filter(request), Order.of(request.order_by, is_past=request.HasField("as_of_time"))
         after = PageCursor.of(read_token(request.page_token, tenant_id, request), order)
         builder = PageBuilder[pb.Memory]()
         listed = await self._store.list_memories(
@@ -55,8 +54,8 @@ class ListingHandlers:
         memories, rest = listed.memories, listed.rest
         is_shown = True
         while is_shown and memories:
-            shown = [memory for memory in memories if memory.is_active or request.show_deleted]
-            is_shown = builder.add(memories_convert.memory(memory) for memory in shown) == len(shown)
+            visible = [memory for memory in memories if memory.is_active or request.show_deleted]
+            is_shown = builder.add(memories_convert.memory(memory) for memory in visible) == len(visible)
             if not is_shown:
                 break
             batch_size = builder.next_batch_size(len(rest)) if rest else 0
@@ -85,30 +84,23 @@ class ListingHandlers:
             tenant_id, request.memory_id, before=before, count=size, at=now()
         )
         builder = PageBuilder[pb.MemoryVersion]()
-        made = versions_of(versions, size, is_all=is_all)
-        taken = builder.add(made)
-        more = not is_all or taken < len(made)
-        token = write_token([str(versions[taken - 1].memory.revision)], tenant_id, request) if more and taken else ""
+        converted = versions_of(versions, size, is_all=is_all)
+        added = builder.add(converted)
+        more = not is_all or added < len(converted)
+        token = write_token([str(versions[added - 1].memory.revision)], tenant_id, request) if more and added else ""
         return pb.ListMemoryVersionsResponse(versions=builder.items, next_page_token=token)
 
 
 def versions_of(versions: list[MemoryVersion], count: int, *, is_all: bool) -> list[pb.MemoryVersion]:
     """Convert up to `count` versions, newest first; the one after the last only serves to compare."""
-    made = [
+    # The oldest version has no predecessor.
+    before = [*(version.memory for version in versions[1:]), *([None] if is_all else [])]
+    converted = [
         pb.MemoryVersion(
             memory=memories_convert.memory(version.memory),
             until_time=to_timestamp(version.until_time),
-            changed_fields=changed_fields(before.memory, version.memory),
+            changed_fields=changed_fields(memory, version.memory),
         )
-        for version, before in pairwise(versions)
+        for version, memory in zip(versions, before, strict=False)
     ]
-    if is_all and versions:
-        first = versions[-1]
-        made.append(
-            pb.MemoryVersion(
-                memory=memories_convert.memory(first.memory),
-                until_time=to_timestamp(first.until_time),
-                changed_fields=changed_fields(None, first.memory),
-            )
-        )
-    return made[:count]
+    return converted[:count]

@@ -40,7 +40,7 @@ _MAX_BATCH_SIZE = 1000
 _GROWTH = 4
 _LAST_REVISION = (1 << 63) - 1
 _AFTER_ALL = UUID(int=(1 << 128) - 1)
-# How values of indexed columns are compared: the hash is no text.
+# SQL of the values of columns that are not text.
 _VALUES = {"content_hash": "decode(requested.value, 'hex')"}
 
 
@@ -85,19 +85,21 @@ class MemoryListStore:
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             if order.is_of_ids:
                 last = after.memory_id if after else None
-                found = await find(
+                matching = await find(
                     tx, tenant_id, filter_, after=last, count=count, at=at, is_descending=order.is_descending
                 )
-                places = [PageCursor(memory_id=id_) for id_ in found.memory_ids]
-                ordered = OrderedIds(places=places, after=PageCursor(memory_id=found.after) if found.after else None)
+                places = [PageCursor(memory_id=id_) for id_ in matching.memory_ids]
+                ordered = OrderedIds(
+                    places=places, after=PageCursor(memory_id=matching.after) if matching.after else None
+                )
             else:
                 ordered = await find_ordered(tx, tenant_id, filter_, order, after=after, count=count, at=at)
-            memory_ids = [place.memory_id for place in ordered.places]
+            memory_ids = [cursor.memory_id for cursor in ordered.places]
             first = await self._read_scored(tx, tenant_id, memory_ids[:batch_size], filter_.as_of_time, at=at)
         return MemoryPage(
             memories=first,
             rest=memory_ids[batch_size:],
-            places={str(place.memory_id): place for place in ordered.places},
+            places={str(cursor.memory_id): cursor for cursor in ordered.places},
             after=ordered.after,
         )
 
@@ -108,8 +110,8 @@ class MemoryListStore:
             return 0
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             if filter_.access_path.kind in {"ids", "external_ids"}:
-                found = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
-                return len(found.memory_ids)
+                matching = await find(tx, tenant_id, filter_, after=None, count=MAX_ROWS_SCANNED, at=at)
+                return len(matching.memory_ids)
             # All ranges are read at once: the newest alone rarely give the count.
             scan = _FilteredScan(tx, tenant_id, filter_, at)
             checked = await scan.read_range(filter_.access_path, spans[-1][0], spans[0][1], MAX_ROWS_SCANNED + 1)
@@ -132,10 +134,10 @@ class MemoryListStore:
                 raise MemoryNotFound
             if row["known_time"] > as_of_time:
                 raise MemoryNotYetKnown(known_since=row["known_time"].isoformat())
-            found = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
-        if not found or found[0].is_expired(as_of_time):
+            memories = await read(tx, tenant_id, [row["memory_id"]], as_of_time)
+        if not memories or memories[0].is_expired(as_of_time):
             raise MemoryNotFound
-        return found[0]
+        return memories[0]
 
     async def list_versions(
         self, tenant_id: UUID, name: str, *, before: int | None, count: int, at: datetime
@@ -248,13 +250,13 @@ async def read(
     """Read memories of a time, in the order of `memory_ids`; missing ones are left out."""
     if not memory_ids:
         return []
-    found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
+    memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
     if as_of_time is not None:
         rows = await tx.rows(
             QUERIES["versions_at"], tenant_id=tenant_id, memory_ids=list(memory_ids), as_of_time=as_of_time
         )
-        found |= {row["memory_id"]: memory_rows.memory_of(row) for row in rows}
-    return [found[id_] for id_ in memory_ids if id_ in found]
+        memories |= {row["memory_id"]: memory_rows.memory_of(row) for row in rows}
+    return [memories[id_] for id_ in memory_ids if id_ in memories]
 
 
 class _FilteredScan:
@@ -322,14 +324,14 @@ class _FilteredScan:
         """Return of memories whether each passed at the time requested, where `now` says whether it passes today."""
         reached = [memory_id for memory_id, passes in now if passes is not None]
         query = self._directed(QUERIES["match_versions"])
-        then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
-        passed = {memory_id: then.get(memory_id, passes) for memory_id, passes in now}
-        known = await self._tx.rows(
+        passed_then = dict(await self._check(query, VERSIONS, memory_ids=reached, as_of_time=self._as_of_time))
+        passed = {memory_id: passed_then.get(memory_id, passes) for memory_id, passes in now}
+        first_known = await self._tx.rows(
             QUERIES["find_first_known"],
             tenant_id=self._tenant_id,
             memory_ids=[memory_id for memory_id, passes in passed.items() if passes],
         )
-        was_known = {row["memory_id"] for row in known if row["known_time"] <= self._as_of_time}
+        was_known = {row["memory_id"] for row in first_known if row["known_time"] <= self._as_of_time}
         return [(id_, None if passes is None else id_ in was_known) for id_, passes in passed.items()]
 
 
@@ -354,15 +356,15 @@ async def _among(scan: _FilteredScan, memory_ids: Sequence[UUID], *, after: UUID
     down = scan.is_descending
     remaining_ids = {id_ for id_ in memory_ids if after is None or (id_ < after if down else id_ > after)}
     filter_ = sorted(remaining_ids, reverse=down)
-    found: list[UUID] = []
+    passing: list[UUID] = []
     last = after
     for memory_id, passes in await scan.passing(filter_):
-        if passes is None or (passes and len(found) == count):
-            return MatchingIds(memory_ids=found, after=last)
+        if passes is None or (passes and len(passing) == count):
+            return MatchingIds(memory_ids=passing, after=last)
         if passes:
-            found.append(memory_id)
+            passing.append(memory_id)
         last = memory_id
-    return MatchingIds(memory_ids=found, after=None)
+    return MatchingIds(memory_ids=passing, after=None)
 
 
 async def _named(tx: Transaction, tenant_id: UUID, path: AccessPath) -> list[UUID]:
@@ -377,7 +379,7 @@ _PATH_QUERIES = {"tags": "scan_by_tag", "properties": "scan_by_property"}
 
 @lru_cache(maxsize=64)
 def _upwards(query: Query) -> Query:
-    """Return a walk in the other direction: the same indexes are read from their other end."""
+    """Return the scan in the other direction: the same index is read from its other end."""
     return replace(query, text=query.text.replace("memory_id DESC", "memory_id"))
 
 

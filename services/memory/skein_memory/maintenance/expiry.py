@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from skein_memory.blocks.store import BlockStore
     from skein_memory.erasure.completion import ErasureCompleter
     from skein_memory.erasure.store import PurgeStore
-    from skein_memory.memories.level_store import LevelStore
     from skein_memory.memories.store import MemoryStore
     from skein_memory.vault.store import TenantKeyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
@@ -26,7 +25,6 @@ class Expiry:
         memories: MemoryStore,
         *,
         purges: PurgeStore,
-        levels: LevelStore,
         tenant_keys: TenantKeyStore,
         webhooks: WebhookStore,
         deliveries: DeliveryStore,
@@ -35,7 +33,6 @@ class Expiry:
     ) -> None:
         self._memories = memories
         self._purges = purges
-        self._levels = levels
         self._tenant_keys = tenant_keys
         self._webhooks = webhooks
         self._deliveries = deliveries
@@ -46,7 +43,7 @@ class Expiry:
         """Remove some of a tenant's expired rows; return how many. The next call removes more."""
         deleted = await self._memories.delete_expired(tenant_id, at)
         deleted += await self._purges.purge_expired(tenant_id, at=at, by=by)
-        await self._levels.enforce_capacities(tenant_id, at=at, by=by)
+        await self._memories.enforce_capacities(tenant_id, at=at, by=by)
         await self._tenant_keys.rewrap_keys(tenant_id)
         await self._webhooks.rewrap_keys(tenant_id)
         deleted += await self._deliveries.delete_old(tenant_id, at)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
     from skein_memory.maintenance.store import Partitions, TenantPurgeStore
-    from skein_memory.memories.reindex import ReindexStore
+    from skein_memory.memories.store import MemoryStore
     from skein_memory.snapshots.store import SnapshotStore
 
 DEFAULT_MONTHS_AHEAD = 3
@@ -36,7 +36,7 @@ class MaintenanceHandlers:
         expiry: Expiry,
         *,
         partitions: Partitions,
-        reindex: ReindexStore,
+        memories: MemoryStore,
         curation: CurationStore,
         snapshots: SnapshotStore,
         archives: ArchiveStore,
@@ -45,7 +45,7 @@ class MaintenanceHandlers:
     ) -> None:
         self._expiry = expiry
         self._partitions = partitions
-        self._reindex = reindex
+        self._memories = memories
         self._curation = curation
         self._snapshots = snapshots
         self._archives = archives
@@ -68,17 +68,17 @@ class MaintenanceHandlers:
         caller, remaining, decayed, more = caller_of(context), request.limit or DEFAULT_DECAYED, 0, True
         while remaining > 0 and more:
             batch_size = min(remaining, DECAYED_BATCH_SIZE)
-            done = await self._curation.decay_batch(
+            count, more = await self._curation.decay_batch(
                 caller.require_tenant(), limit=batch_size, at=now(), by=caller.principal
             )
-            decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
+            decayed, remaining = decayed + count, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
     async def ArchiveIdleMemories(
         self, _request: pb.ArchiveIdleMemoriesRequest, context: Context
     ) -> pb.ArchiveIdleMemoriesResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.require_tenant())
+        policy = await self._memories.policy(caller.require_tenant())
         await self._archives.delete_orphan_files(caller.require_tenant(), at)
         if not policy.archive_days:
             return pb.ArchiveIdleMemoriesResponse()
@@ -90,7 +90,7 @@ class MaintenanceHandlers:
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         caller, at = caller_of(context), now()
-        policy = await self._archives.policy(caller.require_tenant())
+        policy = await self._memories.policy(caller.require_tenant())
         before = at - timedelta(days=policy.retention_days)
         count, more = await self._purges.purge_older_than(caller.require_tenant(), before, at=at, by=caller.principal)
         stored = await self._archives.purge_oldest_archive(caller.require_tenant(), before, at=at, by=caller.principal)
@@ -98,14 +98,16 @@ class MaintenanceHandlers:
 
     async def ReindexMemories(self, request: pb.ReindexMemoriesRequest, context: Context) -> pb.ReindexMemoriesResponse:
         count = request.limit or DEFAULT_REINDEXED
-        done, more = await self._reindex.refresh(caller_of(context).require_tenant(), at=now(), count=count)
-        return pb.ReindexMemoriesResponse(reindexed_count=done, more=more)
+        reindexed, more = await self._memories.reindex_outdated(
+            caller_of(context).require_tenant(), at=now(), count=count
+        )
+        return pb.ReindexMemoriesResponse(reindexed_count=reindexed, more=more)
 
     async def ContinueSnapshots(
         self, request: pb.ContinueSnapshotsRequest, context: Context
     ) -> pb.ContinueSnapshotsResponse:
-        found, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
-        return pb.ContinueSnapshotsResponse(more=more, active=found)
+        has_snapshots, more = await self._snapshots.continue_snapshots(caller_of(context).require_tenant())
+        return pb.ContinueSnapshotsResponse(more=more, active=has_snapshots)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         await self._archives.delete_files(caller_of(context).require_tenant())

@@ -6,17 +6,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from skein_kit.json_values import exact
+from skein_memory.memories.model import DRAFT_FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skein_memory.memories.model import Memory
-
-_PLAIN = (
-    "external_id", "type", "title", "key", "content", "tags", "source", "source_agent", "agent_id", "subject_id",
-    "session_id", "scope", "level", "confidence", "importance", "expire_time", "archive_time", "valid_from_time",
-    "valid_to_time", "create_time",
-)  # fmt: skip
 
 _TIMES = (
     "expire_time", "archive_time", "valid_from_time", "valid_to_time", "create_time", "update_time", "delete_time",
@@ -27,7 +22,7 @@ def fields_of(memory: Memory) -> dict[str, object]:
     """Return a memory's fields as `skein_kit.filters.holds` takes them."""
     draft = memory.draft
     return {
-        **{name: getattr(draft, name) for name in _PLAIN},
+        **{name: getattr(draft, name) for name in DRAFT_FIELDS},
         "memory_id": str(memory.memory_id),
         "metadata": exact.loads(draft.metadata) if draft.metadata else {},
         "data": exact.loads(draft.data) if draft.data else {},

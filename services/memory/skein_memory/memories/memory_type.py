@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
@@ -12,10 +13,9 @@ from jsonschema import Draft202012Validator
 from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_memory.errors import MemoryDataInvalid, MemoryTypeNotAllowed
-from skein_memory.memories import data_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from skein_kit.policies.store import Policy
 
@@ -33,6 +33,15 @@ MASK = "••••"
 # Names that other systems give to secrets in plain text.
 _SECRET_NAMES = frozenset({"secret", "secret_value", "value", "password", "token"})
 _MAX_VIOLATIONS = 20
+# What one memory's data adds to the search index and to the text that vectors are made of, in characters.
+MAX_DATA_CHARACTERS = 100_000
+# A longer run of ASCII without a space is an encoded file or an address, not a word.
+MAX_WORD = 200
+# Values of these names are credentials: they go neither into the index nor to a provider of embeddings.
+_CREDENTIAL = re.compile(
+    r"(?:secret|secret_?value|passw(?:or)?d|passphrase|token|api_?key|private_?key|credentials?)$", re.IGNORECASE
+)
+_TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.,+Zz-]*")
 # Every text of the data, at every depth.
 ALL_TEXTS = "*"
 
@@ -186,10 +195,10 @@ def search_text(type_name: str, data: str | None, *, beside: Sequence[str | None
         return None
     values, searched = exact.loads(data), searched_of(type_name)
     if searched == (ALL_TEXTS,):
-        found = data_text.texts_of(values, beside=beside)
+        texts = texts_of(values, beside=beside)
     else:
-        found = [text for name in searched for text in _texts(values.get(name))]
-    return "\n".join(found) or None
+        texts = [text for name in searched for text in _texts(values.get(name))]
+    return "\n".join(texts) or None
 
 
 def time_of(data: str | None, name: str) -> datetime | None:
@@ -285,10 +294,59 @@ def _moment(text: str) -> datetime | None:
     """Read a time of RFC 3339 as one with an offset; None when it is no such time."""
     first_year, last_year = 1, 9999
     try:
-        found = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
         return None
     # Postgres keeps times in UTC, and the first and last years must not fall off its calendar.
-    if found.tzinfo is None or not first_year < found.year < last_year:
+    if time.tzinfo is None or not first_year < time.year < last_year:
         return None
-    return found
+    return time
+
+
+def texts_of(data: object, *, beside: Iterable[str | None] = ()) -> list[str]:
+    """Return the texts of parsed JSON at every depth, each once: those named "text" first, then by name.
+
+    Texts that occur in one of `beside` are left out, for these are searched anyway. So are timestamps, encoded files
+    and the values of names such as "password". Beyond MAX_DATA_CHARACTERS in all, texts are cut off.
+    """
+    texts_beside = [f" {_squeezed(text)} " for text in beside if text]
+    texts: dict[str, None] = {}
+    remaining_characters = MAX_DATA_CHARACTERS
+    for text in map(_squeezed, _strings(data)):
+        if text in texts or not _is_prose(text) or any(f" {text} " in one for one in texts_beside):
+            continue
+        if len(text) > remaining_characters:
+            # Half a word would be another word.
+            text = text[:remaining_characters].rpartition(" ")[0]  # noqa: PLW2901 - the rest is dropped.
+            remaining_characters = 0
+        if text:
+            texts[text] = None
+        remaining_characters -= len(text) + 1
+        if remaining_characters <= 0:
+            break
+    return list(texts)
+
+
+def _strings(data: object) -> Iterator[str]:
+    stack = [data]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            stack.extend(reversed(value))
+        elif isinstance(value, dict):
+            names = sorted(
+                (name for name in value if not _CREDENTIAL.search(name)), key=lambda one: (one != "text", one)
+            )
+            stack.extend(value[name] for name in reversed(names))
+
+
+def _squeezed(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_prose(text: str) -> bool:
+    if not any(map(str.isalnum, text)) or _TIMESTAMP.fullmatch(text):
+        return False
+    return len(text) <= MAX_WORD or " " in text or not text.isascii()

@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
+from decimal import Decimal, InvalidOperation
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import UUID
 
-from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.errors import (
-    ContentEmpty,
-    ContentTooLong,
-    DuplicateInBatch,
-    FieldInvalid,
-    RevisionStale,
-)
+from skein_kit.errors import ContentEmpty, ContentTooLong, FieldInvalid
 from skein_kit.ids import min_id_at, new_ids
-from skein_kit.rpc.row_times import read_past_time, require_keep_times
-from skein_kit.rpc.well_known_types import json_text, read_time
-from skein_kit.search_text import vector_columns
 from skein_kit.search_text.postings import Document
-from skein_memory.errors import MemoryNotFound
+from skein_memory.errors import LevelOutOfRange, MemoryNotFound
 from skein_memory.events.model import Event
 from skein_memory.memories import memory_type
-from skein_memory.memories.hashes import content_hash, fingerprint
-from skein_memory.validation import check_storable, prefix_field_paths
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from uuid import UUID
 
     import numpy as np
     from numpy.typing import NDArray
 
-    from skein_kit.identity.identity_token import Caller
-    from skein_memory.scoring.model import MemoryScores
+    from skein_kit.policies.store import Policy
+
 
 FACT = "fact"
 DEFAULT_TYPE = "note"
@@ -45,19 +36,16 @@ DEFAULT_IMPORTANCE = 0.5
 MAX_AHEAD = timedelta(minutes=5)
 # An entry of a B-tree holds some 2,700 bytes, and lists are filtered by source.
 MAX_SOURCE_BYTES = 2000
+# Characters of the content that count in a fingerprint.
+_PREFIX_CHARACTERS = 160
+# Fingerprints of memories with a key lie in the lower half of all numbers, so that they can be scanned alone.
+_UPPER_HALF = 1 << 127
+FIRST_WITHOUT_KEY = UUID(int=_UPPER_HALF)
+# Of memories, the highest first.
+LEVELS = ("strategic", "tactical", "operational", "contextual")
 _TEXTS = (
     "external_id", "title", "key", "content", "source", "source_agent", "agent_id", "subject_id", "session_id",
 )  # fmt: skip
-
-
-# Names as the database has them, by number; an unspecified one has none.
-SCOPES: Mapping[int, str] = {
-    value: name.removeprefix("SCOPE_").lower() for name, value in pb.Scope.items() if value != pb.SCOPE_UNSPECIFIED
-}
-
-LEVELS: Mapping[int, str] = {
-    value: name.removeprefix("LEVEL_").lower() for name, value in pb.Level.items() if value != pb.LEVEL_UNSPECIFIED
-}
 
 
 class FactKey(NamedTuple):
@@ -104,42 +92,6 @@ class Draft:
     metadata: str | None
     create_time: datetime
 
-    @classmethod
-    def of(cls, memory: pb.Memory, *, at: datetime, max_content: int, agent_id: str = "") -> Self:
-        """Read a caller's message at the time `at`; `agent_id` is the default."""
-        content = memory.content.strip()
-        if len(content) > max_content:
-            raise ContentTooLong(limit=max_content, length=len(content))
-        if not content and not memory.data.fields and memory.type != memory_type.VAULT:
-            raise ContentEmpty
-        draft = cls(
-            external_id=memory.external_id or None,
-            type=memory.type or DEFAULT_TYPE,
-            title=memory.title or None,
-            key=memory.key or None,
-            content=content,
-            data=_data_of(memory),
-            tags=tuple(dict.fromkeys(memory.tags)),
-            source=memory.source or None,
-            source_agent=memory.source_agent or None,
-            agent_id=memory.agent_id or agent_id or None,
-            subject_id=memory.subject_id or None,
-            session_id=memory.session_id or None,
-            scope=SCOPES.get(memory.scope, "global"),
-            level=LEVELS.get(memory.level, "operational"),
-            confidence=memory.confidence if memory.HasField("confidence") else DEFAULT_CONFIDENCE,
-            importance=memory.importance if memory.HasField("importance") else DEFAULT_IMPORTANCE,
-            expire_time=_expiry_of(memory, at),
-            archive_time=read_time(memory, "archive_time"),
-            # The world is older than 1970.
-            valid_from_time=read_time(memory, "valid_from_time", before_1970=True),
-            valid_to_time=read_time(memory, "valid_to_time", before_1970=True),
-            metadata=json_text(memory, "metadata"),
-            create_time=read_time(memory, "create_time") or at,
-        )
-        draft._check(at)
-        return draft
-
     @property
     def fact_key(self) -> FactKey | None:
         """Return its fact key; None unless it is a fact with a key."""
@@ -184,7 +136,8 @@ class Draft:
         if violations:
             raise FieldInvalid(violations=violations)
 
-    def _check(self, at: datetime) -> None:
+    def check(self, at: datetime) -> None:
+        """Reject fields that no memory may have. Raises TextNotStorable, FieldInvalid and MemoryDataInvalid."""
         texts = [(name, getattr(self, name)) for name in _TEXTS]
         check_storable(
             [*texts, *(("tags", tag) for tag in self.tags)], [("data", self.data), ("metadata", self.metadata)]
@@ -202,13 +155,32 @@ class Draft:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Scores:
+    """A memory's scores at one moment, and the formula that they follow."""
+
+    confidence: float
+    importance: float
+    formula: str
+    version: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MemoryScores:
+    """The scores of a memory when it was read, and its use."""
+
+    scores: Scores
+    access_count: int
+    last_access_time: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Memory:
     """A memory: its content, times and principals."""
 
     memory_id: UUID
     draft: Draft
     revision: int
-    # When it was last changed, wherever that was; and when Skein recorded that, which as-of reads go by.
+    # Time of the last change, in Skein or in the system of its import; time when Skein recorded it, for as-of reads.
     update_time: datetime
     record_time: datetime
     delete_time: datetime | None
@@ -285,8 +257,7 @@ class Memory:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
     def check_visible(self, at: datetime) -> None:
         """Reject a deleted or expired memory as if it were not there."""
@@ -294,41 +265,30 @@ class Memory:
             raise MemoryNotFound
 
 
-def drafts_of(
-    memories: Sequence[pb.Memory], *, at: datetime, max_content: int, agent_id: str, is_import: bool = False
-) -> list[Draft]:
-    """Read a batch; errors have the place of their memory in the metadata "index"."""
-    drafts = []
-    taken: set[tuple[str, object]] = set()
-    for index, memory in enumerate(memories):
-        with prefix_field_paths(f"memories[{index}]", index=index):
-            draft = Draft.of(memory, at=at, max_content=max_content, agent_id=agent_id)
-            if not is_import:
-                draft.check_has_readers(at)
-            # An expired fact shares its key with others.
-            folded = None if draft.fact_key is None or draft.is_expired(at) else draft.fact_key.folded
-            for field, name in (("external_id", draft.external_id), ("key", folded)):
-                if name is not None and (field, name) in taken:
-                    raise DuplicateInBatch(violations=[(field, "comes twice in the batch")])
-                if name is not None:
-                    taken.add((field, name))
-        drafts.append(draft)
-    return drafts
+def check_content(content: str, *, max_content: int, is_required: bool) -> None:
+    """Reject a content of more than `max_content` characters, and an empty one if it is required.
+
+    Raises ContentTooLong and ContentEmpty.
+    """
+    if len(content) > max_content:
+        raise ContentTooLong(limit=max_content, length=len(content))
+    if is_required and not content:
+        raise ContentEmpty
 
 
 def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[Memory]:
     """Create memories from drafts, in order: of two with one create_time the later has the higher id."""
     indexes_by_time: dict[UUID, list[int]] = {}
-    for place, draft in enumerate(drafts):
-        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(place)
+    for index, draft in enumerate(drafts):
+        indexes_by_time.setdefault(min_id_at(draft.create_time), []).append(index)
     ids: dict[int, UUID] = {}
     for group in indexes_by_time.values():
         # Ids carry milliseconds, so memories of one millisecond are ordered here.
-        ordered = sorted(group, key=lambda place: (drafts[place].create_time, place))
+        ordered = sorted(group, key=lambda index: (drafts[index].create_time, index))
         ids.update(zip(ordered, new_ids(drafts[group[0]].create_time, len(group)), strict=True))
     return [
         Memory(
-            memory_id=ids[place],
+            memory_id=ids[index],
             draft=draft,
             revision=1,
             update_time=min(at, draft.create_time),
@@ -337,19 +297,7 @@ def create_memories(drafts: Sequence[Draft], *, at: datetime, by: str) -> list[M
             created_by=by,
             updated_by=by,
         )
-        for place, draft in enumerate(drafts)
-    ]
-
-
-def with_times(
-    memories: Sequence[Memory], messages: Sequence[pb.Memory], caller: Caller, *, at: datetime
-) -> list[Memory]:
-    """Return new memories with the update_times of an import. Raises PermissionMissing and FieldInvalid."""
-    require_keep_times(caller)
-    pairs = zip(memories, messages, strict=True)
-    return [
-        replace(one, update_time=read_past_time(message, "update_time", at) or one.update_time)
-        for one, message in pairs
+        for index, draft in enumerate(drafts)
     ]
 
 
@@ -357,42 +305,8 @@ def documents_of(
     memories: Sequence[Memory], *, at: datetime, embeddings: Mapping[UUID, NDArray[np.float32]] = MappingProxyType({})
 ) -> list[Document]:
     """Return the documents of memories that are recalled at the time `at`, with their caller vectors."""
-    found = [document for memory in memories if (document := memory.document(at)) is not None]
-    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in found]
-
-
-def embeddings_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, NDArray[np.float32]]:
-    """Return the caller vectors of a batch by memory id. Raises FieldInvalid for a vector of length zero."""
-    found = {}
-    for index, (memory, message) in enumerate(zip(memories, messages, strict=True)):
-        if message.embedding:
-            with prefix_field_paths(f"memories[{index}]", index=index):
-                found[memory.memory_id] = vector_columns.normalize(message.embedding)
-    return found
-
-
-def secrets_of(memories: Sequence[Memory], messages: Sequence[pb.Memory]) -> dict[UUID, str]:
-    """Return the secrets of a batch by memory id."""
-    pairs = zip(memories, messages, strict=True)
-    return {memory.memory_id: message.secret_value for memory, message in pairs if message.secret_value}
-
-
-def _data_of(memory: pb.Memory) -> str | None:
-    """Read the data as JSON text; a vault's data has the length class of its secret, and never the secret."""
-    data = json_text(memory, "data")
-    if memory.type != memory_type.VAULT:
-        if memory.secret_value:
-            raise FieldInvalid(violations=[("secret_value", f"is for memories of the type {memory_type.VAULT}")])
-        return data
-    return memory_type.vault_data(data, secret=memory.secret_value, length=memory.secret.length_class)
-
-
-def _expiry_of(memory: pb.Memory, at: datetime) -> datetime | None:
-    if not memory.HasField("ttl"):
-        return read_time(memory, "expire_time")
-    if memory.HasField("expire_time"):
-        raise FieldInvalid(violations=[("ttl", "replaces expire_time; set only one of them")])
-    return at + memory.ttl.ToTimedelta()
+    documents = [document for memory in memories if (document := memory.document(at)) is not None]
+    return [replace(one, embedding=embeddings[one.item_id]) if one.item_id in embeddings else one for one in documents]
 
 
 def audience(
@@ -417,6 +331,40 @@ def archive(memory: Memory, *, at: datetime, by: str) -> Memory:
     if memory.draft.archive_time is not None:
         return memory
     return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by)
+
+
+def capacity(policy: Policy, level: str) -> int:
+    """Return how many memories a level holds."""
+    return {
+        "strategic": policy.capacity_strategic,
+        "tactical": policy.capacity_tactical,
+        "operational": policy.capacity_operational,
+        "contextual": policy.capacity_contextual,
+    }[level]
+
+
+def promoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a memory, one level higher. Raises LevelOutOfRange at the top."""
+    return _moved(memory, -1, at=at, by=by)
+
+
+def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+    """Return the next revision of a memory, one level lower. Raises LevelOutOfRange at the bottom."""
+    return _moved(memory, 1, at=at, by=by)
+
+
+def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, str]:
+    """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
+    if memory.draft.level == LEVELS[-1]:
+        return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
+    return demoted(memory, at=at, by=by), "memory_demoted"
+
+
+def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:
+    index = LEVELS.index(memory.draft.level) + steps
+    if not 0 <= index < len(LEVELS):
+        raise LevelOutOfRange(level=memory.draft.level)
+    return memory.revise(replace(memory.draft, level=LEVELS[index]), at=at, by=by)
 
 
 def memory_event(kind: str, memory: Memory, fields: Sequence[str] = ()) -> Event:
@@ -451,14 +399,94 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
     ]
 
 
-_DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
-# Of the first version these are always set.
+DRAFT_FIELDS = tuple(field.name for field in fields(Draft))
+# Fields that every first version has.
 _ALWAYS_SET = frozenset({"create_time", "scope", "level", "confidence", "importance"})
 
 
 def changed_fields(before: Memory | None, after: Memory) -> list[str]:
     """Return the fields that differ, in order; those that are set when there was no version before."""
     if before is None:
-        return [name for name in _DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
-    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+        return [name for name in DRAFT_FIELDS if name not in _ALWAYS_SET and getattr(after.draft, name)]
+    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     return changed if before.delete_time == after.delete_time else [*changed, "delete_time"]
+
+
+class _Numeral(str):
+    """A number of JSON as it is written."""
+
+    __slots__ = ()
+
+
+def content_hash(type_name: str, content: str, data: str | None) -> bytes:
+    """Return the SHA-256 of a memory's type, content and data (JSON text).
+
+    Different data never has the same hash. Order of names, white space and the form in which Postgres writes a number
+    do not count; 3 and 3.0 are different.
+    """
+    digest = hashlib.sha256(f"{type_name}\n{content}".encode())
+    if data is not None:
+        # No content holds a NUL character, so no content alone has the hash of one with data.
+        digest.update(b"\0")
+        digest.update(_canonical(json.loads(data, parse_int=_Numeral, parse_float=_Numeral)).encode())
+    return digest.digest()
+
+
+def hash_without_data(type_name: str, content: str) -> bytes:
+    """Return the hash of releases before migration 37, which left the data out."""
+    return hashlib.sha256(f"{type_name}\n{content}".encode()).digest()
+
+
+def _canonical(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(name)}:{_canonical(value[name])}" for name in sorted(value)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    return _number(value) if isinstance(value, _Numeral) else json.dumps(value)
+
+
+def _number(numeral: str) -> str:
+    """Write a number by sign, digits and exponent: 1e2 and 100 alike, 3.0 with the digits after its point."""
+    try:
+        sign, digits, exponent = Decimal(numeral).as_tuple()
+    except InvalidOperation:
+        return numeral
+    text = "".join(map(str, digits)).lstrip("0")
+    if not isinstance(exponent, int):
+        return numeral
+    if exponent >= 0:
+        short = text.rstrip("0")
+        exponent = exponent + len(text) - len(short) if short else 0
+        text = short
+    # Postgres knows no negative zero.
+    return f"{'-' if sign and text else ''}{text or '0'}e{exponent}"
+
+
+def normalize_spaces(text: str) -> str:
+    """Return a text in lower case, its spaces reduced to single ones between words."""
+    return " ".join(text.lower().split())
+
+
+def fingerprint(type_name: str, *, key: str | None, title: str | None, content: str, content_hash: bytes) -> UUID:
+    """Return a number that memories of one type share when they have the same key, or title, or beginning.
+
+    The title counts where there is no key, the first 160 characters where there is no title either. Case and spaces do
+    not matter.
+    """
+    if key and normalize_spaces(key):
+        kind, text = "key", normalize_spaces(key)
+    elif title and normalize_spaces(title):
+        kind, text = "title", normalize_spaces(title)
+    else:
+        kind, text = "text", normalize_spaces(content)[:_PREFIX_CHARACTERS]
+        if not text:
+            # Only structured content: the same when all of it is the same.
+            kind, text = "data", content_hash.hex()
+    digest = hashlib.sha256(f"{type_name}\n{kind}\n{text}".encode()).digest()[:16]
+    number = int.from_bytes(digest, "big") & (_UPPER_HALF - 1)
+    return UUID(int=number if kind == "key" else number | _UPPER_HALF)
+
+
+def has_key(number: UUID) -> bool:
+    """Return whether a fingerprint is that of memories with a key."""
+    return number < FIRST_WITHOUT_KEY

@@ -32,13 +32,13 @@ async def read_by_names(
     """
     unique_names = list(dict.fromkeys(names))
     ids = {name: id_ for name in unique_names if (id_ := parse_id(name)) is not None}
-    found = await _read_ids(tx, query, tenant_id, ids, values)
-    rest = [name for name in unique_names if name not in found]
-    if rest:
-        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=rest)
+    rows_by_name = await _read_ids(tx, query, tenant_id, ids, values)
+    other_names = [name for name in unique_names if name not in rows_by_name]
+    if other_names:
+        rows = await tx.rows(QUERIES["find_external_ids"], tenant_id=tenant_id, external_ids=other_names)
         by_name = {row["external_id"]: row["memory_id"] for row in rows}
-        found |= await _read_ids(tx, query, tenant_id, by_name, values)
-    return found
+        rows_by_name |= await _read_ids(tx, query, tenant_id, by_name, values)
+    return rows_by_name
 
 
 async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str) -> asyncpg.Record | None:
@@ -54,10 +54,10 @@ async def read_by_name(tx: Transaction, query: Query, tenant_id: UUID, name: str
 
 async def find_visible(tx: Transaction, tenant_id: UUID, names: Sequence[str], *, at: datetime) -> dict[str, UUID]:
     """Return the ids of memories by name. Raises MemoryNotFound for an unknown, deleted or expired one."""
-    found = await read_by_names(tx, QUERIES["find_visible"], tenant_id, names, at=at)
-    if not found.keys() >= set(names):
+    rows = await read_by_names(tx, QUERIES["find_visible"], tenant_id, names, at=at)
+    if not rows.keys() >= set(names):
         raise MemoryNotFound
-    return {name: row["memory_id"] for name, row in found.items()}
+    return {name: row["memory_id"] for name, row in rows.items()}
 
 
 async def find_expired(tx: Transaction, tenant_id: UUID, memory_ids: Iterable[UUID], *, at: datetime) -> set[UUID]:

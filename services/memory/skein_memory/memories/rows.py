@@ -6,7 +6,6 @@ the search index, earlier version and event together.
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import asdict, dataclass
 from dataclasses import replace as but
 from datetime import UTC
@@ -22,13 +21,13 @@ from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
-from skein_memory.memories.model import Draft, Memory, memory_event
+from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory, MemoryScores, archive, memory_event
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import MemoryScores, ScoreInputs, scores_of, source_key
+from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
 from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import datetime
     from uuid import UUID
 
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import PolicyCache
     from skein_kit.search_text.postings import Document
 
-_DRAFT_FIELDS = tuple(field.name for field in dataclasses.fields(Draft))
-_DRAFT_COLUMNS = tuple(name for name in _DRAFT_FIELDS if name != "tags")
+_DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
 # Columns that no change touches.
 _WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
 # Every table with content of memories, children before the memories themselves. Each query purges the rows of
@@ -118,10 +116,10 @@ async def insert_memories(
 
 async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
     """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
-    found = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
-    if found is None:
+    locked = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
+    if locked is None:
         raise MemoryNotFound
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[found["memory_id"]])
+    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
     return memory_of(rows[0])
 
 
@@ -176,16 +174,26 @@ async def update_memory(
     if before.fact_key != after.fact_key or comes_back:
         await _move_key(tx, tenant_id, before, after, at=at)
     if comes_back and (name := after.draft.external_id) is not None:
-        taken = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
-        if taken is not None:
-            raise ExternalIdTaken(external_id=taken)
+        taken_id = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
+        if taken_id is not None:
+            raise ExternalIdTaken(external_id=taken_id)
     await _replace_task(tx, tenant_id, before, after)
     await _replace_properties(tx, tenant_id, before, after)
-    changed = [name for name in _DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
+    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
     await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
     if before.needs_reindex:
         return await reindex(tx, tenant_id, after, at=at)
     return await _reindex(tx, tenant_id, before.indexed, after.document(at))
+
+
+async def archive_memories(
+    tx: Transaction, tenant_id: UUID, memories: Iterable[Memory], *, event: str, at: datetime, by: str
+) -> None:
+    """Archive locked memories; those that are archived already stay as they are."""
+    for before in memories:
+        after = archive(before, at=at, by=by)
+        if after is not before:
+            await update_memory(tx, tenant_id, before, after, at=at, event=event)
 
 
 async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
@@ -195,6 +203,29 @@ async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datet
     documents = [] if document is None else [document]
     await postings.add_documents(tx, tenant_id, documents)
     return documents
+
+
+async def reindex_outdated(tx: Transaction, tenant_id: UUID, *, at: datetime, count: int) -> int:
+    """Compute what follows from the text of some memories again that an older release stored; return how many."""
+    rows = await tx.rows(QUERIES["lock_outdated"], tenant_id=tenant_id, count=count)
+    if not rows:
+        return 0
+    words_before = {row["memory_id"]: row["words"] for row in rows}
+    memories = await read_memories(tx, tenant_id, list(words_before))
+    for memory_id, memory in memories.items():
+        words = memory.draft.data_text
+        await tx.execute(
+            QUERIES["update_text"],
+            tenant_id=tenant_id,
+            memory_id=memory_id,
+            words=words,
+            content_hash=memory.draft.content_hash,
+            fingerprint=memory.draft.fingerprint,
+        )
+        # The same text keeps its vectors.
+        if words != words_before[memory_id]:
+            await reindex(tx, tenant_id, memory, at=at)
+    return len(rows)
 
 
 async def _reindex(
@@ -225,7 +256,7 @@ async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after:
     dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
     if dropped:
         await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    # All of them: remaining tags may have moved, and older releases stored no places.
+    # All tags: remaining ones may have moved, and older releases stored no positions.
     await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
 
 
@@ -278,7 +309,7 @@ def _entry(memory: Memory) -> dict[str, object]:
 
 def memory_of(row: asyncpg.Record) -> Memory:
     """Read a row of `get_memories`, of a list or of a version."""
-    draft_fields = {name: row[name] for name in _DRAFT_FIELDS}
+    draft_fields = {name: row[name] for name in DRAFT_FIELDS}
     draft_fields["tags"] = tuple(draft_fields["tags"])
     return Memory(
         memory_id=row["memory_id"],
@@ -295,7 +326,7 @@ def memory_of(row: asyncpg.Record) -> Memory:
 
 
 def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
-    return {name: getattr(memory.draft, name) for name in _DRAFT_FIELDS} | {
+    return {name: getattr(memory.draft, name) for name in DRAFT_FIELDS} | {
         "memory_id": memory.memory_id,
         "revision": memory.revision,
         "delete_time": memory.delete_time,
@@ -337,8 +368,8 @@ def _properties(memories: Sequence[Memory]) -> InsertRows:
 
 async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Update the properties of a memory."""
-    was = properties_of(before.draft.metadata, before.draft.data)
-    if was != properties_of(after.draft.metadata, after.draft.data):
+    properties_before = properties_of(before.draft.metadata, before.draft.data)
+    if properties_before != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
         await batch_insert.insert_batch(tx, tenant_id, [_properties([after])])
 

@@ -20,15 +20,7 @@ from skein_kit.rpc.well_known_types import merge_masked, updated_fields
 from skein_kit.search_text import vector_columns
 from skein_memory.errors import MemoryNotFound
 from skein_memory.memories import convert, memory_type
-from skein_memory.memories.model import (
-    Draft,
-    create_memories,
-    documents_of,
-    drafts_of,
-    embeddings_of,
-    secrets_of,
-    with_times,
-)
+from skein_memory.memories.model import create_memories, documents_of
 from skein_memory.paging import PageBuilder
 from skein_memory.validation import prefix_field_paths
 
@@ -46,7 +38,7 @@ UPDATABLE = frozenset(
         "valid_to_time", "metadata", "secret_value",
     }
 )  # fmt: skip
-# What decides caller sees a memory.
+# Fields that decide which callers see a memory.
 _READERS = frozenset({"scope", "subject_id", "expire_time"})
 
 
@@ -78,12 +70,12 @@ class MemoryHandlers:
         # The service alone sets what readers see of a secret.
         request.memory.ClearField("secret")
         with prefix_field_paths("memory"):
-            draft = Draft.of(request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id)
+            draft = convert.draft(request.memory, at=at, max_content=self._max_content, agent_id=caller.agent_id)
             if not request.keep_times:
                 draft.check_has_readers(at)
         (memory,) = create_memories([draft], at=at, by=caller.principal)
         if request.keep_times:
-            (memory,) = with_times([memory], [request.memory], caller, at=at)
+            (memory,) = convert.with_update_times([memory], [request.memory], caller, at=at)
         embedding = request.memory.embedding
         vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
@@ -94,7 +86,7 @@ class MemoryHandlers:
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
-            secrets = secrets_of([memory], [request.memory])
+            secrets = convert.secrets([memory], [request.memory])
             await self._store.create_memories(tx, tenant_id, [memory], documents, at=at, secrets=secrets)
         response.embedding_pending = bool(await self._pending(documents, context, deferred=request.defer_embedding))
         if request.suggest_links:
@@ -109,7 +101,7 @@ class MemoryHandlers:
         caller, at = caller_of(context), now()
         for message in request.memories:
             message.ClearField("secret")
-        drafts = drafts_of(
+        drafts = convert.drafts(
             request.memories,
             at=at,
             max_content=self._max_content,
@@ -118,8 +110,8 @@ class MemoryHandlers:
         )
         memories = create_memories(drafts, at=at, by=caller.principal)
         if request.keep_times:
-            memories = with_times(memories, request.memories, caller, at=at)
-        vectors = embeddings_of(memories, request.memories)
+            memories = convert.with_update_times(memories, request.memories, caller, at=at)
+        vectors = convert.caller_vectors(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
         expected = self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
@@ -131,7 +123,7 @@ class MemoryHandlers:
             write = await self._idempotency.claim(tx, tenant_id, idempotency_key, response=response.SerializeToString())
             if write.saved_response is not None:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
-            secrets = secrets_of(memories, request.memories)
+            secrets = convert.secrets(memories, request.memories)
             await self._store.create_memories(tx, tenant_id, memories, documents, at=at, secrets=secrets)
         response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
         if response.pending_embedding_count != expected:
@@ -146,9 +138,9 @@ class MemoryHandlers:
         not_found: list[str] = []
         while looked_up < len(names) and not builder.is_full:
             batch = names[looked_up : looked_up + builder.next_batch_size(len(names) - looked_up)]
-            found = await self._store.get_memories(tenant_id, batch, at=at)
+            memories = await self._store.get_memories(tenant_id, batch, at=at)
             for name in batch:
-                memory = found.get(name)
+                memory = memories.get(name)
                 if memory is None or not memory.is_visible(at):
                     not_found.append(name)
                 elif not builder.add([convert.memory(memory)]):
@@ -177,8 +169,8 @@ class MemoryHandlers:
             message = convert.memory(before)
             merge_masked(request.update_mask, request.memory, message)
             with prefix_field_paths("memory"):
-                draft = Draft.of(message, at=at, max_content=self._max_content)
-                # An import may store a memory for a user caller is not named: its other fields can change.
+                draft = convert.draft(message, at=at, max_content=self._max_content)
+                # An import may store a user's memory without a subject; its other fields can still change.
                 if fields & _READERS:
                     draft.check_has_readers(at)
             after = before.revise(draft, at=at, by=caller.principal)
@@ -227,13 +219,13 @@ class MemoryHandlers:
     async def ListMemoryTypes(self, request: pb.ListMemoryTypesRequest, context: Context) -> pb.ListMemoryTypesResponse:
         tenant_id = caller_of(context).require_tenant()
         policy = await self._store.policy(tenant_id)
-        own = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
-        found = [
+        own_names = [name for name in policy.memory_types if name not in memory_type.BUILT_IN]
+        types = [
             *(_type(type_, policy) for type_ in memory_type.BUILT_IN.values()),
-            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own),
+            *(_type(memory_type.MemoryType(name=name, description="The tenant's own."), policy) for name in own_names),
         ]
         page, token = paginate(
-            found, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
+            types, lambda type_: type_.type, request, tenant_id, size=request.page_size or MAX_UNPAGED
         )
         return pb.ListMemoryTypesResponse(
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token

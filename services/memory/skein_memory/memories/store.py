@@ -11,8 +11,9 @@ from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.memories import level_store, memory_type, names
+from skein_memory.memories import level_capacity, memory_type, names
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import LEVELS
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from skein_memory.memories.model import Memory
     from skein_memory.vault.store import Vault
 
+# Transactions of one call that enforces capacities.
+_CAPACITY_BATCHES = 5
+# Memories that one transaction reindexes.
+REINDEX_BATCH_SIZE = 50
 # Expired memories that one transaction takes out of the index, and transactions of one call.
 _EXPIRED_BATCH_SIZE = 200
 _EXPIRED_BATCHES = 20
@@ -95,7 +100,6 @@ class MemoryStore:
         return policy is None or policy.levels_capped
 
     async def policy(self, tenant_id: UUID) -> Policy:
-        """Return the policy of a tenant."""
         async with self._database.transaction(tenant_id) as tx:
             return await self._policies.get(tx, tenant_id)
 
@@ -113,9 +117,9 @@ class MemoryStore:
         """Read memories by id or external id, deleted ones too, with their scores; return them by that name."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             rows = await names.read_by_names(tx, QUERIES["get_memories"], tenant_id, memory_names)
-            found = [memory_rows.memory_of(row) for row in rows.values()]
-            found = await memory_rows.with_scores(tx, tenant_id, self._policies, found, at=at)
-        return dict(zip(rows, found, strict=True))
+            memories = [memory_rows.memory_of(row) for row in rows.values()]
+            memories = await memory_rows.with_scores(tx, tenant_id, self._policies, memories, at=at)
+        return dict(zip(rows, memories, strict=True))
 
     async def lock_memory(self, tx: Transaction, tenant_id: UUID, name: str) -> Memory:
         """Read a memory, by id or external id, deleted or not, and lock it. Raises MemoryNotFound."""
@@ -158,7 +162,7 @@ class MemoryStore:
             await self._vault.delete(tx, tenant_id, after.memory_id)
         if after.occupied_level is None or after.occupied_level == before.occupied_level:
             return after
-        if not await level_store.enforce_capacities(
+        if not await level_capacity.enforce_capacities(
             tx, tenant_id, policy, {after.occupied_level}, at=at, by=after.updated_by
         ):
             return after
@@ -175,14 +179,14 @@ class MemoryStore:
             if not policy.levels_capped or refusal.metadata.get("kind") != "memories":
                 raise
             limit = int(refusal.metadata["limit"])
-            forgotten = await level_store.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
+            forgotten = await level_capacity.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
         if not policy.levels_capped:
             return
         occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
-        await level_store.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
+        await level_capacity.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)
 
     async def reveal_secret(self, tenant_id: UUID, name: str, *, by: str, at: datetime) -> tuple[str, str]:
         """Return a memory's id and its secret, and record that a principal read it: each call is an event of its own.
@@ -219,3 +223,27 @@ class MemoryStore:
                 removed = await postings.remove_expired(tx, tenant_id, "memory", at=at, count=_EXPIRED_BATCH_SIZE)
             deleted += removed
         return deleted
+
+    async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
+        """Demote some memories beyond the capacities of a tenant's levels. The next call goes on."""
+        for _ in range(_CAPACITY_BATCHES):
+            async with self._database.transaction(tenant_id) as tx:
+                policy = await self._policies.get(tx, tenant_id)
+                moved = await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
+            if moved < level_capacity.BATCH_SIZE:
+                return
+
+    async def reindex_outdated(self, tenant_id: UUID, *, at: datetime, count: int) -> tuple[int, bool]:
+        """Compute search text, hashes and documents of up to `count` memories again that an older release stored.
+
+        Return how many, and whether there may be more.
+        """
+        reindexed = 0
+        while reindexed < count:
+            batch_size = min(REINDEX_BATCH_SIZE, count - reindexed)
+            async with self._database.transaction(tenant_id) as tx:
+                refreshed = await memory_rows.reindex_outdated(tx, tenant_id, at=at, count=batch_size)
+            reindexed += refreshed
+            if refreshed < batch_size:
+                return reindexed, False
+        return reindexed, True

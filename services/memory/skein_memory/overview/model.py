@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skein_memory.scoring.model import Scores
+    from skein_memory.memories.model import Scores
 
 STALE_DAYS = 90.0
 

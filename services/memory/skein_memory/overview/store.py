@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_kit.policies.store import PolicyCache
     from skein_memory.memories.model import Memory
 
-# Of each kind of candidates; the answer holds no more memories than that.
+# Candidates of each reason for a review; a response has at most so many memories.
 _CANDIDATES = 100
 # Memories that clusters and statistics count, links, tags of these memories, and aliases.
 MAX_CLUSTERED = 10_000
@@ -89,12 +89,12 @@ class OverviewStore:
         """Return the most urgent of the candidates, most urgent first."""
         async with self._database.transaction(tenant_id) as tx:
             rows = await tx.rows(QUERIES["find_review_candidates"], tenant_id=tenant_id, count=_CANDIDATES)
-            found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-            memories = [memory for memory in found.values() if memory.is_visible(at)]
+            unscored = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+            memories = [memory for memory in unscored.values() if memory.is_visible(at)]
             inputs = await read_score_inputs(tx, tenant_id, memories)
-            shown = await with_scores(tx, tenant_id, self._policies, memories, at=at)
+            scored = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
-        for memory in shown:
+        for memory in scored:
             circumstances = inputs.get(memory.memory_id, NOTHING)
             stale = scoring_model.days_between(scoring_model.last_used(memory, circumstances), at)
             if memory.memory_scores is not None:
@@ -128,11 +128,11 @@ class OverviewStore:
             Cluster(
                 start=beginning,
                 end=beginning + UNIT_LENGTHS[unit],
-                count=len(found),
-                types=Counter(kind for _, _, kind in found),
-                memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, found)],
+                count=len(members),
+                types=Counter(kind for _, _, kind in members),
+                memory_ids=[id_ for _, id_, _ in nlargest(_NAMED_IN_CLUSTER, members)],
             )
-            for beginning, found in spans.items()
+            for beginning, members in spans.items()
         ]
         return clusters, len(rows) > MAX_CLUSTERED
 

@@ -11,14 +11,16 @@ import math
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from skein_kit.filters.fields import priority_of
+from skein_memory.memories.model import Scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime
-    from uuid import UUID
+
+    from skein_memory.memories.model import Draft, Memory
 
 DYNAMIC = "memoryvault-dynamic"
 WEIGHTED = "agentmem-weighted"
@@ -51,42 +53,6 @@ _DECAY_RATES = ((9, 0.01), (7, 0.02), (4, 0.05), (0, 0.1))
 _NEUTRAL = 0.5
 
 
-class ScoredDraft(Protocol):
-    """The fields of a memory's content that the formulas read."""
-
-    @property
-    def type(self) -> str: ...
-    @property
-    def content(self) -> str: ...
-    @property
-    def data_text(self) -> str | None: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def tags(self) -> Sequence[str]: ...
-    @property
-    def source(self) -> str | None: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def importance(self) -> float: ...
-    @property
-    def metadata(self) -> str | None: ...
-    @property
-    def create_time(self) -> datetime: ...
-
-
-class ScoredMemory(Protocol):
-    """The fields of a memory that the formulas read."""
-
-    @property
-    def memory_id(self) -> UUID: ...
-    @property
-    def draft(self) -> ScoredDraft: ...
-    @property
-    def update_time(self) -> datetime: ...
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScoreInputs:
     """Inputs of the formulas besides the memory itself.
@@ -113,16 +79,6 @@ class Component(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Scores:
-    """A memory's scores at one moment."""
-
-    confidence: float
-    importance: float
-    formula: str
-    version: int = VERSION
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Explanation:
     """Scores and the terms that they are the sums of."""
 
@@ -131,28 +87,28 @@ class Explanation:
     importance: Sequence[Component]
 
 
-def scores_of(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
+def scores_of(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
     """Return the scores of a memory at the time `at`; `formula` is the policy's name for it."""
     return explain(memory, inputs, formula=formula, at=at).scores
 
 
-def explain(memory: ScoredMemory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
+def explain(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Explanation:
     """Return the scores with every term."""
     name = FORMULAS.get(formula, DYNAMIC)
     terms = _Terms.of(memory, inputs, at)
     confidence = _bounded(terms.confidence())
     importance = _bounded(terms.importance() if name == DYNAMIC else weighted(memory, inputs, at))
     return Explanation(
-        scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name),
+        scores=Scores(confidence=_sum(confidence), importance=_sum(importance), formula=name, version=VERSION),
         confidence=confidence,
         importance=importance,
     )
 
 
-def last_used(memory: ScoredMemory, inputs: ScoreInputs) -> datetime:
+def last_used(memory: Memory, inputs: ScoreInputs) -> datetime:
     """Return when a memory was last changed or read."""
-    read = inputs.last_access_time
-    return memory.update_time if read is None else max(memory.update_time, read)
+    accessed = inputs.last_access_time
+    return memory.update_time if accessed is None else max(memory.update_time, accessed)
 
 
 def days_between(earlier: datetime, later: datetime) -> float:
@@ -171,11 +127,11 @@ def count_terms(text: str, terms: tuple[str, ...]) -> int:
     Every read of a memory does this, so regular expressions only run for terms that may occur.
     """
     lower = text.lower()
-    found = 0
-    for word, whole in _patterns(terms):
-        if word in lower and whole.search(lower) is not None:
-            found += 1
-    return found
+    count = 0
+    for word, pattern in _patterns(terms):
+        if word in lower and pattern.search(lower) is not None:
+            count += 1
+    return count
 
 
 @cache
@@ -192,7 +148,7 @@ def _patterns(terms: tuple[str, ...]) -> list[tuple[str, re.Pattern[str]]]:
 class _Terms:
     """The terms of "memoryvault-dynamic"."""
 
-    draft: ScoredDraft
+    draft: Draft
     inputs: ScoreInputs
     # Days since it was changed or read; since it was read.
     age: float
@@ -201,13 +157,13 @@ class _Terms:
     source: str
 
     @classmethod
-    def of(cls, memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> _Terms:
-        draft, read = memory.draft, inputs.last_access_time
+    def of(cls, memory: Memory, inputs: ScoreInputs, at: datetime) -> _Terms:
+        draft, accessed = memory.draft, inputs.last_access_time
         return cls(
             draft=draft,
             inputs=inputs,
             age=days_between(last_used(memory, inputs), at),
-            unread=None if read is None else days_between(read, at),
+            unread=None if accessed is None else days_between(accessed, at),
             text="\n".join([draft.text, *draft.tags]),
             source=source_key(draft.source),
         )
@@ -306,7 +262,7 @@ class _Terms:
         return -min(0.18, (self.age - 60) / _YEAR_DAYS * 0.18)
 
 
-def weighted(memory: ScoredMemory, inputs: ScoreInputs, at: datetime) -> list[Component]:
+def weighted(memory: Memory, inputs: ScoreInputs, at: datetime) -> list[Component]:
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
@@ -362,12 +318,3 @@ def _bounded(components: list[Component]) -> list[Component]:
 
 def _sum(components: Sequence[Component]) -> float:
     return round(min(1.0, max(0.0, math.fsum(component.value for component in components))), 3)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemoryScores:
-    """The scores of a memory when it was read, and its use."""
-
-    scores: Scores
-    access_count: int
-    last_access_time: datetime | None

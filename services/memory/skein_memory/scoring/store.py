@@ -14,14 +14,12 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_kit.database.transactions import Transaction
-    from skein_memory.scoring.model import ScoredMemory
+    from skein_memory.memories.model import Memory
 
 NOTHING = ScoreInputs()
 
 
-async def read_score_inputs(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[ScoredMemory]
-) -> dict[UUID, ScoreInputs]:
+async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:
     """Read the inputs of formulas: one query, and two more for memories with very many links."""
     if not memories:
         return {}
@@ -32,7 +30,7 @@ async def read_score_inputs(
         source_keys=[source_key(memory.draft.source) for memory in memories],
         most=MAX_LINKS_COUNTED,
     )
-    found = {
+    inputs = {
         row["memory_id"]: ScoreInputs(
             incoming=Counter(row["incoming"]),
             outgoing=Counter(row["outgoing"]),
@@ -45,18 +43,18 @@ async def read_score_inputs(
     }
     full = [row["memory_id"] for row in rows if MAX_LINKS_COUNTED in (len(row["incoming"]), len(row["outgoing"]))]
     if full:
-        # Which of them the first query saw is chance, so these are counted relation by relation.
+        # The first query reads an arbitrary part of these links, so they are counted by relation.
         counted = await tx.rows(
             QUERIES["count_relations"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED
         )
         totals = await tx.rows(QUERIES["count_links"], tenant_id=tenant_id, memory_ids=full, most=MAX_LINKS_COUNTED)
         links = {row["memory_id"]: row["incoming"] + row["outgoing"] for row in totals}
         for memory_id in full:
-            own = [row for row in counted if row["memory_id"] == memory_id]
-            found[memory_id] = replace(
-                found[memory_id],
-                incoming={row["relation"]: row["incoming"] for row in own},
-                outgoing={row["relation"]: row["outgoing"] for row in own},
+            relations = [row for row in counted if row["memory_id"] == memory_id]
+            inputs[memory_id] = replace(
+                inputs[memory_id],
+                incoming={row["relation"]: row["incoming"] for row in relations},
+                outgoing={row["relation"]: row["outgoing"] for row in relations},
                 links=links[memory_id],
             )
-    return found
+    return inputs

@@ -13,13 +13,9 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.json_values.fields import fields
-from skein_kit.rpc.pagination import (
-    fit_items,
-    resolve_page_size,
-    write_token,
-)
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.paging import read_id_cursor
+from skein_memory.paging import cut_page
 from skein_memory.snapshots.model import READY, Snapshot
 from skein_memory.transfer import convert as transfer_convert
 from skein_memory.transfer.model import KINDS, TransferCursor
@@ -59,15 +55,13 @@ class SnapshotHandlers:
             return await write.save(pb.CreateSnapshotResponse(snapshot=_snapshot(snapshot)))
 
     async def GetSnapshot(self, request: pb.GetSnapshotRequest, context: Context) -> pb.GetSnapshotResponse:
-        found = await self._store.get_snapshot(caller_of(context).require_tenant(), UUID(request.snapshot_id))
-        return pb.GetSnapshotResponse(snapshot=_snapshot(found))
+        snapshot = await self._store.get_snapshot(caller_of(context).require_tenant(), UUID(request.snapshot_id))
+        return pb.GetSnapshotResponse(snapshot=_snapshot(snapshot))
 
     async def ListSnapshots(self, request: pb.ListSnapshotsRequest, context: Context) -> pb.ListSnapshotsResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_snapshots(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_snapshot(snapshot) for snapshot in found[:size])
-        more = len(found) > len(page)
-        token = write_token([page[-1].snapshot_id], tenant_id, request) if more else ""
+        snapshots = await self._store.list_snapshots(tenant_id, before=read_id(tenant_id, request), count=size + 1)
+        page, token = cut_page(map(_snapshot, snapshots), size, "snapshot_id", tenant_id, request)
         return pb.ListSnapshotsResponse(snapshots=page, next_page_token=token)
 
     async def DiffSnapshots(self, request: pb.DiffSnapshotsRequest, context: Context) -> pb.DiffSnapshotsResponse:
@@ -78,26 +72,26 @@ class SnapshotHandlers:
         cursor: TransferCursor | None = transfer_convert.read_cursor(request, tenant_id) or TransferCursor(
             phase="of", kind=KINDS[0], after=""
         )
-        found: list[pb.Difference] = []
+        differences_of_page: list[pb.Difference] = []
         for _ in range(_MAX_SCANS):
-            if cursor is None or len(found) >= size:
+            if cursor is None or len(differences_of_page) >= size:
                 break
             differences, cursor = await self._store.diff(
                 tenant_id,
                 UUID(request.snapshot_id),
                 other,
                 cursor=cursor,
-                count=min(_SCAN_BATCH_SIZE, size - len(found)),
+                count=min(_SCAN_BATCH_SIZE, size - len(differences_of_page)),
                 at=now(),
             )
-            found += [
+            differences_of_page += [
                 pb.Difference(
                     kind=one.kind, item_id=one.item_id, type=f"DIFFERENCE_TYPE_{one.type.upper()}", fields=one.fields
                 )
                 for one in differences
             ]
         return pb.DiffSnapshotsResponse(
-            differences=found, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
+            differences=differences_of_page, next_page_token=transfer_convert.page_token(cursor, tenant_id, request)
         )
 
     async def RestoreSnapshot(self, request: pb.RestoreSnapshotRequest, context: Context) -> pb.RestoreSnapshotResponse:

@@ -229,7 +229,7 @@ class SnapshotStore:
                     tx, tenant_id, snapshot_id, kind, after=cursor.after, count=count, now=at
                 )
                 others = await _read_by_ids(tx, tenant_id, other_id, kind, items, now=at)
-                found = [
+                differences = [
                     Difference(kind=kind, item_id=item.item_id, type="removed")
                     if item.item_id not in others
                     else Difference(kind=kind, item_id=item.item_id, type="changed", fields=fields)
@@ -240,7 +240,7 @@ class SnapshotStore:
             else:
                 items, last = await _read_batch(tx, tenant_id, other_id, kind, after=cursor.after, count=count, now=at)
                 others = await _read_by_ids(tx, tenant_id, snapshot_id, kind, items, now=at)
-                found = [
+                differences = [
                     Difference(kind=kind, item_id=item.item_id, type="added")
                     for item in items
                     if item.item_id not in others
@@ -248,7 +248,7 @@ class SnapshotStore:
         next_cursor = cursor.advance(last)
         if next_cursor is None and cursor.phase == "of":
             next_cursor = TransferCursor(phase="added", kind=KINDS[0], after="")
-        return found, next_cursor
+        return differences, next_cursor
 
     async def read_restore_batch(
         self, tenant_id: UUID, snapshot_id: UUID, cursor: TransferCursor, *, count: int, at: datetime, by: str

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from skein_kit.errors import FieldInvalid, RevisionStale
-from skein_memory.scoring.model import NEUTRAL_TRUST, source_key
-from skein_memory.validation import check_storable
+from skein_kit.errors import FieldInvalid
+from skein_memory.scoring.model import source_key
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein.memory.v1 import curation_pb2 as pb
     from skein_kit.rpc.row_times import ImportTimes
 
 
@@ -49,11 +48,6 @@ class SourceTrust:
         """Return the id of the trust in a source."""
         return hashlib.sha256(key.encode()).hexdigest()[:32]
 
-    def check_revision(self, revision: int) -> None:
-        """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrustDraft:
@@ -67,24 +61,9 @@ class TrustDraft:
     # None: now.
     times: ImportTimes | None = None
 
-    @classmethod
-    def of(cls, request: pb.SetSourceTrustRequest, times: ImportTimes | None = None) -> Self:
-        """Read a caller's message."""
-        check_storable([("notes", request.notes)], [])
-        return cls(
-            source_key=key_of(request.source),
-            trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
-            notes=request.notes or None,
-            revision=request.revision,
-            times=times,
-        )
-
     def to_source_trust(self, before: SourceTrust | None, last: int, *, at: datetime, by: str) -> SourceTrust:
         """Return the new trust; `last` is the number of the last stored revision."""
-        if before is not None:
-            before.check_revision(self.revision)
-        elif self.revision:
-            raise RevisionStale(given=self.revision, current=0)
+        check_revision(self.revision, 0 if before is None else before.revision)
         return SourceTrust(
             source_key=self.source_key,
             trust=self.trust,

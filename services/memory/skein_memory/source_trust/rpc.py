@@ -9,10 +9,13 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_token, resolve_page_size
 from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import to_timestamp
+from skein_memory.paging import cut_page
+from skein_memory.scoring.model import NEUTRAL_TRUST
 from skein_memory.source_trust.model import TrustDraft, key_of
+from skein_memory.validation import check_storable
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
@@ -29,7 +32,7 @@ class SourceTrustHandlers:
 
     async def SetSourceTrust(self, request: pb.SetSourceTrustRequest, context: Context) -> pb.SetSourceTrustResponse:
         caller, at = caller_of(context), now()
-        draft = TrustDraft.of(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
+        draft = _draft(request, ImportTimes.read(request, caller, at, keep_times=request.keep_times))
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -40,15 +43,14 @@ class SourceTrustHandlers:
             return await write.save(pb.SetSourceTrustResponse(source_trust=_source_trust(trust)))
 
     async def GetSourceTrust(self, request: pb.GetSourceTrustRequest, context: Context) -> pb.GetSourceTrustResponse:
-        found = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
-        return pb.GetSourceTrustResponse(source_trust=_source_trust(found))
+        trust = await self._store.get_source_trust(caller_of(context).require_tenant(), key_of(request.source))
+        return pb.GetSourceTrustResponse(source_trust=_source_trust(trust))
 
     async def ListSourceTrust(self, request: pb.ListSourceTrustRequest, context: Context) -> pb.ListSourceTrustResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        place = read_token(request.page_token, tenant_id, request) or [""]
-        found = await self._store.list_source_trust(tenant_id, after=place[0], count=size + 1)
-        page = fit_items(_source_trust(trust) for trust in found[:size])
-        token = write_token([page[-1].source_key], tenant_id, request) if len(found) > len(page) else ""
+        position = read_token(request.page_token, tenant_id, request) or [""]
+        trusts = await self._store.list_source_trust(tenant_id, after=position[0], count=size + 1)
+        page, token = cut_page(map(_source_trust, trusts), size, "source_key", tenant_id, request)
         return pb.ListSourceTrustResponse(source_trust=page, next_page_token=token)
 
     async def DeleteSourceTrust(
@@ -64,8 +66,18 @@ class SourceTrustHandlers:
         return pb.DeleteSourceTrustResponse()
 
 
+def _draft(request: pb.SetSourceTrustRequest, times: ImportTimes) -> TrustDraft:
+    check_storable([("notes", request.notes)], [])
+    return TrustDraft(
+        source_key=key_of(request.source),
+        trust=request.trust if request.HasField("trust") else NEUTRAL_TRUST,
+        notes=request.notes or None,
+        revision=request.revision,
+        times=times,
+    )
+
+
 def _source_trust(value: SourceTrust) -> pb.SourceTrust:
-    """Convert the trust in a source."""
     return pb.SourceTrust(
         source_trust_id=value.source_trust_id,
         source_key=value.source_key,

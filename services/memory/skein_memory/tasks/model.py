@@ -6,14 +6,12 @@ from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN, TASK_TYPES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
@@ -21,10 +19,7 @@ if TYPE_CHECKING:
     from skein_memory.memories.rows import Task
 
 
-TASK_STATUSES: Mapping[int, str] = {
-    value: name.removeprefix("TASK_STATUS_").lower() for name, value in pb.TaskStatus.items() if value
-}
-# The shares of MemoryVault's next actions: .68 importance + .22 freshness + urgency, which is what is left at most.
+# The shares of MemoryVault's next actions: 0.68 importance, 0.22 freshness, and urgency with at most the rest.
 IMPORTANCE_SHARE = 0.68
 FRESHNESS_SHARE = 0.22
 # A task untouched for so long is not fresh at all.
@@ -64,9 +59,9 @@ def with_status(memory: Memory, status: str, *, at: datetime, by: str, result: s
     if status == DONE:
         was_done = data.get("status") == DONE
         changed["complete_time"] = data["complete_time"] if was_done and "complete_time" in data else _text(at)
-    kept = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
-    if kept:
-        changed["result"] = kept
+    kept_result = result or (data.get("result", "") if status == data.get("status", OPEN) else "")
+    if kept_result:
+        changed["result"] = kept_result
     return _changed(memory, data, changed, at=at, by=by)
 
 
@@ -85,8 +80,8 @@ def _data_of(memory: Memory, at: datetime) -> dict[str, object]:
     memory.check_visible(at)
     if memory.draft.type not in TASK_TYPES:
         raise NotATask
-    found: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
-    return found
+    data: dict[str, object] = exact.loads(memory.draft.data) if memory.draft.data else {}
+    return data
 
 
 def _changed(memory: Memory, data: dict[str, object], changed: dict[str, object], *, at: datetime, by: str) -> Memory:

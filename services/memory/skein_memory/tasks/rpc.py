@@ -11,14 +11,14 @@ from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
-from skein_kit.rpc.pagination import paginate, resolve_page_size, write_token
+from skein_kit.rpc.pagination import paginate, read_id, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_memory.memories import convert as memories_convert
-from skein_memory.memories import level, memory_type
+from skein_memory.memories import memory_type
 from skein_memory.memories.memory_type import DONE, OPEN
-from skein_memory.paging import PageBuilder, read_id_cursor
+from skein_memory.memories.model import demoted, promoted
+from skein_memory.paging import PageBuilder
 from skein_memory.tasks import model as tasks
-from skein_memory.tasks.model import TASK_STATUSES
 from skein_memory.tasks.store import TaskFilter
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 Response = TypeVar("Response", bound=Message)
 
+# Names as the database has them, by number; an unspecified one has none.
+_STATUSES = {number: name.removeprefix("TASK_STATUS_").lower() for name, number in pb.TaskStatus.items() if number}
 _DEFAULT_ACTIONS = 10
 _MAX_ACTIONS = 100
 
@@ -56,7 +58,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.promoted(memory, at=at, by=caller.principal)
+            return promoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.PromoteMemoryResponse, at=at, event="memory_promoted")
 
@@ -66,7 +68,7 @@ class TaskHandlers:
         def change(memory: Memory) -> Memory:
             memory.check_visible(at)
             memory.check_revision(request.revision)
-            return level.demoted(memory, at=at, by=caller.principal)
+            return demoted(memory, at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.DemoteMemoryResponse, at=at, event="memory_demoted")
 
@@ -92,7 +94,7 @@ class TaskHandlers:
 
         def change(memory: Memory) -> Memory:
             memory.check_revision(request.revision)
-            return tasks.with_status(memory, TASK_STATUSES[request.status], at=at, by=caller.principal)
+            return tasks.with_status(memory, _STATUSES[request.status], at=at, by=caller.principal)
 
         return await self._change(context, request, change, pb.UpdateTaskStatusResponse, at=at)
 
@@ -132,7 +134,7 @@ class TaskHandlers:
     async def ListNextActions(self, request: pb.ListNextActionsRequest, context: Context) -> pb.ListNextActionsResponse:
         tenant_id = caller_of(context).require_tenant()
         size, most = request.page_size or request.limit or _DEFAULT_ACTIONS, request.limit or _MAX_ACTIONS
-        # One more tells whether there is a next page.
+        # One more shows whether there is a next page.
         count = most if request.page_token else min(most, size + 1)
         found = await self._store.list_next(tenant_id, request.objective_id or None, count=count, at=now())
         actions = [pb.NextAction(memory=memories_convert.memory(memory), score=score) for memory, score in found]
@@ -168,7 +170,7 @@ class TaskHandlers:
         self, tenant_id: UUID, request: pb.ListTasksRequest | pb.ListObjectivesRequest, task_filter: TaskFilter
     ) -> tuple[list[pb.Memory], str]:
         """Read a page; expired tasks are passed over, so that one may hold fewer than were requested."""
-        size, at, last = resolve_page_size(request.page_size), now(), read_id_cursor(request, tenant_id)
+        size, at, last = resolve_page_size(request.page_size), now(), read_id(tenant_id, request)
         builder, more = PageBuilder[pb.Memory](), True
         while more and len(builder.items) < size and not builder.is_full:
             count = builder.next_batch_size(size - len(builder.items))
@@ -183,4 +185,4 @@ class TaskHandlers:
 
 
 def _statuses(numbers: Iterable[int]) -> list[str] | None:
-    return [TASK_STATUSES[status] for status in numbers] or None
+    return [_STATUSES[status] for status in numbers] or None

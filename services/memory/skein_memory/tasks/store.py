@@ -57,8 +57,8 @@ class TaskStore:
                 count=count,
             )
             memory_ids = [row["memory_id"] for row in rows]
-            found = await memory_rows.read_memories(tx, tenant_id, memory_ids)
-        return [found[memory_id] for memory_id in memory_ids if memory_id in found]
+            memories = await memory_rows.read_memories(tx, tenant_id, memory_ids)
+        return [memories[memory_id] for memory_id in memory_ids if memory_id in memories]
 
     async def list_next(
         self, tenant_id: UUID, objective: str | None, *, count: int, at: datetime
@@ -71,14 +71,14 @@ class TaskStore:
             )
             scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
             ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
-            found: list[Memory] = []
+            next_memories: list[Memory] = []
             # Others take the places of expired ones.
-            while ordered and len(found) < count:
-                batch, ordered = ordered[: count - len(found)], ordered[count - len(found) :]
-                read = await memory_rows.read_memories(tx, tenant_id, batch)
-                alive = (read[memory_id] for memory_id in batch if memory_id in read)
-                found += [memory for memory in alive if not memory.is_expired(at)]
-        return [(memory, scores[memory.memory_id]) for memory in found]
+            while ordered and len(next_memories) < count:
+                batch, ordered = ordered[: count - len(next_memories)], ordered[count - len(next_memories) :]
+                read_memories = await memory_rows.read_memories(tx, tenant_id, batch)
+                alive = (read_memories[memory_id] for memory_id in batch if memory_id in read_memories)
+                next_memories += [memory for memory in alive if not memory.is_expired(at)]
+        return [(memory, scores[memory.memory_id]) for memory in next_memories]
 
     @staticmethod
     async def find_objective(tx: Transaction, tenant_id: UUID, name: str | None, *, at: datetime) -> UUID | None:

@@ -8,7 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import memory_type
-from skein_memory.memories.hashes import content_hash, hash_without_data
+from skein_memory.memories.model import content_hash, hash_without_data
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ async def insert_memories(
     ids = list(memory_ids)
     external = await tx.rows(QUERIES["external_ids_of"], tenant_id=tenant_id, memory_ids=ids)
     rows = await tx.rows(QUERIES["read_contents"], tenant_id=tenant_id, memory_ids=ids)
-    own: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
+    contents: list[Content] = [(row["type"], row["content"], row["data"]) for row in rows]
     salt = await _salt(tx, tenant_id)
     digests = {
         *(digest_of(salt, "memory_id", id_.bytes) for id_ in ids),
         *(digest_of(salt, "external_id", row["external_id"].encode()) for row in external),
         *(
             digest_of(salt, _CONTENT_WITH_DATA, content_hash(*saying))
-            for saying in [*own, *sayings]
+            for saying in [*contents, *sayings]
             if _is_identifying(*saying)
         ),
         *(digest_of(salt, "external_id", external_id.encode()) for external_id in external_ids),
@@ -89,10 +89,10 @@ async def find_purged(tx: Transaction, tenant_id: UUID, memories: Sequence[Memor
     if salt is None or not memories:
         return set()
     digests = {memory.memory_id: _digests(salt, memory) for memory in memories}
-    sorted_digests = sorted({digest for found in digests.values() for digest in found})
+    sorted_digests = sorted({digest for own_digests in digests.values() for digest in own_digests})
     rows = await tx.rows(QUERIES["find_tombstones"], tenant_id=tenant_id, digests=sorted_digests)
-    known = {row["digest"] for row in rows}
-    return {memory_id for memory_id, found in digests.items() if not known.isdisjoint(found)}
+    tombstones = {row["digest"] for row in rows}
+    return {memory_id for memory_id, own_digests in digests.items() if not tombstones.isdisjoint(own_digests)}
 
 
 async def _salt(tx: Transaction, tenant_id: UUID) -> bytes:
@@ -108,15 +108,15 @@ async def _write(tx: Transaction, tenant_id: UUID, digests: set[bytes], *, at: d
 
 
 def _digests(salt: bytes, memory: Memory) -> set[bytes]:
-    found = {digest_of(salt, "memory_id", memory.memory_id.bytes)}
+    digests = {digest_of(salt, "memory_id", memory.memory_id.bytes)}
     if memory.draft.external_id is not None:
-        found.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
+        digests.add(digest_of(salt, "external_id", memory.draft.external_id.encode()))
     draft = memory.draft
     if _is_identifying(draft.type, draft.content, draft.data):
-        found.add(digest_of(salt, _CONTENT_WITH_DATA, draft.content_hash))
+        digests.add(digest_of(salt, _CONTENT_WITH_DATA, draft.content_hash))
     if draft.content:
-        found.add(digest_of(salt, _CONTENT, hash_without_data(draft.type, draft.content)))
-    return found
+        digests.add(digest_of(salt, _CONTENT, hash_without_data(draft.type, draft.content)))
+    return digests
 
 
 def _is_identifying(type_name: str, content: str, data: str | None) -> bool:

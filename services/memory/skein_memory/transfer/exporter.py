@@ -19,7 +19,7 @@ from skein_memory.blocks import convert as blocks_convert
 from skein_memory.blocks.model import revision_of
 from skein_memory.blocks.store import block_of
 from skein_memory.links import convert as links_convert
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
 from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import names
@@ -105,29 +105,29 @@ async def _visible(
 async def _memories(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_memory_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["memory_id"] for row in rows]
-    found = await memory_rows.read_memories(tx, tenant_id, ids)
+    memories = await memory_rows.read_memories(tx, tenant_id, ids)
     if at is not None:
-        late = [id_ for id_, memory in found.items() if memory.record_time > at]
+        late = [id_ for id_, memory in memories.items() if memory.record_time > at]
         if late:
             versions = await tx.rows(QUERIES["versions_as_of"], tenant_id=tenant_id, memory_ids=late, at=at)
-            then = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
-            found = {id_: memory for id_, memory in found.items() if id_ not in set(late)} | then
-    items = [_memory(found[id_]) for id_ in ids if id_ in found and found[id_].is_active]
+            earlier = {row["memory_id"]: memory_rows.memory_of(row) for row in versions}
+            memories = {id_: memory for id_, memory in memories.items() if id_ not in set(late)} | earlier
+    items = [_memory(memories[id_]) for id_ in ids if id_ in memories and memories[id_].is_active]
     return items, _last(ids, count)
 
 
 async def _some_memories(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    found = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
-    return [_memory(memory) for memory in found.values() if memory.is_active]
+    memories = await memory_rows.read_memories(tx, tenant_id, _ids(item_ids))
+    return [_memory(memory) for memory in memories.values() if memory.is_active]
 
 
 async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
     rows = await tx.rows(QUERIES["next_link_ids"], tenant_id=tenant_id, after_id=_id(after), count=count)
     ids = [row["link_id"] for row in rows]
     last = _last(ids, count)
-    links = await link_rows.read_links(tx, tenant_id, ids)
+    links = await link_store.read_links(tx, tenant_id, ids)
     if at is not None:
-        was = await tx.rows(
+        former = await tx.rows(
             QUERIES["revisions_between"],
             tenant_id=tenant_id,
             kind="link",
@@ -136,12 +136,12 @@ async def _links(tx: Transaction, tenant_id: UUID, after: str, count: int, at: d
             at=at,
         )
         links = {id_: link for id_, link in links.items() if link.record_time <= at}
-        links |= {UUID(row["item_id"]): _former_link(row) for row in was}
+        links |= {UUID(row["item_id"]): _former_link(row) for row in former}
     return [_link(links[id_]) for id_ in sorted(links)], last
 
 
 async def _some_links(tx: Transaction, tenant_id: UUID, item_ids: Sequence[str]) -> list[TransferItem]:
-    return [_link(link) for link in (await link_rows.read_links(tx, tenant_id, _ids(item_ids))).values()]
+    return [_link(link) for link in (await link_store.read_links(tx, tenant_id, _ids(item_ids))).values()]
 
 
 async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: datetime | None) -> ItemBatch:
@@ -150,18 +150,18 @@ async def _blocks(tx: Transaction, tenant_id: UUID, after: str, count: int, at: 
     if at is not None:
         # A concurrent purge then finds the copies.
         await tx.rows(QUERIES["lock_blocks_with_agents"], tenant_id=tenant_id, block_ids=ids)
-    found = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
+    blocks = {row["block_id"]: block_of(row) for row in await _read_blocks(tx, tenant_id, ids)}
     if at is not None:
-        late = [id_ for id_, block in found.items() if block.record_time > at]
-        was = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
-        found = {id_: block for id_, block in found.items() if id_ not in set(late)}
-        found |= {
+        late = [id_ for id_, block in blocks.items() if block.record_time > at]
+        former = await tx.rows(QUERIES["revisions_as_of"], tenant_id=tenant_id, kind="block", item_ids=late, at=at)
+        blocks = {id_: block for id_, block in blocks.items() if id_ not in set(late)}
+        blocks |= {
             row["item_id"]: revision_of(
                 row["item_id"], row["state"], revision=row["revision"], record_time=row["from_time"]
             )
-            for row in was
+            for row in former
         }
-    items = await _with_agents(tx, tenant_id, [found[id_] for id_ in ids if id_ in found])
+    items = await _with_agents(tx, tenant_id, [blocks[id_] for id_ in ids if id_ in blocks])
     return items, _last(ids, count)
 
 
@@ -253,7 +253,7 @@ def _link(link: Link) -> TransferItem:
 def _former_link(row: asyncpg.Record) -> Link:
     state = exact.loads(row["state"])
     metadata = state.pop("metadata")
-    known = {
+    values = {
         **state,
         "weight": float(state["weight"]),
         "link_id": UUID(row["item_id"]),
@@ -266,7 +266,7 @@ def _former_link(row: asyncpg.Record) -> Link:
         "create_time": datetime.fromisoformat(state["create_time"]),
         "metadata": None if metadata is None else exact.dumps(metadata),
     }
-    return Link(**{field.name: known[field.name] for field in fields(Link)})
+    return Link(**{field.name: values[field.name] for field in fields(Link)})
 
 
 def _trust(row: asyncpg.Record) -> TransferItem:

@@ -12,9 +12,11 @@ from skein_kit.ids import id_time, new_id, parse_id
 from skein_kit.json_values import exact
 from skein_kit.rpc.interceptors import validate
 from skein_kit.rpc.row_times import read_past_time
-from skein_memory.blocks.model import Block, BlockDraft
+from skein_memory.blocks import convert as blocks_convert
+from skein_memory.blocks.model import Block
 from skein_memory.errors import FactKeyTaken
-from skein_memory.links.model import LinkDraft
+from skein_memory.links import convert as links_convert
+from skein_memory.memories import convert as memories_convert
 from skein_memory.memories.model import MAX_AHEAD, Draft, FactKey, Memory
 from skein_memory.transfer.model import REASON_NOT_IMPORTABLE, ImportLine, ImportProblem
 
@@ -63,12 +65,10 @@ class ImportBatch:
 
     @property
     def memories(self) -> list[Memory]:
-        """Return the memories among them."""
         return [item.draft for item in self.items.get("memory", []) if isinstance(item.draft, Memory)]
 
     @property
     def count(self) -> int:
-        """Return the number of items."""
         return len(self.errors) + sum(map(len, self.items.values()))
 
 
@@ -76,24 +76,24 @@ def parse_import(
     imported: Sequence[ImportLine | ImportProblem], *, at: datetime, by: str, max_content: int
 ) -> ImportBatch:
     """Parse items; rejected ones are returned with the reason."""
-    found = ImportBatch()
+    batch = ImportBatch()
     for one in imported:
         if isinstance(one, ImportProblem):
-            found.errors.append(one)
+            batch.errors.append(one)
             continue
         if one.kind == "memory" and one.message.secret_value:
             # Exports never contain secrets, so imports take none.
             secret = ImportProblem(
                 line_number=one.line_number, kind=one.kind, reason=REASON_NOT_IMPORTABLE, field="secret_value"
             )
-            found.errors.append(secret)
+            batch.errors.append(secret)
             continue
         try:
             validate(one.message)
-            found.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
+            batch.items.setdefault(one.kind, []).append(_import_item(one, at=at, by=by, max_content=max_content))
         except RpcError as refusal:
-            found.errors.append(import_error(one.line_number, one.kind, refusal))
-    return found
+            batch.errors.append(import_error(one.line_number, one.kind, refusal))
+    return batch
 
 
 def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProblem:
@@ -102,10 +102,10 @@ def import_error(line_number: int, kind: str, refusal: RpcError) -> ImportProble
     return ImportProblem(line_number=line_number, kind=kind, reason=refusal.reason, field=first)
 
 
-def find_existing(*found: Memory | None, at: datetime) -> Memory | None:
+def find_existing(*candidates: Memory | None, at: datetime) -> Memory | None:
     """Return the existing memory of an item, of those found by its names: an unexpired one before others."""
-    there = [memory for memory in found if memory is not None]
-    return next((memory for memory in there if not memory.is_expired(at)), there[0] if there else None)
+    existing = [memory for memory in candidates if memory is not None]
+    return next((memory for memory in existing if not memory.is_expired(at)), existing[0] if existing else None)
 
 
 def merge_imported(
@@ -139,12 +139,12 @@ def merge_imported(
 
 def unique_names(memory: Memory, *, at: datetime) -> set[tuple[str, object]]:
     """Return the names that no two items of one import may have; an expired fact shares its key with others."""
-    found: set[tuple[str, object]] = set()
+    names: set[tuple[str, object]] = set()
     if memory.draft.external_id is not None:
-        found.add(("external_id", memory.draft.external_id))
+        names.add(("external_id", memory.draft.external_id))
     if memory.fact_key is not None and not memory.is_expired(at):
-        found.add(("key", memory.fact_key.folded))
-    return found
+        names.add(("key", memory.fact_key.folded))
+    return names
 
 
 def find_fact_holder(holder: Memory | None, imported: Memory, *, at: datetime) -> Memory | None:
@@ -182,13 +182,13 @@ def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) ->
     if one.kind == "memory":
         draft = _memory(message, at=at, by=by, max_content=max_content)
     elif one.kind == "link":
-        draft = LinkDraft.of(message)
+        draft = links_convert.draft(message)
     elif one.kind == "block":
         agent_ids = tuple(message.agent_ids)
         message = message.block
         if not message.block_id:
             raise FieldInvalid(violations=[("block_id", "must name the block")])
-        draft = Block.create(BlockDraft.of(message), block_id=message.block_id, at=at, by=by)
+        draft = Block.create(blocks_convert.draft(message), block_id=message.block_id, at=at, by=by)
     return ImportItem(
         line_number=one.line_number,
         kind=one.kind,
@@ -201,7 +201,7 @@ def _import_item(one: ImportLine, *, at: datetime, by: str, max_content: int) ->
 
 
 def _memory(message: Message, *, at: datetime, by: str, max_content: int) -> Memory:
-    draft = Draft.of(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
+    draft = memories_convert.draft(message, at=at, max_content=max_content)  # type: ignore[arg-type]  # A memory, by its kind.
     imported = str(message.memory_id)  # type: ignore[attr-defined]  # A memory, by its kind.
     memory_id = reusable_id(imported, draft.create_time, at)
     if memory_id is None:
@@ -226,5 +226,5 @@ def reusable_id(text: str, created: datetime, at: datetime) -> UUID | None:
     id_ = parse_id(text)
     if id_ is None or id_.version != _UUID7:
         return None
-    made = id_time(id_)
-    return id_ if abs(made - created) <= _NEAR and made <= at + MAX_AHEAD else None
+    id_create_time = id_time(id_)
+    return id_ if abs(id_create_time - created) <= _NEAR and id_create_time <= at + MAX_AHEAD else None

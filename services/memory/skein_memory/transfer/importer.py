@@ -25,11 +25,12 @@ from skein_memory.aliases.model import Alias
 from skein_memory.blocks import store as block_store
 from skein_memory.blocks.model import Block
 from skein_memory.conflicts import store as conflict_store
-from skein_memory.conflicts.model import STATUSES, Resolution
+from skein_memory.conflicts.convert import STATUSES
+from skein_memory.conflicts.model import Resolution
 from skein_memory.errors import AliasCycle, BlockExists, FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.links import rows as link_rows
+from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
@@ -237,10 +238,10 @@ class Importer:
 
     async def _ends(self, *memory_names: str) -> list[UUID]:
         """Return memories by name. Raises MemoryNotFound."""
-        found = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
-        if not found.keys() >= set(memory_names):
+        rows = await names.read_by_names(self._tx, QUERIES["find_active"], self._tenant_id, memory_names)
+        if not rows.keys() >= set(memory_names):
             raise MemoryNotFound
-        return [found[name]["memory_id"] for name in memory_names]
+        return [rows[name]["memory_id"] for name in memory_names]
 
     def _is_unchanged(self, item: ImportItem, update_time: datetime) -> bool:
         """Return whether the existing item stays as it is."""
@@ -255,23 +256,27 @@ class Importer:
         """Return whether an item has no other update time than the existing one; a future time does not count."""
         return self._mode is ImportMode.RESTORE or item.changed in {None, update_time, self._at}
 
+    def _stays(self, item: ImportItem, update_time: datetime, *, is_same: bool) -> bool:
+        """Return whether the existing item stays as it is; `is_same`: both have the same content."""
+        return self._is_unchanged(item, update_time) or (is_same and self._has_same_time(item, update_time))
+
     async def _link(self, item: ImportItem) -> str:
         draft: Any = item.draft
         assert isinstance(draft, LinkDraft)  # noqa: S101 - by its kind.
         from_id, to_id = await self._ends(draft.from_name, draft.to_name)
         create_time = item.create_time or self._at
-        made = replace(
+        link = replace(
             draft.between(from_id, to_id, at=create_time, by=self._by),
             update_time=max(create_time, item.changed or create_time),
             record_time=self._at,
         )
-        existing_links = await link_rows.find_link_ids(self._tx, self._tenant_id, [made.pair])
-        if made.pair not in existing_links:
+        existing_links = await link_store.find_link_ids(self._tx, self._tenant_id, [link.pair])
+        if link.pair not in existing_links:
             with raise_on_concurrent_import(MemoryNotFound):
-                new = await link_rows.insert(self._tx, self._tenant_id, [made], at=self._at, by=self._by)
+                new = await link_store.insert(self._tx, self._tenant_id, [link], at=self._at, by=self._by)
             self.usage["links"] += len(new)
             return "created" if new else "unchanged"
-        before: Link = await link_rows.lock_link(self._tx, self._tenant_id, existing_links[made.pair])
+        before: Link = await link_store.lock_link(self._tx, self._tenant_id, existing_links[link.pair])
         if self._is_unchanged(item, before.update_time):
             return "unchanged"
         after = before.revise(draft, at=self._at, by=self._by)
@@ -280,7 +285,7 @@ class Importer:
                 return "unchanged"
             after = replace(before, revision=before.revision + 1, record_time=self._at, updated_by=self._by)
         after = replace(after, update_time=self._update_time(item))
-        await link_rows.replace(self._tx, self._tenant_id, before, after)
+        await link_store.replace(self._tx, self._tenant_id, before, after)
         return "updated"
 
     async def _trust(self, item: ImportItem) -> str:
@@ -290,10 +295,8 @@ class Importer:
         before = None if row is None else SourceTrust(**dict(row))
         content = {"trust": message.trust, "notes": message.notes or None}
         if before is not None:
-            is_same = content == {"trust": before.trust, "notes": before.notes} and self._has_same_time(
-                item, before.update_time
-            )
-            if is_same or self._is_unchanged(item, before.update_time):
+            is_same = content == {"trust": before.trust, "notes": before.notes}
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(trust_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("source_trust", SourceTrust.id_of(key))
@@ -316,8 +319,8 @@ class Importer:
         message: Any = item.draft
         alias_id, root = await self._ends(message.alias_memory_id, message.canonical_memory_id)
         rows = await self._tx.rows(QUERIES["get_aliases"], tenant_id=self._tenant_id, memory_ids=[alias_id, root])
-        known = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
-        root = known[root].canonical_memory_id if root in known else root
+        aliases = {row["alias_memory_id"]: Alias(**dict(row)) for row in rows}
+        root = aliases[root].canonical_memory_id if root in aliases else root
         followers = await self._tx.rows(
             QUERIES["list_aliases_of"],
             tenant_id=self._tenant_id,
@@ -327,13 +330,11 @@ class Importer:
         )
         if root == alias_id or followers:
             raise AliasCycle
-        before = known.get(alias_id)
+        before = aliases.get(alias_id)
         content = (root, message.confidence, message.note or None)
         if before is not None:
-            if self._is_unchanged(item, before.update_time):
-                return "unchanged"
             is_same = content == (before.canonical_memory_id, before.confidence, before.note)
-            if is_same and self._has_same_time(item, before.update_time):
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(alias_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("alias", str(alias_id))
@@ -365,10 +366,8 @@ class Importer:
         status = STATUSES.get(message.status, "needs_review")
         content = (status, canonical, message.note or None)
         if before is not None:
-            if self._is_unchanged(item, before.update_time):
-                return "unchanged"
             is_same = content == (before.status, before.canonical_memory_id, before.note)
-            if is_same and self._has_same_time(item, before.update_time):
+            if self._stays(item, before.update_time, is_same=is_same):
                 return "unchanged"
             await self._store_revision(conflict_store.revision_of(before, self._at))
         last = before.revision if before else await self._last_revision("conflict", f"{a_id}|{b_id}")
@@ -432,8 +431,8 @@ class Importer:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            found = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
-            for memory in found.values():
+            memories = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            for memory in memories.values():
                 if memory.is_active:
                     deleted_memory = memory.delete(at=at, by=by)
                     await memory_rows.update_memory(
@@ -441,7 +440,7 @@ class Importer:
                     )
                     self.usage["memories"] -= 1
         elif kind == "link":
-            gone_links = await link_rows.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
+            gone_links = await link_store.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)
             self.usage["links"] -= len(gone_links)
         else:
             for item_id in item_ids:

@@ -79,12 +79,10 @@ class ImportProblem:
 
 
 def header(as_of: str) -> str:
-    """Return the first line of an export."""
     return _line({"format": FORMAT, "as_of_time": as_of, "secrets": "masked"})
 
 
 def format_line(item: TransferItem) -> str:
-    """Return an item as a line, with its end."""
     return _line({item.kind: fields.to_values(item.message, with_texts=False, preserving_proto_field_name=True)})
 
 
@@ -142,7 +140,6 @@ def changed_fields(before: Message, after: Message) -> list[str]:
 
 
 def count_kinds(kinds: Sequence[str]) -> dict[str, int]:
-    """Count kinds."""
     return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from skein_kit.ids import id_time
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.memories import level_store
-from skein_memory.memories.level import LEVELS
+from skein_memory.memories import level_capacity
+from skein_memory.memories.model import LEVELS
 from skein_memory.transfer import exporter
 from skein_memory.transfer.import_items import parse_import
 from skein_memory.transfer.importer import Importer
@@ -97,7 +97,7 @@ class TransferStore:
                 payload={"created": len(importer.created), "updated": len(importer.updated)},
             )
             await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
-            # One batch of each full level moves down at once; the maintenance moves the rest.
-            await level_store.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
+            # One batch of each full level is demoted now, the rest by the maintenance.
+            await level_capacity.enforce_capacities(tx, tenant_id, policy, LEVELS, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, importer.usage)
         return importer

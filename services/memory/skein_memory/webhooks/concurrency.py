@@ -55,7 +55,7 @@ class WebhookConcurrency:
         self._at_destination[webhook.destination] -= 1
         self._own[tenant_id, webhook.destination] -= 1
         self._failing[tenant_id] -= webhook.is_failing
-        # Names of the past are not kept.
+        # Counters drop the keys that are zero.
         self._at_destination, self._own, self._failing = +self._at_destination, +self._own, +self._failing
 
     def free_for_failing(self, tenant_id: UUID) -> int:
@@ -66,7 +66,7 @@ class WebhookConcurrency:
         """Return how many attempts a tenant may begin at each destination where others, or its own, wait already."""
         free_slots = {}
         for destination, count in self._at_destination.items():
-            own = self._own[tenant_id, destination]
-            free = max(0, min(PER_DESTINATION_OF_TENANT - own, PER_DESTINATION - count))
-            free_slots[destination] = free if own else max(free, 1)
+            own_count = self._own[tenant_id, destination]
+            free = max(0, min(PER_DESTINATION_OF_TENANT - own_count, PER_DESTINATION - count))
+            free_slots[destination] = free if own_count else max(free, 1)
         return free_slots

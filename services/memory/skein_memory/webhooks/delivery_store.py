@@ -166,12 +166,12 @@ class DeliveryStore:
                 QUERIES["get_webhooks"], tenant_id=tenant_id, webhook_ids=list({row["watch_id"] for row in claimed})
             )
         changes = {row["change_id"]: row for row in change_rows}
-        known = {row["watch_id"]: webhook_of(row) for row in webhooks}
+        webhooks_by_id = {row["watch_id"]: webhook_of(row) for row in webhooks}
         return [
             Attempt(
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
-                webhook=known[row["watch_id"]],
+                webhook=webhooks_by_id[row["watch_id"]],
                 event=_event_of(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,

@@ -5,35 +5,32 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Self
 
 from skein_kit import filters
-from skein_kit.errors import FieldInvalid, RevisionStale
+from skein_kit.errors import FieldInvalid
 from skein_kit.json_values import exact
-from skein_kit.rpc.well_known_types import updated_fields
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES, MEMORYVAULT_EVENT_TYPES, canonical_type
-from skein_memory.validation import check_storable
+from skein_memory.validation import check_revision, check_storable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from skein.memory.v1 import webhooks_pb2 as pb
     from skein_kit.identity.identity_token import Caller
     from skein_memory.vault.encryption import WrappedKey
 
 EVERYTHING = "*"
-UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
-# Pauses between attempts: the first, and the longest. Each is thrice the one before, and any part of it may be waited.
+# First and longest pause between attempts. Each is three times the one before, with jitter.
 INITIAL_BACKOFF = timedelta(seconds=5)
 MAX_BACKOFF = timedelta(hours=6)
-# A destination that failed so often in a row is left alone, at first for FIRST_PAUSE and at most for so long.
+# Failures in a row after which a destination gets a pause, and the longest pause.
 DESTINATION_FAILURES = 3
 MAX_DESTINATION_BACKOFF = timedelta(minutes=15)
-# A delivery that failed so often is dead: after a day and a half, some.
+# Attempts of a delivery, within about a day and a half.
 MAX_ATTEMPTS = 12
 _GROWTH = 3
 # HTTP statuses.
@@ -51,33 +48,6 @@ class WebhookDraft:
     webhook_url: str
     is_active: bool
 
-    @classmethod
-    def of(cls, webhook: pb.Webhook, *, active: bool) -> Self:
-        """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
-        return cls(
-            display_name=webhook.display_name,
-            event_types=tuple(sorted(webhook.event_types)),
-            condition=webhook.where.strip(),
-            webhook_url=webhook.webhook_url,
-            is_active=active,
-        ).validate()
-
-    def update(self, request: pb.UpdateWebhookRequest) -> WebhookDraft:
-        """Return it with the fields that the mask names, checked."""
-        message, fields = request.webhook, updated_fields(request.update_mask, UPDATABLE)
-        values: dict[str, object] = {}
-        if "display_name" in fields:
-            values["display_name"] = message.display_name
-        if "event_types" in fields:
-            values["event_types"] = tuple(sorted(message.event_types))
-        if "where" in fields:
-            values["condition"] = message.where.strip()
-        if "webhook_url" in fields:
-            values["webhook_url"] = message.webhook_url
-        if "active" in fields:
-            values["is_active"] = message.active
-        return replace(self, **values).validate()  # type: ignore[arg-type]  # Each of its field's type.
-
     def validate(self) -> Self:
         """Return it, or refuse it."""
         lengths = (
@@ -93,8 +63,8 @@ class WebhookDraft:
         unknown = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {EVERYTHING})
         if unknown:
             never = ", ".join(repr(name[:60]) for name in unknown[:2])
-            known = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
-            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {known}")])
+            valid_types = f"these do: {EVERYTHING} for all, {', '.join(sorted(EVENT_TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{never} never happens; {valid_types}")])
         check_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filters.parse(self.condition)
         return self
@@ -136,8 +106,7 @@ class Webhook:
 
     def check_revision(self, revision: int) -> None:
         """Reject a revision that is not the current one; 0 matches any revision."""
-        if revision and revision != self.revision:
-            raise RevisionStale(given=revision, current=self.revision)
+        check_revision(revision, self.revision)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -171,12 +140,11 @@ def is_healthy(status: int | None) -> bool:
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
 
-def grants_after_update(before: Sequence[UUID], request: pb.UpdateWebhookRequest, by: Caller) -> list[UUID]:
+def grants_after_update(before: Sequence[UUID], by: Caller, *, activates: bool) -> list[UUID]:
     """Return the grants that a webhook ends with once a caller changed it.
 
-    A person who makes it active takes it over; anyone else adds the grants that they call with.
+    A person who makes it active takes it over; another caller adds the grants of the call.
     """
-    activates = "active" in updated_fields(request.update_mask, UPDATABLE) and request.webhook.active
     is_person = by.account_id is not None and not by.client_id
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
 

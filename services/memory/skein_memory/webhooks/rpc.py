@@ -12,16 +12,15 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
-from skein_kit.rpc.pagination import fit_items, resolve_page_size, write_token
+from skein_kit.rpc.pagination import read_id, resolve_page_size
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.paging import read_id_cursor
+from skein_memory.paging import cut_page
 from skein_memory.validation import prefix_field_paths
 from skein_memory.vault.encryption import TenantKey
-from skein_memory.webhooks.model import Webhook, WebhookDraft, grants_after_update, secret_text
+from skein_memory.webhooks import convert
+from skein_memory.webhooks.model import grants_after_update, secret_text
 
 if TYPE_CHECKING:
-    import asyncpg
-
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.sender import WebhookSender
@@ -45,7 +44,7 @@ class WebhookHandlers:
     async def CreateWebhook(self, request: pb.CreateWebhookRequest, context: Context) -> pb.CreateWebhookResponse:
         caller, at = caller_of(context), now()
         with prefix_field_paths("webhook"):
-            draft = WebhookDraft.of(request.webhook, active=True)
+            draft = convert.draft(request.webhook)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
@@ -54,23 +53,20 @@ class WebhookHandlers:
             webhook = await self._store.create_webhook(
                 write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
-            response = await write.save(pb.CreateWebhookResponse(webhook=_webhook(webhook)))
+            response = await write.save(pb.CreateWebhookResponse(webhook=convert.webhook(webhook)))
         # The saved response has no secret: a repeat does not show it again.
         response.secret = secret_text(key.secret)
         return response
 
     async def GetWebhook(self, request: pb.GetWebhookRequest, context: Context) -> pb.GetWebhookResponse:
         webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.webhook_id))
-        return pb.GetWebhookResponse(webhook=_webhook(webhook))
+        return pb.GetWebhookResponse(webhook=convert.webhook(webhook))
 
     async def ListWebhooks(self, request: pb.ListWebhooksRequest, context: Context) -> pb.ListWebhooksResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
-        found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_webhook(webhook) for webhook in found[:size])
-        more = len(found) > len(page)
-        return pb.ListWebhooksResponse(
-            webhooks=page, next_page_token=write_token([page[-1].webhook_id], tenant_id, request) if more else ""
-        )
+        webhooks = await self._store.list_webhooks(tenant_id, before=read_id(tenant_id, request), count=size + 1)
+        page, token = cut_page(map(convert.webhook, webhooks), size, "webhook_id", tenant_id, request)
+        return pb.ListWebhooksResponse(webhooks=page, next_page_token=token)
 
     async def UpdateWebhook(self, request: pb.UpdateWebhookRequest, context: Context) -> pb.UpdateWebhookResponse:
         caller, webhook_id = caller_of(context), parse_id(request.webhook.webhook_id)
@@ -84,13 +80,13 @@ class WebhookHandlers:
             before = await self._store.lock_webhook(write.tx, caller.require_tenant(), webhook_id)
             before.check_revision(request.webhook.revision)
             with prefix_field_paths("webhook"):
-                draft = before.draft.update(request)
+                draft, activates = convert.updated_draft(before.draft, request)
             self._sender.check_url(draft.webhook_url)
-            grant_ids = grants_after_update(before.grant_ids, request, caller)
+            grant_ids = grants_after_update(before.grant_ids, caller, activates=activates)
             webhook = await self._store.update_webhook(
                 write.tx, caller.require_tenant(), webhook_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
-            return await write.save(pb.UpdateWebhookResponse(webhook=_webhook(webhook)))
+            return await write.save(pb.UpdateWebhookResponse(webhook=convert.webhook(webhook)))
 
     async def DeleteWebhook(self, request: pb.DeleteWebhookRequest, context: Context) -> pb.DeleteWebhookResponse:
         caller, webhook_id = caller_of(context), UUID(request.webhook_id)
@@ -113,7 +109,7 @@ class WebhookHandlers:
             webhook = await self._store.rotate_secret(
                 write.tx, caller.require_tenant(), key, at=at, by=caller.principal
             )
-            response = await write.save(pb.RotateWebhookSecretResponse(webhook=_webhook(webhook)))
+            response = await write.save(pb.RotateWebhookSecretResponse(webhook=convert.webhook(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
@@ -131,14 +127,11 @@ class WebhookHandlers:
             tenant_id,
             UUID(request.webhook_id),
             state=_STATES.get(request.state),
-            before=read_id_cursor(request, tenant_id),
+            before=read_id(tenant_id, request),
             count=size + 1,
         )
-        page = fit_items(_delivery(row) for row in rows[:size])
-        more = len(rows) > len(page)
-        return pb.ListWebhookDeliveriesResponse(
-            deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
-        )
+        page, token = cut_page(map(convert.delivery, rows), size, "delivery_id", tenant_id, request)
+        return pb.ListWebhookDeliveriesResponse(deliveries=page, next_page_token=token)
 
     async def RetryWebhookDelivery(
         self, request: pb.RetryWebhookDeliveryRequest, context: Context
@@ -150,58 +143,21 @@ class WebhookHandlers:
             row = await self._deliveries.retry_delivery(
                 write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
             )
-            return await write.save(pb.RetryWebhookDeliveryResponse(delivery=_delivery(row)))
+            return await write.save(pb.RetryWebhookDeliveryResponse(delivery=convert.delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
     ) -> memory_pb2.DeliverWebhooksResponse:
-        done = await self._sender.deliver(
+        result = await self._sender.deliver(
             caller_of(context).require_tenant(),
             request.limit or _DEFAULT_DELIVERIES,
             seconds=request.wait.ToMilliseconds() / 1000 if request.HasField("wait") else None,
         )
         return memory_pb2.DeliverWebhooksResponse(
-            delivered_count=done.delivered,
-            failed_count=done.failed,
-            more=done.more,
-            active=done.active,
-            due_count=done.due,
-            oldest_due_time=to_timestamp(done.oldest_due),
+            delivered_count=result.delivered,
+            failed_count=result.failed,
+            more=result.more,
+            active=result.active,
+            due_count=result.due,
+            oldest_due_time=to_timestamp(result.oldest_due),
         )
-
-
-def _webhook(webhook: Webhook) -> pb.Webhook:
-    draft = webhook.draft
-    return pb.Webhook(
-        webhook_id=str(webhook.webhook_id),
-        display_name=draft.display_name,
-        event_types=draft.event_types,
-        where=draft.condition,
-        webhook_url=draft.webhook_url,
-        active=draft.is_active,
-        consecutive_failures=webhook.failures,
-        last_delivery_time=to_timestamp(webhook.last_delivery_time),
-        last_error=webhook.last_error or "",
-        disable_time=to_timestamp(webhook.disable_time),
-        retry_time=to_timestamp(webhook.retry_time),
-        revision=webhook.revision,
-        create_time=to_timestamp(webhook.create_time),
-        update_time=to_timestamp(webhook.update_time),
-        created_by=webhook.created_by,
-        updated_by=webhook.updated_by,
-        grant_ids=[str(grant_id) for grant_id in webhook.grant_ids],
-    )
-
-
-def _delivery(row: asyncpg.Record) -> pb.Delivery:
-    return pb.Delivery(
-        delivery_id=str(row["delivery_id"]),
-        webhook_id=str(row["watch_id"]),
-        change_id=str(row["change_id"]),
-        state=f"DELIVERY_STATE_{row['state'].upper()}",
-        attempts=row["attempts"],
-        next_time=to_timestamp(row["next_time"]) if row["state"] == "waiting" else None,
-        last_error=row["last_error"] or "",
-        create_time=to_timestamp(row["create_time"]),
-        finish_time=to_timestamp(row["finish_time"]),
-    )

@@ -64,7 +64,6 @@ def _model_vectors(value: ModelVectors) -> pb.ModelVectors:
 
 
 def backlog(value: Backlog) -> pb.IndexBacklogResponse:
-    """Convert a backlog."""
     return pb.IndexBacklogResponse(
         indexed_count=value.indexed_count,
         more=value.has_more,

@@ -95,7 +95,7 @@ class _TenantQueues:
         # Tenants that a search waits for, in order, and whether the last turn was one of theirs.
         self._prioritized: dict[UUID, None] = {}
         self._was_prioritized = False
-        # Searches that wait; the event tells that one came.
+        # Number of waiting searches; the event is set when one arrives.
         self._waiters = 0
         self._has_waiter = asyncio.Event()
 

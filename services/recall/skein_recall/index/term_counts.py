@@ -65,7 +65,7 @@ async def _update_corpora(
     for row in removed:
         of_kind = sums.setdefault(row["kind"], Counter())
         of_kind.update(documents=-row["documents"], length=-row["length"], departed=row["documents"])
-    # In order, so that two concurrent calls wait for one another.
+    # In one order, so that two concurrent calls do not deadlock.
     for kind, change in sorted(sums.items()):
         await tx.execute(
             QUERIES["add_to_corpus"],

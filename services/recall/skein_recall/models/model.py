@@ -57,7 +57,6 @@ class EmbeddingModel:
 
     @classmethod
     def of_row(cls, row: asyncpg.Record) -> Self:
-        """Convert a row of list_models."""
         values = dict(row)
         endpoint = {name: values.pop(name) for name in ENDPOINT_FIELDS}
         return cls(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from skein_kit.database.transactions import translate_constraint_errors
@@ -26,7 +27,6 @@ class ModelStore:
         self._database = database
 
     async def list_models(self) -> list[EmbeddingModel]:
-        """Return every registered model, by name."""
         async with self._database.global_transaction() as tx:
             return await self.list_models_in(tx)
 
@@ -41,15 +41,7 @@ class ModelStore:
             if draft.endpoint is None:
                 table_name = await tx.value(QUERIES["register_model"], **values, provider=draft.provider)
             else:
-                table_name = await tx.value(
-                    QUERIES["register_endpoint"],
-                    **values,
-                    endpoint=draft.endpoint.endpoint,
-                    remote_model=draft.endpoint.remote_model,
-                    batch_size=draft.endpoint.batch_size,
-                    timeout_seconds=draft.endpoint.timeout_seconds,
-                    window_characters=draft.endpoint.window_characters,
-                )
+                table_name = await tx.value(QUERIES["register_endpoint"], **values, **asdict(draft.endpoint))
         return EmbeddingModel(
             model=draft.model,
             provider=draft.provider,

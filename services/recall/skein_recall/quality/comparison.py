@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein_recall.errors import ModelNotFound, ModelUnavailable
-from skein_recall.query.model import Filter
+from skein_recall.search.model import Filter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.providers.text_embedder import TextEmbedder
     from skein_recall.quality.sampler import RecentQueries
-    from skein_recall.query.store import QueryStore
+    from skein_recall.search.store import QueryStore
 
 _KINDS = ("memory", "message")
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.query.model import Filter
-    from skein_recall.query.store import QueryStore
+    from skein_recall.search.model import Filter
+    from skein_recall.search.store import QueryStore
 
 log = logs.get("recall")
 # Samples in the queue; more are dropped and counted.

@@ -14,12 +14,11 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import to_timestamp
 from skein_recall.errors import ModelResponseInvalid, VectorsMissing
 from skein_recall.models import convert as models_convert
 from skein_recall.models.model import ModelSnapshot
-from skein_recall.page_token import parse_id_position
 from skein_recall.providers.provider import TextRejected
-from skein_recall.reindexes import convert
 from skein_recall.reindexes.model import ReindexDraft
 
 if TYPE_CHECKING:
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from skein_recall.models.model import EmbeddingModel, ModelRegistry
     from skein_recall.models.store import ModelStore
     from skein_recall.providers.text_embedder import TextEmbedder
+    from skein_recall.reindexes.model import Reindex
     from skein_recall.reindexes.reindexer import Reindexer
     from skein_recall.reindexes.store import ReindexStore
     from skein_recall.settings import RecallSettings
@@ -72,19 +72,19 @@ class ReindexHandlers:
             else:
                 reindex_id = await self._store.start_reindex(write.tx, draft)
                 reindex = await self._store.get_reindex_in(write.tx, reindex_id)
-                response = await write.save(pb.StartReindexResponse(reindex=convert.reindex(reindex)))
+                response = await write.save(pb.StartReindexResponse(reindex=_reindex(reindex)))
         self._registry.invalidate()
         return response
 
     async def GetReindex(self, request: pb.GetReindexRequest, context: Context) -> pb.GetReindexResponse:
         reindex = await self._store.get_reindex(UUID(request.reindex_id))
-        return pb.GetReindexResponse(reindex=convert.reindex(reindex))
+        return pb.GetReindexResponse(reindex=_reindex(reindex))
 
     async def ListReindexes(self, request: pb.ListReindexesRequest, context: Context) -> pb.ListReindexesResponse:
         size = pagination.resolve_page_size(request.page_size)
-        before = parse_id_position(pagination.read_token(request.page_token, None, request))
+        before = pagination.read_id(None, request)
         reindexes = await self._store.list_reindexes(before, size + 1)
-        response = pb.ListReindexesResponse(reindexes=map(convert.reindex, reindexes[:size]))
+        response = pb.ListReindexesResponse(reindexes=map(_reindex, reindexes[:size]))
         if len(reindexes) > size:
             response.next_page_token = pagination.write_token([str(reindexes[size - 1].reindex_id)], None, request)
         return response
@@ -99,7 +99,7 @@ class ReindexHandlers:
                 if model is not None:
                     await self._models.set_left_time(write.tx, model, at)
                 reindex = await self._store.get_reindex_in(write.tx, reindex_id)
-                response = await write.save(pb.CancelReindexResponse(reindex=convert.reindex(reindex)))
+                response = await write.save(pb.CancelReindexResponse(reindex=_reindex(reindex)))
         self._registry.invalidate()
         return response
 
@@ -134,7 +134,7 @@ class ReindexHandlers:
             if (counts := missing[model.model]) is not None and not force:
                 raise VectorsMissing(model=model.model, tenants=counts.get("tenants"), items=counts.get("items"))
             await self._models.set_active_model(tx, model.model, draft.at)
-            # In order of their names, so that two switches wait for one another.
+            # In order of their names, so that two switches do not deadlock.
             for name in sorted(missing):
                 if models.by_name[name].can_embed:
                     await self._store.start_reindex(tx, replace(draft, model=name, is_complete=missing[name] is None))
@@ -144,7 +144,7 @@ class ReindexHandlers:
         self, request: pb.ListDueReindexesRequest, context: Context
     ) -> pb.ListDueReindexesResponse:
         size = pagination.resolve_page_size(request.page_size)
-        after = parse_id_position(pagination.read_token(request.page_token, None, request)) or NO_TENANT
+        after = pagination.read_id(None, request) or NO_TENANT
         tenant_ids = await self._store.list_due_tenants(after, size + 1)
         response = pb.ListDueReindexesResponse(tenant_ids=map(str, tenant_ids[:size]))
         if len(tenant_ids) > size:
@@ -178,3 +178,27 @@ class ReindexHandlers:
             await self._embedder.embed_texts(model, [_PROBE_TEXT])
         except TextRejected as error:
             raise ModelResponseInvalid(model=model.model, what=str(error)) from None
+
+
+def _reindex(value: Reindex) -> pb.Reindex:
+    """Convert a reindex: it is complete when it is done in every tenant."""
+    if value.cancel_time is not None:
+        state = pb.REINDEX_STATE_CANCELLED
+    else:
+        state = pb.REINDEX_STATE_COMPLETE if value.done_tenants >= value.tenants else pb.REINDEX_STATE_RUNNING
+    return pb.Reindex(
+        reindex_id=str(value.reindex_id),
+        model=value.model,
+        tenant_id=str(value.only_tenant_id or ""),
+        state=state,
+        texts_per_second=value.texts_per_second,
+        tenant_count=value.tenants,
+        done_tenant_count=value.done_tenants,
+        document_count=value.documents,
+        seen_count=value.seen,
+        embedded_count=value.embedded,
+        missing_count=value.missing,
+        create_time=to_timestamp(value.create_time),
+        cancel_time=to_timestamp(value.cancel_time),
+        created_by=value.created_by,
+    )

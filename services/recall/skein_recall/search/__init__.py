@@ -1,1 +1,1 @@
-"""The search itself: from a query to the hits, by all signals, by words alone, or from a stored item."""
+"""The search: a query, the candidates of all signals, their ranking, and the hits."""

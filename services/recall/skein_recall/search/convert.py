@@ -1,4 +1,4 @@
-"""Searches: protobuf to query, and hits to protobuf. Rows are those of query/items.sql."""
+"""Searches: protobuf to query, and hits to protobuf. Rows are those of items.sql."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
 from skein_kit.search_text.vector_columns import normalize
 from skein_recall.errors import QueryEmpty
-from skein_recall.query.model import KINDS, Filter, Mode, Query
+from skein_recall.search.model import KINDS, Filter, Mode, Query
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from asyncpg import Record
     from numpy.typing import NDArray
 
-    from skein_recall.query.model import RecallResult, ReferenceItem
-    from skein_recall.query.ranking import RankedItem
+    from skein_recall.search.model import RecallResult, ReferenceItem
+    from skein_recall.search.ranking import RankedItem
 
 _Response = TypeVar("_Response", pb.RecallResponse, pb.FindSimilarResponse)
 DEFAULT_LIMIT = 10
@@ -147,18 +147,9 @@ def _time(message: memory_pb2.MemoryFilter, field: str, *, before_1970: bool = F
     return read_time(message, field, before_1970=before_1970, within="filter.", may_be_infinite=True)
 
 
-def recall_response(result: RecallResult) -> pb.RecallResponse:
-    """Convert the result of Recall; its items are complete."""
-    return _response(pb.RecallResponse, result)
-
-
-def find_similar_response(result: RecallResult) -> pb.FindSimilarResponse:
-    """Convert the result of FindSimilar; its items are complete."""
-    return _response(pb.FindSimilarResponse, result)
-
-
-def _response(response: type[_Response], result: RecallResult) -> _Response:
-    return response(
+def response(kind: type[_Response], result: RecallResult) -> _Response:
+    """Convert the result of Recall or FindSimilar; its items are complete."""
+    return kind(
         hits=fit_items(_hit(ranked, row) for ranked, row in result.hits),
         model=result.model,
         dense_path=result.dense_path,

@@ -27,7 +27,7 @@ class SearchHandlers:
         seconds = context.time_remaining()
         tenant_id = caller_of(context).require_tenant()
         self._recent.add(tenant_id, query.text)
-        return convert.recall_response(await self._searcher.recall(tenant_id, query, seconds=seconds))
+        return convert.response(pb.RecallResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))
 
     async def FindSimilar(self, request: pb.FindSimilarRequest, context: Context) -> pb.FindSimilarResponse:
         seconds = context.time_remaining()
@@ -40,4 +40,4 @@ class SearchHandlers:
             seconds=seconds,
         )
         query = convert.similar_query(request, item)
-        return convert.find_similar_response(await self._searcher.recall(tenant_id, query, seconds=seconds))
+        return convert.response(pb.FindSimilarResponse, await self._searcher.recall(tenant_id, query, seconds=seconds))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pgvector import HalfVector
@@ -20,13 +21,11 @@ from skein_kit.filters.compiler import ENTRIES, compile_to_sql
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text.vector_columns import COVERED_DIMENSIONS, for_table, read_vector, vector_columns
 from skein_recall.queries import QUERIES
-from skein_recall.query.model import ReferenceItem
+from skein_recall.search.model import ReferenceItem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
     from datetime import datetime
-    from types import TracebackType
     from uuid import UUID
 
     import asyncpg
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
     from skein_recall.models.model import EmbeddingModel
-    from skein_recall.query.model import Filter
+    from skein_recall.search.model import Filter
     from skein_recall.vector_cache.matrix import Shortlist
 
 # The first terms of a query, which are searched.
@@ -183,35 +182,26 @@ class QueryStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def transaction(self, tenant_id: UUID, *, is_filtered: bool) -> QueryTransaction:
-        """Return a transaction that begins and ends with its block.
+    @asynccontextmanager
+    async def transaction(self, tenant_id: UUID, *, is_filtered: bool) -> AsyncIterator[QueryTransaction]:
+        """Begin a transaction that ends with the block.
 
         `is_filtered`: its first statements have a filter, whose values decide which index serves them.
         """
         options = TxOptions(plan_once=not is_filtered, read_only=True)
-        return QueryTransaction(self._database.transaction(tenant_id, options), tenant_id, plans_each=is_filtered)
+        async with self._database.transaction(tenant_id, options) as tx:
+            yield QueryTransaction(tx, tenant_id, plans_each=is_filtered)
 
 
 class QueryTransaction:
-    """One transaction that finds and reads items of one tenant, while its block runs."""
+    """One transaction that finds and reads items of one tenant."""
 
-    def __init__(
-        self, transaction: AbstractAsyncContextManager[Transaction], tenant_id: UUID, *, plans_each: bool
-    ) -> None:
+    def __init__(self, tx: Transaction, tenant_id: UUID, *, plans_each: bool) -> None:
         """`plans_each`: the transaction begins by planning each statement for its values."""
-        self._transaction = transaction
+        self._tx = tx
         self._tenant_id = tenant_id
         self._plans_each = plans_each
         self._scan_budget: ScanBudget | None = None
-
-    async def __aenter__(self) -> Self:
-        self._tx = await self._transaction.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._transaction.__aexit__(kind, error, trace)
 
     async def _rows(self, query: named_queries.Query, **values: object) -> list[asyncpg.Record]:
         """Run a statement that has one good plan. Planning it takes longer than running it."""
@@ -236,7 +226,6 @@ class QueryTransaction:
         return self._tx.database.is_replica
 
     async def policy(self) -> Policy:
-        """Return the tenant's policy."""
         return await shared_policy_cache(self._tx.database).get(self._tx, self._tenant_id)
 
     async def nearest(

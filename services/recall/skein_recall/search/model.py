@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Self
 
 from skein_kit.errors import FieldInvalid
 from skein_kit.filters.expression import And
-from skein_recall.query import ranking
-from skein_recall.query.ranking import Candidate, Candidates
+from skein_recall.search import ranking
+from skein_recall.search.ranking import Candidate, Candidates
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from skein_kit.filters.expression import Expression
     from skein_kit.policies.store import Policy
-    from skein_recall.query.ranking import RankedItem
+    from skein_recall.search.ranking import RankedItem
 
 KINDS = ("memory", "message")
 # Candidates of each signal at first. The search goes deeper where too few of them may be shown.
@@ -211,7 +211,6 @@ class SignalMatches:
     nearest: tuple[UUID, ...] = ()
 
     def __len__(self) -> int:
-        """Return the number of candidates."""
         if self.lexical_matches is not None:
             return len(self.lexical_matches)
         return len(self.dense_matches if self.candidates is None else self.candidates)

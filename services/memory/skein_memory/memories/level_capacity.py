@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_memory.memories import level as level_rules
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories.model import LEVELS, capacity, demote_or_hide
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -13,34 +13,12 @@ if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.transactions import Database, Transaction
-    from skein_kit.policies.store import Policy, PolicyCache
+    from skein_kit.database.transactions import Transaction
+    from skein_kit.policies.store import Policy
     from skein_memory.memories.model import Memory
 
 # Memories that one transaction demotes from one level.
 BATCH_SIZE = 100
-# Transactions of one call of the maintenance.
-_MAX_BATCHES = 5
-
-
-class LevelStore:
-    """Enforces the capacities of levels."""
-
-    def __init__(self, database: Database, *, policies: PolicyCache) -> None:
-        self._database = database
-        self._policies = policies
-
-    async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> int:
-        """Demote some memories beyond the capacities of a tenant's levels; return how many. The next call goes on."""
-        moved = 0
-        for _ in range(_MAX_BATCHES):
-            async with self._database.transaction(tenant_id) as tx:
-                policy = await self._policies.get(tx, tenant_id)
-                found = await enforce_capacities(tx, tenant_id, policy, level_rules.LEVELS, at=at, by=by)
-            moved += found
-            if found < BATCH_SIZE:
-                break
-        return moved
 
 
 async def enforce_capacities(
@@ -51,26 +29,26 @@ async def enforce_capacities(
     `full` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay: the
     searched text does not change. Return how many memories moved.
     """
-    moved, looked_at = 0, set(full) if policy.levels_capped else set()
-    for occupied_level, level in enumerate(level_rules.LEVELS):
-        if level not in looked_at:
+    moved, levels = 0, set(full) if policy.levels_capped else set()
+    for occupied_level, level in enumerate(LEVELS):
+        if level not in levels:
             continue
         rows = await tx.rows(
             QUERIES["list_over_capacity"],
             tenant_id=tenant_id,
             level=level,
-            capacity=level_rules.capacity(policy, level),
+            capacity=capacity(policy, level),
             at=at,
             count=BATCH_SIZE,
         )
         for memory in await _locked(tx, tenant_id, [row["memory_id"] for row in rows]):
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
-            after, event = level_rules.demote_or_hide(memory, at=at, by=by)
+            after, event = demote_or_hide(memory, at=at, by=by)
             await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
-            looked_at.update(level_rules.LEVELS[occupied_level + 1 : occupied_level + 2])
+            levels.update(LEVELS[occupied_level + 1 : occupied_level + 2])
     return moved
 
 
@@ -110,5 +88,5 @@ async def _locked(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) 
     if not memory_ids:
         return []
     rows = await tx.rows(QUERIES["lock_free_memories"], tenant_id=tenant_id, memory_ids=list(memory_ids))
-    found = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
-    return [memory for memory in found.values() if memory.is_active]
+    memories = await memory_rows.read_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+    return [memory for memory in memories.values() if memory.is_active]

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_memory.conflicts.model import CONTRADICTS, RESOLUTION, SAME_KEY, STATUSES
-from skein_memory.memories.hashes import FIRST_WITHOUT_KEY, has_key
-from skein_memory.memories.model import FACT
+from skein_memory.memories.model import FACT, FIRST_WITHOUT_KEY, has_key
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ Pair = tuple[UUID, UUID]
 _FIRST, _LAST = UUID(int=0), UUID(int=(1 << 128) - 1)
 _LINKS, _KEYS, _RESOLUTIONS = "links", "keys", "resolutions"
 _WALKS = (_LINKS, _KEYS, _RESOLUTIONS)
-_STATUSES = tuple(sorted(STATUSES.values()))
 # Rows of one statement of a scan.
 _LINK_ROWS = 100
 _KEY_ROWS = 400
@@ -67,14 +65,13 @@ class ScanPosition:
     def of(cls, words: Sequence[str]) -> Self:
         """Read it from a page token. Raises ValueError."""
         scan, id_, first, second = words
-        place = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
-        if scan not in _WALKS or (scan == _RESOLUTIONS and place.first.int > len(_STATUSES)):
+        position = cls(scan=scan, id=UUID(id_), first=UUID(first), second=UUID(second))
+        if scan not in _WALKS or (scan == _RESOLUTIONS and position.first.int > len(STATUSES)):
             raise ValueError(scan)
-        return place
+        return position
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """Return the key of their order."""
         number = _WALKS.index(self.scan)
         if self.scan == _KEYS:
             return number, self.id.int, self.first.int, self.second.int
@@ -83,7 +80,7 @@ class ScanPosition:
 
 # The start and the end of the scans.
 BEGINNING = ScanPosition()
-END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(_STATUSES)))
+END = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=len(STATUSES)))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,18 +114,18 @@ async def scan_candidates(
     number of rows. The second value is END when the walks are over.
     """
     walks = _CandidateScan(tx, tenant_id, conflict_filter, at)
-    found: list[Candidate] = []
+    batch: list[Candidate] = []
     position = start
     steps = 0
     while position != END:
-        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(found) >= _BATCH_PAIRS:
+        if position.order >= until.order if until else steps >= _BATCH_STEPS or len(batch) >= _BATCH_PAIRS:
             break
         candidates, position = await walks.step(position)
-        found += candidates
+        batch += candidates
         steps += 1
     if until is None:
-        return found, position
-    return [one for one in found if one.position.order <= until.order], until
+        return batch, position
+    return [one for one in batch if one.position.order <= until.order], until
 
 
 def sorted_pair(one: UUID, other: UUID) -> Pair:
@@ -159,10 +156,10 @@ class _CandidateScan:
             QUERIES["walk_contradictions"], tenant_id=self._tenant_id, before_id=position.id, count=_LINK_ROWS
         )
         ends = [(row["from_memory_id"], row["to_memory_id"]) for row in rows]
-        # A pair that is linked in both directions is met at the link from the lower id.
+        # A pair that is linked in both directions is returned for the link from the lower id.
         back = await self._linked([(end, start) for start, end in ends if start > end])
         contenders = await self._contenders({id_ for pair in ends for id_ in pair})
-        found = [
+        candidates = [
             Candidate(
                 pair=pair,
                 reason=CONTRADICTS,
@@ -174,8 +171,8 @@ class _CandidateScan:
             and self._may_conflict(contenders, pair := sorted_pair(start, end))
         ]
         if len(rows) < _LINK_ROWS:
-            return found, ScanPosition(scan=_KEYS, id=_FIRST)
-        return found, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
+            return candidates, ScanPosition(scan=_KEYS, id=_FIRST)
+        return candidates, ScanPosition(scan=_LINKS, id=rows[-1]["link_id"])
 
     async def _keys(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         rows = await self._key_rows(position.id, position.first)
@@ -194,8 +191,8 @@ class _CandidateScan:
         pairs = (
             (key, (one, other))
             for key, ids in several
-            for place, one in enumerate(ids)
-            for other in ids[place + 1 :]
+            for index, one in enumerate(ids)
+            for other in ids[index + 1 :]
             if self._differ(contenders, (one, other))
         )
         return await self._key_candidates(contenders, pairs, after)
@@ -225,12 +222,12 @@ class _CandidateScan:
         self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
     ) -> tuple[list[Candidate], ScanPosition]:
         """Return the first pairs with one key; the scan goes on after them when there are more."""
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for key, pair in pairs:
-            if len(found) == _BATCH_PAIRS:
-                after = found[-1].position
+            if len(candidates) == _BATCH_PAIRS:
+                after = candidates[-1].position
                 break
-            found.append(
+            candidates.append(
                 Candidate(
                     pair=pair,
                     reason=SAME_KEY,
@@ -239,18 +236,18 @@ class _CandidateScan:
                 )
             )
         # The scan of links has returned linked pairs.
-        linked = await self._linked([way for one in found for way in (one.pair, one.pair[::-1])])
-        return [one for one in found if not {one.pair, one.pair[::-1]} & linked], after
+        linked = await self._linked([way for one in candidates for way in (one.pair, one.pair[::-1])])
+        return [one for one in candidates if not {one.pair, one.pair[::-1]} & linked], after
 
     async def _resolutions(self, position: ScanPosition) -> tuple[list[Candidate], ScanPosition]:
         number = position.first.int
         after = ScanPosition(scan=_RESOLUTIONS, first=UUID(int=number + 1))
-        if _STATUSES[number] not in self._question.statuses:
+        if STATUSES[number] not in self._question.statuses:
             return [], after
         rows = await self._tx.rows(
             QUERIES["list_resolutions"],
             tenant_id=self._tenant_id,
-            status=_STATUSES[number],
+            status=STATUSES[number],
             before_id=position.id,
             count=_RESOLUTION_ROWS,
         )
@@ -259,7 +256,7 @@ class _CandidateScan:
         pairs = [(row["a_memory_id"], row["b_memory_id"]) for row in rows]
         contenders = await self._contenders({id_ for pair in pairs for id_ in pair})
         linked = await self._linked([way for pair in pairs for way in (pair, pair[::-1])])
-        found: list[Candidate] = []
+        candidates: list[Candidate] = []
         for row, pair in zip(rows, pairs, strict=True):
             if not contenders.keys() >= set(pair):
                 continue
@@ -268,7 +265,7 @@ class _CandidateScan:
             if self._may_conflict(contenders, pair) and (is_linked or has_same_key):
                 # Another scan has returned it.
                 continue
-            found.append(
+            candidates.append(
                 Candidate(
                     pair=pair,
                     reason=CONTRADICTS if is_linked else SAME_KEY if has_same_key else RESOLUTION,
@@ -276,7 +273,7 @@ class _CandidateScan:
                     position=ScanPosition(scan=_RESOLUTIONS, id=row["resolution_id"], first=position.first),
                 )
             )
-        return found, after
+        return candidates, after
 
     async def _contenders(self, memory_ids: set[UUID]) -> dict[UUID, asyncpg.Record]:
         """Read the columns that decide on conflicts; deleted, archived and expired memories are left out."""

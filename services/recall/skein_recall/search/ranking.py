@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from skein_recall.query.cues import QueryCues
+from skein_recall.search.cues import QueryCues
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,7 +37,7 @@ VERSION: Final = 2
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
 # Weight of an item and all its neighbours together.
 _WINDOW: Final = 1 + 2 * sum(NEIGHBOUR_WEIGHTS)
-# Constants of BM25; query/queries.sql has the same.
+# Constants of BM25; queries.sql has the same.
 _K1: Final = 1.2
 _B: Final = 0.75
 # Stems of a full statement; a shorter item is likely a phrase of courtesy.
@@ -128,7 +128,6 @@ class Candidates:
     eligible: NDArray[np.bool_]
 
     def __len__(self) -> int:
-        """Return the number of candidates."""
         return len(self.item_ids)
 
     @classmethod
@@ -262,9 +261,9 @@ def rank_by_similarity(
             similarity=-distance,
             score=(score := min(1.0, max(0.0, -distance))),
             has_words=None,
-            _components=(Component("dense", -distance, score, 1.0, place),),
+            _components=(Component("dense", -distance, score, 1.0, rank_number),),
         )
-        for place, (distance, item_id, kind) in enumerate(ordered[:limit], start=1)
+        for rank_number, (distance, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 
@@ -281,9 +280,9 @@ def rank_by_terms(matches: Mapping[UUID, tuple[str, float]], *, max_bm25: float,
             similarity=None,
             score=(score := min(1.0, -negative / max_bm25)),
             has_words=True,
-            _components=(Component("lexical", -negative, score, 1.0, place),),
+            _components=(Component("lexical", -negative, score, 1.0, rank_number),),
         )
-        for place, (negative, item_id, kind) in enumerate(ordered[:limit], start=1)
+        for rank_number, (negative, item_id, kind) in enumerate(ordered[:limit], start=1)
     ]
 
 
@@ -439,8 +438,8 @@ class _CandidatePool:
         row_of = dict(zip(self._candidates.item_ids, range(missing), strict=True))
         before = np.full(missing + 1, missing)
         after = np.full(missing + 1, missing)
-        known = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
-        steps = np.array([step for step in known if None not in step], dtype=np.intp).reshape(-1, 2)
+        steps_by_row = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
+        steps = np.array([step for step in steps_by_row if None not in step], dtype=np.intp).reshape(-1, 2)
         before[steps[:, 0]] = steps[:, 1]
         # Of several items with the same previous one, the last follows it.
         last = steps[np.argsort(steps[:, 0], kind="stable")]
