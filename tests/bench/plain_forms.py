@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from skein_cluster.main import main
 from skein_gateway.rate_limits.limiter import LeasedBucket
-from skein_kit.database import batch_insert
 from skein_recall.vector_cache.matrix import VectorMatrix
 
 if TYPE_CHECKING:
@@ -18,11 +17,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-
-def insert_each_table() -> None:
-    """Insert the rows of each table by a statement of its own."""
-    batch_insert._split_few = lambda tables: ([], [table for table in tables if table.rows])
 
 
 def lease_each_call() -> None:
@@ -63,7 +57,6 @@ def as_it_is() -> None:
 
 FORMS: dict[str, Callable[[], None]] = {
     "as-it-is": as_it_is,
-    "insert-each-table": insert_each_table,
     "lease-each-call": lease_each_call,
     "float-weights": float_weights,
     "no-vector-cache": as_it_is,

@@ -3,10 +3,8 @@ from __future__ import annotations
 import pytest
 
 from skein_kit.database.named_queries import (
-    InsertPart,
     Query,
     batch_size,
-    combine_inserts,
     grouped_insert,
     inline_rows,
     left_join,
@@ -65,42 +63,6 @@ def test_rows_of_any_number_need_few_different_statements() -> None:
             left -= size
 
     assert len(sizes) == 34
-
-
-ITEMS = Query.parse("items", "INSERT INTO items (tenant_id, a, b) VALUES (:tenant_id, :a, :b)")
-WORDS = Query.parse("words", "INSERT INTO words (tenant_id, w) VALUES (:tenant_id, :w)")
-
-
-def test_inserts_into_several_tables_become_one_statement_that_reads_as_well() -> None:
-    found = combine_inserts((InsertPart(ITEMS, 1), InsertPart(WORDS, 2)), Query.parse("read", "SELECT :one, :other"))
-
-    assert found.text == (
-        "/* items+words+read */ WITH "
-        "part_0 AS (/* items */ INSERT INTO items (tenant_id, a, b) VALUES ($1, $2, $3) RETURNING 1), "
-        "part_1 AS (/* words */ INSERT INTO words (tenant_id, w) VALUES ($1, $4), ($1, $5) RETURNING 1) "
-        "/* read */ SELECT $6, $7"
-    )
-    assert found.parameters == ("tenant_id", "value_0", "value_1", "value_2", "value_3", "one", "other")
-    assert found.name == "items+words+read"
-
-
-def test_what_the_rows_of_an_insert_share_is_named_once_in_what_is_inserted_together() -> None:
-    found = combine_inserts(
-        (InsertPart(WORDS, 1), InsertPart(ITEMS, 3, shared_count=1)), Query.parse("read", "SELECT :one")
-    )
-
-    assert found.text == (
-        "/* words+items+read */ WITH "
-        "part_0 AS (/* words */ INSERT INTO words (tenant_id, w) VALUES ($1, $2) RETURNING 1), "
-        "part_1 AS (/* items */ INSERT INTO items (tenant_id, a, b) VALUES "
-        "($1, $3, $6), ($1, $4, $6), ($1, $5, $6) RETURNING 1) "
-        "/* read */ SELECT $7"
-    )
-    assert found.parameters == ("tenant_id", *(f"value_{number}" for number in range(5)), "one")
-
-
-def test_inserts_together_may_read_nothing() -> None:
-    assert combine_inserts((InsertPart(WORDS, 1),)).text.endswith("VALUES ($1, $2) RETURNING 1) SELECT 1")
 
 
 def test_a_group_s_rows_name_what_they_share_once() -> None:

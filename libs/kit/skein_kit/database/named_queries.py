@@ -17,7 +17,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 import asyncpg
@@ -101,9 +101,9 @@ def _numbered(text: str, order: list[str]) -> str:
 
 # Most parameters of one statement; the limit of Postgres is 65,535.
 MAX_PARAMETERS = 4000
-FEW_ROWS = 32
+_FEW_ROWS = 32
 # Rows of one statement of a larger batch: the largest number that fits.
-_MANY_ROWS = (512, 128, FEW_ROWS)
+_MANY_ROWS = (512, 128, _FEW_ROWS)
 _VALUES = re.compile(r"\bVALUES\s*(\([^()]*\))", re.IGNORECASE)
 
 
@@ -114,7 +114,7 @@ def batch_size(rows: int) -> int:
     rows takes longer (20 ms) than inserting them, and statements for all numbers would take more than 100 MB per server
     process.
     """
-    return rows if rows <= FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
+    return rows if rows <= _FEW_ROWS else next(many for many in _MANY_ROWS if many <= rows)
 
 
 @lru_cache(maxsize=4096)
@@ -131,38 +131,6 @@ def multi_row_insert(query: Query, count: int) -> str:
     own = len(query.parameters) - 1
     rows = ", ".join(_renumber_placeholders(match.group(1), index * own, shared=1) for index in range(count))
     return f"{query.text[: match.start(1)]}{rows}{query.text[match.end(1) :]}"
-
-
-class InsertPart(NamedTuple):
-    """The number of rows that a query inserts; they share the values of its last `shared_count` parameters."""
-
-    query: Query
-    rows: int
-    shared_count: int = 0
-
-
-@lru_cache(maxsize=4096)
-def combine_inserts(parts: tuple[InsertPart, ...], last: Query | None = None) -> Query:
-    """Return one statement that inserts the rows of several queries, and then runs `last`.
-
-    Its parameters are tenant_id, then for each query the values of its rows and their shared values (as value_0,
-    value_1, ...), then those of `last`, which takes no tenant. Foreign keys between the rows are checked at the end; a
-    sharded database inserts in this order.
-    """
-    names, inserts = ["tenant_id"], []
-    for index, (query, count, shared) in enumerate(parts):
-        first, each = len(names) - 1, len(query.parameters) - 1
-        text = grouped_insert(query, each - shared, 1, count).text if shared else multi_row_insert(query, count)
-        # A sharded database takes only a statement that returns rows as a table.
-        inserts.append(f"part_{index} AS ({_renumber_placeholders(text, first, shared=1)} RETURNING 1)")
-        names += [f"value_{number}" for number in range(first, first + count * (each - shared) + shared)]
-    ending = "SELECT 1"
-    if last is not None:
-        ending = _renumber_placeholders(last.text, len(names))
-        names += last.parameters
-    name = "+".join([part.query.name for part in parts] + ([last.name] if last is not None else []))
-    text = f"/* {name} */ WITH {', '.join(inserts)} {ending}"
-    return Query(name=name, description="", text=text, parameters=tuple(names), operation="WITH")
 
 
 def _renumber_placeholders(text: str, offset: int, *, shared: int = 0) -> str:

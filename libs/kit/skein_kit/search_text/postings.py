@@ -10,9 +10,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
-from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import InsertRows
-from skein_kit.database.named_queries import FEW_ROWS, Queries
+from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
@@ -68,25 +66,20 @@ class Document:
     embedding: NDArray[np.float32] | None = field(default=None, compare=False, repr=False)
 
 
-async def add_documents(
-    tx: Transaction, tenant_id: UUID, documents: Sequence[Document], *, extra_rows: Sequence[InsertRows] = ()
-) -> None:
-    """Add documents to the index: one statement reads their terms, another one inserts the rows of a single document.
+async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Document]) -> None:
+    """Add documents to the index, with their postings and caller vectors.
 
-    `extra_rows` are rows that the first statement inserts too: the items themselves. A new document is pending until it
-    has vectors, unless it has a caller vector and no model is followed. Remove a document that is in the index first.
-    Raises DimensionsMismatch for a caller vector that does not fit the active model.
+    A new document is pending until it has vectors, unless it has a caller vector and no model is followed. Remove a
+    document that is in the index first. Raises DimensionsMismatch for a caller vector that does not fit the active
+    model.
     """
     if not documents:
-        await batch_insert.insert_batch(tx, tenant_id, extra_rows)
         return
     model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
     texts = [document.text for document in documents]
-    for number, lexeme, frequency in await batch_insert.insert_batch_and_fetch(
-        tx, tenant_id, extra_rows, _QUERIES["analyse"], texts=texts, language=language
-    ):
+    for number, lexeme, frequency in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         terms[number - 1].append((lexeme, frequency))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]
     document_rows = [
@@ -101,28 +94,12 @@ async def add_documents(
         for term, frequency in counted
         if len(term) <= MAX_TERM_CHARACTERS
     ]
-    shared = ("kind", "item_id", "length") if len(documents) == 1 else ()
-    await batch_insert.insert_batch(
-        tx,
-        tenant_id,
-        [
-            InsertRows(_QUERIES["insert_documents"], document_rows),
-            *([] if model is None else [vector_columns.vector_rows(model.table_name, vectors)]),
-            *(
-                []
-                if model is None
-                else [vector_columns.origin_rows(model.model, [item_id for item_id, _, _ in vectors])]
-            ),
-            # The first postings join the single statement; the others follow in statements of their own.
-            InsertRows(
-                _QUERIES["insert_postings"],
-                posting_rows[:FEW_ROWS],
-                single_statement_rows=FEW_ROWS,
-                shared_parameters=shared,
-            ),
-            InsertRows(_QUERIES["insert_postings"], posting_rows[FEW_ROWS:], single_statement_rows=0),
-        ],
-    )
+    await tx.insert(_QUERIES["insert_documents"], tenant_id, document_rows)
+    if model is not None:
+        await vector_columns.insert_vectors(tx, tenant_id, model.table_name, vectors)
+        item_ids = [item_id for item_id, _, _ in vectors]
+        await vector_columns.insert_vector_origins(tx, tenant_id, model.model, item_ids)
+    await tx.insert(_QUERIES["insert_postings"], tenant_id, posting_rows)
 
 
 async def remove_documents(tx: Transaction, tenant_id: UUID, item_ids: Sequence[UUID]) -> None:

@@ -17,8 +17,6 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from pgvector import HalfVector
 
-from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import InsertRows
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import DimensionsMismatch, FieldInvalid
 
@@ -119,27 +117,18 @@ async def insert_vectors(
 
     A vector is float32 of shape (dimensions,).
     """
-    await batch_insert.insert_batch(tx, tenant_id, [vector_rows(table_name, items)])
+    rows = [
+        {"item_id": item_id, "chunk": chunk, "kind": kind, **vector_columns(vector)}
+        for item_id, kind, vectors in items
+        for chunk, vector in enumerate(vectors)
+    ]
+    await tx.insert(for_table(_QUERIES["insert_vectors"], table_name), tenant_id, rows)
 
 
-def vector_rows(table_name: str, items: Sequence[tuple[UUID, str, Sequence[NDArray[np.float32]]]]) -> InsertRows:
-    """Return the insert of the vectors of items, as insert_vectors takes them."""
-    return InsertRows(
-        for_table(_QUERIES["insert_vectors"], table_name),
-        [
-            {"item_id": item_id, "chunk": chunk, "kind": kind, **vector_columns(vector)}
-            for item_id, kind, vectors in items
-            for chunk, vector in enumerate(vectors)
-        ],
-    )
-
-
-def origin_rows(model: str, item_ids: Sequence[UUID]) -> InsertRows:
-    """Return the insert of the origins of caller vectors of a model."""
-    return InsertRows(
-        _QUERIES["insert_vector_origins"],
-        [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids],
-    )
+async def insert_vector_origins(tx: Transaction, tenant_id: UUID, model: str, item_ids: Sequence[UUID]) -> None:
+    """Store that a caller brought the vectors of items for a model."""
+    rows = [{"item_id": item_id, "model": model, "provider": CALLER} for item_id in item_ids]
+    await tx.insert(_QUERIES["insert_vector_origins"], tenant_id, rows)
 
 
 @cache

@@ -6,8 +6,6 @@ import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import InsertRows
 from skein_kit.ids import new_ids
 from skein_memory.queries import QUERIES
 
@@ -42,27 +40,20 @@ class Revision:
 
 async def insert_events(tx: Transaction, tenant_id: UUID, events: Sequence[Event], *, at: datetime, by: str) -> None:
     """Add events to the tenant's log; readers get them in this order after the commit."""
-    await batch_insert.insert_batch(tx, tenant_id, [event_rows(events, at=at, by=by)])
-
-
-def event_rows(events: Sequence[Event], *, at: datetime, by: str) -> InsertRows:
-    """Return the insert of events into the tenant's log."""
-    return InsertRows(
-        QUERIES["insert_changes"],
-        [
-            {
-                "change_id": id_,
-                "event_type": event.type,
-                "entity_type": event.entity_type,
-                "entity_id": event.entity_id,
-                "summary": event.summary,
-                "payload": _json(event.payload),
-                "principal": by,
-                "create_time": at,
-            }
-            for id_, event in zip(new_ids(at, len(events)), events, strict=True)
-        ],
-    )
+    rows = [
+        {
+            "change_id": id_,
+            "event_type": event.type,
+            "entity_type": event.entity_type,
+            "entity_id": event.entity_id,
+            "summary": event.summary,
+            "payload": _json(event.payload),
+            "principal": by,
+            "create_time": at,
+        }
+        for id_, event in zip(new_ids(at, len(events)), events, strict=True)
+    ]
+    await tx.insert(QUERIES["insert_changes"], tenant_id, rows)
 
 
 async def insert_revisions(tx: Transaction, tenant_id: UUID, revisions: Sequence[Revision]) -> None:

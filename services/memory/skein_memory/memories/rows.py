@@ -11,8 +11,6 @@ from dataclasses import replace as but
 from datetime import UTC
 from typing import TYPE_CHECKING, Self
 
-from skein_kit.database import batch_insert
-from skein_kit.database.batch_insert import InsertRows
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
 from skein_kit.ids import parse_id
@@ -102,15 +100,15 @@ async def insert_memories(
 
     Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
     """
+    if not memories:
+        return
     created = [memory_event("memory_created", memory) for memory in memories]
-    more_rows = [
-        InsertRows(QUERIES["insert_entries"], [_entry(memory) for memory in memories]),
-        writer.event_rows(created, at=at, by=memories[0].created_by if memories else ""),
-        InsertRows(QUERIES["insert_tags"], [row for memory in memories for row in _tags(memory)]),
-        _tasks(memories),
-        _properties(memories),
-    ]
-    await postings.add_documents(tx, tenant_id, documents, extra_rows=more_rows)
+    await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
+    await writer.insert_events(tx, tenant_id, created, at=at, by=memories[0].created_by)
+    await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
+    await _insert_tasks(tx, tenant_id, memories)
+    await _insert_properties(tx, tenant_id, memories)
+    await postings.add_documents(tx, tenant_id, documents)
     await _claim_names(tx, tenant_id, memories, at=at)
 
 
@@ -339,31 +337,28 @@ def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
     }
 
 
-def _tasks(memories: Sequence[Memory]) -> InsertRows:
-    """Return the rows of those memories that are tasks or objectives."""
-    return InsertRows(
-        QUERIES["put_task"], [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
-    )
+async def _insert_tasks(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+    """Insert or replace the rows of those memories that are tasks or objectives."""
+    rows = [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
+    await tx.insert(QUERIES["put_task"], tenant_id, rows)
 
 
 async def _replace_task(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
     """Update the row of a task or objective after a change of its memory."""
     if Task.of(after) is not None:
-        await batch_insert.insert_batch(tx, tenant_id, [_tasks([after])])
+        await _insert_tasks(tx, tenant_id, [after])
     elif Task.of(before) is not None:
         await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)
 
 
-def _properties(memories: Sequence[Memory]) -> InsertRows:
-    """Return the insert of the scalar properties of memories, by which lists are filtered."""
-    return InsertRows(
-        QUERIES["insert_properties"],
-        [
-            {"memory_id": memory.memory_id, "name": name, "value": value}
-            for memory in memories
-            for name, value in properties_of(memory.draft.metadata, memory.draft.data)
-        ],
-    )
+async def _insert_properties(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
+    """Insert the scalar properties of memories, by which lists are filtered."""
+    rows = [
+        {"memory_id": memory.memory_id, "name": name, "value": value}
+        for memory in memories
+        for name, value in properties_of(memory.draft.metadata, memory.draft.data)
+    ]
+    await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
 
 
 async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
@@ -371,7 +366,7 @@ async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, 
     properties_before = properties_of(before.draft.metadata, before.draft.data)
     if properties_before != properties_of(after.draft.metadata, after.draft.data):
         await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await batch_insert.insert_batch(tx, tenant_id, [_properties([after])])
+        await _insert_properties(tx, tenant_id, [after])
 
 
 async def with_scores(
