@@ -34,7 +34,7 @@ class ColdStorageHandlers:
     async def StoreSession(self, request: pb.StoreSessionRequest, context: Context) -> pb.StoreSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        saved_response = await self._idempotency.read_response(tenant_id, key)
+        saved_response = await self._idempotency.saved_response(tenant_id, key)
         if saved_response is not None:
             return pb.StoreSessionResponse.FromString(saved_response)
         async with (
@@ -51,7 +51,7 @@ class ColdStorageHandlers:
     async def RestoreSession(self, request: pb.RestoreSessionRequest, context: Context) -> pb.RestoreSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        saved_response = await self._idempotency.read_response(tenant_id, key)
+        saved_response = await self._idempotency.saved_response(tenant_id, key)
         if saved_response is not None:
             return pb.RestoreSessionResponse.FromString(saved_response)
         await self._archives.require_session(tenant_id, request.session_id)
