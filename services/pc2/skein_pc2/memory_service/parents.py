@@ -74,27 +74,21 @@ class Order:
 
 async def parent_of(api: GatewayApi, context: RequestContext, parent_id: str) -> Parent:
     """Return the memory or session with an id. Raises RequestError when neither exists."""
-    try:
-        await links.require_memory(api, context, parent_id)
-    except aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.NOT_FOUND:
-            raise
-        session = await session_of(api, context, parent_id)
-        if session is None:
-            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id") from None
-        return Parent(parent_id=parent_id, session=session)
-    return Parent(parent_id=parent_id, session=None)
+    # A list of links counts no access.
+    call = pb.ListLinksRequest(memory_id=parent_id, page_size=1)
+    if await api.find(api.links.ListLinks, call, context) is not None:
+        return Parent(parent_id=parent_id, session=None)
+    session = await session_of(api, context, parent_id)
+    if session is None:
+        raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
+    return Parent(parent_id=parent_id, session=session)
 
 
 async def session_of(api: GatewayApi, context: RequestContext, session_id: str) -> session_pb2.Session | None:
     """Read a session; None when it does not exist."""
     call = session_pb2.GetSessionRequest(session_id=session_id)
-    try:
-        return (await api.call(api.sessions.GetSession, call, context)).session
-    except aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.NOT_FOUND:
-            raise
-        return None
+    reply = await api.find(api.sessions.GetSession, call, context)
+    return None if reply is None else reply.session
 
 
 async def children(api: GatewayApi, request: ActionRequest) -> Message:
