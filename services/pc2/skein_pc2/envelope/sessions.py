@@ -57,7 +57,7 @@ class SessionActions:
         return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
 
     async def _end_session(self, request: Request) -> dict[str, Any]:
-        """End a session, and archive it if asked; an ended session stays as it is."""
+        """End a session, and archive it on request; an ended session stays as it is."""
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")

@@ -79,7 +79,7 @@ class GatewayApi:
         return bool(self._key())
 
     async def is_accepted(self) -> bool:
-        """Say whether the gateway accepts the key; asked again every few seconds."""
+        """Say whether the gateway accepts the key; the result is cached for a few seconds."""
         loop = asyncio.get_running_loop()
         if self.has_key() and loop.time() >= self._ask_again:
             try:

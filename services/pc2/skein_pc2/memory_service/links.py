@@ -87,15 +87,15 @@ class Neighborhood:
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
     """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
     result = Neighborhood()
-    portions = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
+    batches = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
 
-    async def read_batch(portion: Sequence[str]) -> None:
-        call = pb.GetSubgraphRequest(memory_ids=portion, radius=1, max_nodes=_NODES, include_memories=True)
+    async def read_batch(batch: Sequence[str]) -> None:
+        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_NODES, include_memories=True)
         subgraph = await api.find(api.links.GetSubgraph, call, context)
         if subgraph is not None:
             result.add(subgraph)
 
-    await asyncio.gather(*(read_batch(portion) for portion in portions))
+    await asyncio.gather(*(read_batch(batch) for batch in batches))
     return result
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
+    from skein_pc2.protocol.actions import Action, ActionRequest
     from skein_pc2.protocol.frames import Message
     from skein_pc2.protocol.health import Health
 
@@ -48,7 +48,7 @@ class MemoryService(ActionPort):
 
     def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
         groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
-        actions = {
+        actions: dict[str, Action] = {
             "add_memory": self._add,
             "get_memory": self._get,
             "get_children": partial(parents.children, api),

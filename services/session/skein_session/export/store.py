@@ -10,7 +10,6 @@ from skein_kit.ids import EPOCH
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.export.model import ExportPosition
-from skein_session.messages.model import character_count
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -139,7 +138,7 @@ class _PageBuilder:
         """Add rows of up to PAGE_BYTES characters."""
         for exported in batch.rows:
             if exported.row is not None:
-                self._character_count += character_count(exported.row)
+                self._character_count += sum(len(value) for value in exported.row.values() if isinstance(value, str))
                 if self.rows and self._character_count > PAGE_BYTES:
                     self._is_full = True
                     return
@@ -233,8 +232,8 @@ async def _read_elsewhere(
         limit=count,
     )
     others = [row["message_id"] for row in scanned if not row["is_own"]]
-    found = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
-    messages = {row["message_id"]: row for row in found}
+    own_rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
+    messages = {row["message_id"]: row for row in own_rows}
     rows = [
         ExportedRow(
             ExportPosition("elsewhere", "", str(message_id)),

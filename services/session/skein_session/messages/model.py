@@ -25,6 +25,8 @@ NO_ID = UUID(int=0)
 LAST_ID = UUID(int=(1 << 128) - 1)
 # The columns with JSON arrays.
 LIST_FIELDS = ("parts", "tool_calls", "tool_returns")
+# The columns without a low limit of their length.
+_LONG_COLUMNS = ("content", *LIST_FIELDS, "metadata")
 # Characters of a session's default title.
 MAX_TITLE_CHARACTERS = 100
 # The first ranges of ids, newest first.
@@ -111,8 +113,8 @@ def default_title(row: MessageRow) -> str | None:
 
 
 def character_count(row: MessageRow) -> int:
-    """Return the characters of a row's texts and JSON: at most the bytes of its message in a reply."""
-    return sum(len(value) for value in row.values() if isinstance(value, str))
+    """Return the characters of a row's content and JSON, which take at least as many bytes in a reply."""
+    return sum([len(row[column]) for column in _LONG_COLUMNS if row[column] is not None])
 
 
 def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
