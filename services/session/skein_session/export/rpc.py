@@ -49,5 +49,7 @@ class ExportHandlers:
 
 
 def _subject_record(exported: ExportedRow) -> pb.SubjectRecord:
-    value = _CONVERTERS[exported.kind](exported.row)
-    return pb.SubjectRecord(deleted=exported.is_deleted, **{exported.kind: value})
+    row: Any = exported.row
+    # States and items have no such column: they are deleted for good.
+    is_deleted = not row.get("is_active", True)
+    return pb.SubjectRecord(deleted=is_deleted, **{exported.kind: _CONVERTERS[exported.kind](row)})

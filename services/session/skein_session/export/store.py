@@ -35,7 +35,6 @@ class ExportedRow:
     kind: Literal["session", "message", "state", "item"]
     # None for a row that is skipped.
     row: Record | None
-    is_deleted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,17 +87,12 @@ class ExportStore:
             # A concurrent call has unarchived the session.
             return _ExportBatch([], position if is_own else ExportPosition("elsewhere"))
         archived_rows = [
-            row
+            {**row, "is_active": row["is_active"] and archived.is_active}
             for row in archived.rows.messages
             if row["sequence"] > after and (is_own or row["subject_id"] == page.subject_id)
         ]
         rows = [
-            ExportedRow(
-                ExportPosition(stage, session_id, str(row["sequence"])),
-                "message",
-                row,
-                is_deleted=not (row["is_active"] and archived.is_active),
-            )
+            ExportedRow(ExportPosition(stage, session_id, str(row["sequence"])), "message", row)
             for row in await self._archives.to_records(tenant_id, archived_rows[: page.remaining])
         ]
         if len(archived_rows) > page.remaining:
@@ -159,8 +153,7 @@ async def _read_batch(
         if row is None:
             return _ExportBatch([], ExportPosition("elsewhere"))
         next_position = ExportPosition("messages", row["session_id"])
-        exported = ExportedRow(next_position, "session", row, is_deleted=not row["is_active"])
-        return _ExportBatch([exported], next_position)
+        return _ExportBatch([ExportedRow(next_position, "session", row)], next_position)
     if position.stage == "messages":
         return await _read_messages(tx, tenant_id, position, count)
     if position.stage in ("elsewhere", "stored"):
@@ -179,12 +172,7 @@ async def _read_messages(tx: Transaction, tenant_id: UUID, position: ExportPosit
     of_session = {"tenant_id": tenant_id, "session_id": position.session_id}
     archived_before = await tx.row(_QUERIES["get_archived_session"], **of_session)
     rows = [
-        ExportedRow(
-            ExportPosition("messages", position.session_id, str(row["sequence"])),
-            "message",
-            row,
-            is_deleted=not row["is_active"],
-        )
+        ExportedRow(ExportPosition("messages", position.session_id, str(row["sequence"])), "message", row)
         for row in await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=position.sequence)
     ]
     next_position = rows[-1].position if rows else position
@@ -235,13 +223,8 @@ async def _read_elsewhere(
     own_rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
     messages = {row["message_id"]: row for row in own_rows}
     rows = [
-        ExportedRow(
-            ExportPosition("elsewhere", "", str(message_id)),
-            "message",
-            row := messages.get(message_id),
-            is_deleted=row is not None and not row["is_active"],
-        )
-        for message_id in (scanned_row["message_id"] for scanned_row in scanned)
+        ExportedRow(ExportPosition("elsewhere", "", str(row["message_id"])), "message", messages.get(row["message_id"]))
+        for row in scanned
     ]
     return _ExportBatch(rows, rows[-1].position if len(scanned) == count else ExportPosition("stored"))
 
