@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 # How long one worker delivers webhooks before another may.
 _WEBHOOK_TURN_SECONDS = 60.0
-
-
 # More calls than one tenant's idle sessions need, so that one visit ends them all.
 _MANY_REPEATS = 10_000
 
