@@ -20,6 +20,7 @@ from skein.memory.v1 import memory_pb2, memory_pb2_grpc
 from skein.recall.v1 import recall_pb2, recall_pb2_grpc
 from skein.session.v1 import session_pb2, session_pb2_grpc
 from skein_client.channels import OPTIONS
+from skein_kit import message_rows
 from skein_kit.database.monthly_partitions import MonthlyPartitions
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import Database
@@ -304,7 +305,7 @@ class _Here:
             self.session_idempotency.begin(tenant_id, key, TxOptions(plan_once=True)) as write,
         ):
             await self.messages.append_messages(write.tx, tenant_id, batch)
-            await write.save(session_pb2.AppendMessagesResponse(messages=batch.messages))
+            await write.save(session_pb2.AppendMessagesResponse(messages=map(message_rows.message, batch.rows)))
         await self._index(batch.documents)
 
     async def recall_by_arms(self, _number: int) -> object:

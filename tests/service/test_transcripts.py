@@ -11,7 +11,9 @@ from fix_cluster import Tenant, refused
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.text.token_estimate import estimate_tokens
-from skein_session.transcripts.window import tokens_of
+
+# Of "message number 1".
+TOKENS = 4 + 4
 
 
 async def append(tenant: Tenant, *contents: str, session_id: str = "s", **fields: Any) -> list[pb.Message]:
@@ -122,7 +124,7 @@ async def window(tenant: Tenant, budget: int = 0, session_id: str = "s") -> pb.G
 
 async def test_a_window_holds_the_newest_that_fit_in_their_order(tenant: Tenant) -> None:
     stored = await append(tenant, *(f"message number {number}" for number in range(10)))
-    each = tokens_of(stored[0])
+    each = TOKENS
 
     whole = await window(tenant, 10 * each)
     cut = await window(tenant, 4 * each - 1)
@@ -137,7 +139,7 @@ async def test_the_summary_stands_for_what_is_left_out(tenant: Tenant) -> None:
     await tenant.sessions.UpdateSession(
         pb.UpdateSessionRequest(session=pb.Session(session_id="s", summary=summary), update_mask={"paths": ["summary"]})
     )
-    each, said = tokens_of(stored[0]), estimate_tokens(summary)
+    each, said = TOKENS, estimate_tokens(summary)
 
     whole = await window(tenant, 10 * each)
     cut = await window(tenant, 4 * each)

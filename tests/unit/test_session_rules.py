@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.errors import (
     ContentEmpty,
     ContentTooLong,
@@ -43,18 +44,16 @@ def at(time: datetime, content: str = "x") -> pb.Message:
 def test_messages_of_one_moment_have_ids_in_the_order_given() -> None:
     batch = batch_of(*(user(f"message {number}") for number in range(50)))
 
-    ids = [message.message_id for message in batch.messages]
+    ids = [row["message_id"] for row in batch.rows]
     assert ids == sorted(ids)
 
 
 def test_an_id_carries_the_time_of_its_message() -> None:
     old = datetime(1999, 12, 31, 23, 59, 59, 250_000, tzinfo=UTC)
 
-    (message,) = batch_of(at(old)).messages
+    (row,) = batch_of(at(old)).rows
 
-    message_id = parse_id(message.message_id)
-    assert message_id is not None
-    assert id_time(message_id) == old
+    assert id_time(row["message_id"]) == old
 
 
 def test_a_batch_names_the_months_that_it_falls_in() -> None:
@@ -76,14 +75,10 @@ def test_a_message_s_own_agent_leads_then_the_session_s_then_the_caller_s() -> N
     batch = batch_of(user("a"), user("b", agent_id="butler"), agent_id="cook")
 
     batch.inherit(None, "ada")
-    without = [(message.agent_id, message.subject_id) for message in batch.messages]
+    without = [(row["agent_id"], row["subject_id"]) for row in batch.rows]
     batch.inherit("maid", "bob")
 
     assert without == [("cook", "ada"), ("butler", "ada")]
-    assert [(message.agent_id, message.subject_id) for message in batch.messages] == [
-        ("maid", "bob"),
-        ("butler", "bob"),
-    ]
     assert [(row["agent_id"], row["subject_id"]) for row in batch.rows] == [("maid", "bob"), ("butler", "bob")]
     assert [(one.agent_id, one.subject_id) for one in batch.documents] == [("maid", "bob"), ("butler", "bob")]
 
@@ -94,7 +89,7 @@ def test_what_the_service_fills_in_is_not_taken_from_the_caller() -> None:
     batch = batch_of(forged)
     batch.assign_sequences(7)
 
-    (message,) = batch.messages
+    message = message_rows.message(batch.rows[0])
     assert (message.session_id, message.sequence, message.created_by) == ("s", 7, "api_key:1")
     assert message.message_id != "m"
 
@@ -104,7 +99,6 @@ def test_numbers_end_with_the_sessions_last() -> None:
 
     batch.assign_sequences(10)
 
-    assert [message.sequence for message in batch.messages] == [8, 9, 10]
     assert [row["sequence"] for row in batch.rows] == [8, 9, 10]
 
 
@@ -128,28 +122,24 @@ def test_a_refusal_names_the_place_of_the_message(wrong: pb.Message, refusal: ty
 
 
 def test_content_as_long_as_the_limit_is_taken() -> None:
-    (message,) = batch_of(user("é" * LIMIT)).messages
+    (row,) = batch_of(user("é" * LIMIT)).rows
 
-    assert len(message.content) == LIMIT
+    assert len(row["content"]) == LIMIT
 
 
 def test_a_clock_that_is_a_little_ahead_is_taken() -> None:
-    assert batch_of(at(NOW + timedelta(minutes=5))).messages
+    assert batch_of(at(NOW + timedelta(minutes=5))).rows
 
 
 def test_the_title_is_how_the_user_began() -> None:
-    messages = [
-        pb.Message(role=pb.MESSAGE_ROLE_SYSTEM, content="You are kind."),
-        user("  "),
-        user("Remind me " + "again " * 50),
-        user("later"),
-    ]
+    began = batch_of(pb.Message(role=pb.MESSAGE_ROLE_SYSTEM, content="You are kind."), user("Remind me"), user("later"))
 
-    title = default_title(messages)
+    assert began.title == "Remind me"
 
-    assert title is not None
-    assert title.startswith("Remind me again")
-    assert len(title) == 100
+
+def test_a_title_has_a_hundred_characters_at_most() -> None:
+    assert default_title({"role": "user", "content": "  "}) is None
+    assert default_title({"role": "user", "content": " Remind me " + "again " * 50}) == ("Remind me " + "again " * 15)
 
 
 def test_a_session_has_defaults() -> None:

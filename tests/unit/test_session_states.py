@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -13,10 +14,10 @@ from hypothesis import strategies as st
 
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid, PageTokenInvalid, RevisionStale
+from skein_kit.rpc.row_times import ImportTimes
 from skein_session.agent_states.convert import agent_state_put
 from skein_session.agent_states.model import (
     AgentStatePut,
-    StoredAgentState,
     first_revision,
     merge_patch,
 )
@@ -26,6 +27,7 @@ from skein_session.items.convert import item_put
 from skein_session.page_tokens import keys_from_page_token
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
+TIMES = ImportTimes(create_time=NOW, update_time=NOW)
 SCALARS = st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=5)
 VALUES = st.recursive(
     SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=3)
@@ -85,11 +87,15 @@ def put(**fields: object) -> AgentStatePut:
     return AgentStatePut(**{**defaults, **fields})  # type: ignore[arg-type]  # As the dataclass has them.
 
 
-def current(revision: int = 7, expire_time: datetime | None = None) -> StoredAgentState:
+def current(revision: int = 7, expire_time: datetime | None = None) -> dict[str, Any]:
     before = NOW - timedelta(hours=1)
-    return StoredAgentState(
-        state_data='{"m":1}', revision=revision, expire_time=expire_time, create_time=before, created_by="her"
-    )
+    return {
+        "state_data": '{"m":1}',
+        "revision": revision,
+        "expire_time": expire_time,
+        "create_time": before,
+        "created_by": "her",
+    }
 
 
 def test_a_put_keeps_who_made_a_state_and_counts_on() -> None:
@@ -143,11 +149,11 @@ def test_the_lifetime_of_an_item_has_bounds() -> None:
     request = pb.PutItemRequest(session_id="s", key="k")
     request.value.string_value = "x"
 
-    assert item_put(request, at=NOW).expire_time == NOW + timedelta(days=1)
+    assert item_put(request, at=NOW, times=TIMES).expire_time == NOW + timedelta(days=1)
     for seconds in (0, 30 * 86_400 + 1):
         request.ttl.CopyFrom(Duration(seconds=seconds))
         with pytest.raises(FieldInvalid):
-            item_put(request, at=NOW)
+            item_put(request, at=NOW, times=TIMES)
 
 
 def test_a_forged_place_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""When the expiry job runs again, and what one tenant's failure keeps the others from."""
+"""When the expiry round runs again, and what one tenant's failure keeps the others from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
-from skein_worker.rounds.expiry import ExpiryJob
+from skein_worker.rounds import catalog
+from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings
 
@@ -58,16 +59,16 @@ class Played:
         return Service()
 
     async def expiry(self) -> float | None:
-        job = ExpiryJob(
+        expiry = catalog.expiry(
             auth=self.service("auth"),
             tenancy=self.service("tenancy"),
             session=self.service("session"),
             memory=self.service("memory"),
-            system=cast("Any", self),
-            visitor=TenantVisitor(cast("Any", self), cast("Any", self), at_once=1),
             seconds=CADENCE,
         )
-        return await job.run(b"", asyncio.Event())
+        visitor = TenantVisitor(cast("Any", self), cast("Any", self), at_once=1)
+        rounds = TenantRounds(visitor, cast("Any", self), [expiry])
+        return await rounds.handlers()["expiry"](b"", asyncio.Event())
 
 
 async def test_it_runs_every_five_minutes() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.json_values.fields import fields, list_fields
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from asyncpg import Record
 
 
-def message(row: Record) -> pb.Message:
+def message(row: Record | Mapping[str, Any]) -> pb.Message:
     """Convert a row, complete."""
     return pb.Message(
         message_id=str(row["message_id"]),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, cast
 
 from skein_kit.database.named_queries import Queries
@@ -50,27 +49,11 @@ class SessionIdempotencyStore(IdempotencyStore):
         write = await super().claim(tx, tenant_id, key, response=response)
         return SessionIdempotentWrite(self, tx, tenant_id, key, write.saved_response)
 
-    async def read_response(self, tenant_id: UUID, key: IdempotencyKey) -> bytes | None:
-        """Return the saved response of a request without a claim, which the transaction of the work takes."""
-        if not key.request_id:
-            return None
-        with suppress(_NoSavedResponse):
-            async with self.begin(tenant_id, key) as write:
-                if write.saved_response is None:
-                    # Rolls the claim back.
-                    raise _NoSavedResponse
-                return write.saved_response
-        return None
-
     async def replace_response(self, tenant_id: UUID, key: IdempotencyKey, response: Message) -> None:
         """Replace the response of a committed request, which shows the same session."""
         if key.request_id:
             async with self._database.transaction(tenant_id) as tx:
                 await self.replace(tx, tenant_id, key, response.SerializeToString())
-
-
-class _NoSavedResponse(Exception):
-    """The request has no saved response."""
 
 
 def _session_id(response: Message) -> str | None:

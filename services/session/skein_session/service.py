@@ -33,7 +33,7 @@ from skein_session.messages.store import MessageStore
 from skein_session.messages.stream import StreamHub
 from skein_session.search.rpc import SearchHandlers
 from skein_session.search.store import SearchStore
-from skein_session.servicers import SessionInternalServicer, SessionServicer
+from skein_session.servicers import SessionServicer
 from skein_session.sessions.rpc import SessionHandlers
 from skein_session.sessions.store import SessionStore
 from skein_session.settings import SessionSettings
@@ -83,20 +83,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             erasure=ErasureHandlers(ErasureStore(database, quotas, archives), idempotency, archives),
             export=ExportHandlers(ExportStore(database, archives)),
         )
-        internal_servicer = SessionInternalServicer(
-            maintenance=MaintenanceHandlers(
-                database,
-                months,
-                idempotency=idempotency,
-                sessions=sessions,
-                states=states,
-                items=items,
-                archives=archives,
-            )
+        maintenance = MaintenanceHandlers(
+            database, months, idempotency=idempotency, sessions=sessions, states=states, items=items, archives=archives
         )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.add(rpc.add_SessionServiceServicer_to_server, access_log.wrap(servicer))
-            registry.add(rpc.add_SessionInternalServiceServicer_to_server, internal_servicer)
+            registry.add(rpc.add_SessionInternalServiceServicer_to_server, maintenance)
             yield registry
 
 

@@ -15,7 +15,7 @@ from skein_kit.background import background_tasks
 from skein_kit.backup_folder import BackupSettings
 from skein_kit.canary import CanarySettings
 from skein_kit.host.process import Host, Service, ServicerRegistry
-from skein_worker.canary.isolation_check import CANARY, CANARY_JOB, IsolationCheck
+from skein_worker.canary.isolation_check import CANARY_JOB, IsolationCheck
 from skein_worker.job_queue.job_queue import JobQueue
 from skein_worker.job_queue.store import JobStore
 from skein_worker.measure import newest_backup
@@ -23,10 +23,9 @@ from skein_worker.measure.measurements import ServerMeasurements
 from skein_worker.measure.store import MeasurementStore
 from skein_worker.rounds import catalog
 from skein_worker.rounds.backlog import BACKLOG_SCAN_JOB, BacklogJobs
-from skein_worker.rounds.expiry import EXPIRY, EXPIRY_JOB, ExpiryJob
 from skein_worker.rounds.maintenance import MAINTENANCE, MAINTENANCE_JOBS, MaintenanceJob
-from skein_worker.rounds.reindex import REINDEX, REINDEX_JOB, ReindexJob
-from skein_worker.rounds.tenant_deletion import DELETION, DELETION_JOB, TenantDeletionJob, purge_stages
+from skein_worker.rounds.reindex import REINDEX_JOB, ReindexJob
+from skein_worker.rounds.tenant_deletion import DELETION_JOB, TenantDeletionJob, purge_stages
 from skein_worker.rounds.tenant_rounds import TenantRounds
 from skein_worker.rounds.tenant_visits import TenantVisitor
 from skein_worker.settings import WorkerSettings, check
@@ -61,17 +60,12 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         visitor = TenantVisitor(
             tenancy_pb2_grpc.TenancyServiceStub(host.channel("tenancy")), system, at_once=settings.tenants_at_once
         )
-        rounds = TenantRounds(visitor, system, catalog.rounds(tenancy, session, memory, settings))
-        maintenance = MaintenanceJob(session, memory, system, store, settings)
-        expiry = ExpiryJob(
-            auth=auth,
-            tenancy=tenancy,
-            session=session,
-            memory=memory,
-            system=system,
-            visitor=visitor,
-            seconds=settings.expiry_seconds,
+        rounds = TenantRounds(
+            visitor,
+            system,
+            catalog.rounds(auth=auth, tenancy=tenancy, session=session, memory=memory, settings=settings),
         )
+        maintenance = MaintenanceJob(session, memory, system, store, settings)
         stages = purge_stages(session=session, memory=memory, recall=index, auth=auth, tenancy=tenancy)
         canary_seconds = CanarySettings.read(host.environment).canary_seconds
         isolation_check = IsolationCheck(
@@ -81,16 +75,14 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             **rounds.handlers(),
             **BacklogJobs(index, system, visitor, store, queue.add, settings).handlers(),
             MAINTENANCE: maintenance.run,
-            EXPIRY: expiry.run,
-            REINDEX: ReindexJob(index, system, settings).run,
-            DELETION: TenantDeletionJob(tenancy, stages, system, seconds=settings.deletion_seconds).run,
-            CANARY: isolation_check.run,
+            REINDEX_JOB.name: ReindexJob(index, system, settings).run,
+            DELETION_JOB.name: TenantDeletionJob(tenancy, stages, system, seconds=settings.deletion_seconds).run,
+            CANARY_JOB.name: isolation_check.run,
         }
         periodic_jobs = [
             *rounds.periodic_jobs,
             BACKLOG_SCAN_JOB,
             *MAINTENANCE_JOBS,
-            EXPIRY_JOB,
             REINDEX_JOB,
             DELETION_JOB,
             *([CANARY_JOB] if canary_seconds > 0 else []),

@@ -27,7 +27,7 @@ from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from skein_kit.calls.call import Call
@@ -431,11 +431,3 @@ def _count(status: str) -> int:
 
 async def _keep(_connection: object) -> None:
     """Leave a released connection as it is."""
-
-
-def group_rows(rows: Iterable[asyncpg.Record], key: str) -> dict[Any, list[asyncpg.Record]]:
-    """Group rows by the value of a column, in order."""
-    result: dict[Any, list[asyncpg.Record]] = {}
-    for row in rows:
-        result.setdefault(row[key], []).append(row)
-    return result

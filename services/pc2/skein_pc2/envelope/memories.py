@@ -98,12 +98,8 @@ class Memories:
         """Replace a memory's fields; None when it does not exist."""
         call = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED))
         call.memory.memory_id = memory.external_id
-        try:
-            return (await self._api.call(self._api.memories.UpdateMemory, call, request)).memory
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-        return None
+        reply = await self._api.find(self._api.memories.UpdateMemory, call, request)
+        return None if reply is None else reply.memory
 
     async def _restore(self, memory: pb.Memory, request: Request) -> pb.Memory:
         """Undelete a memory, whose id stays taken, and replace its fields."""

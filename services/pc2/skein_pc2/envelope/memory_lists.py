@@ -30,7 +30,7 @@ _PAGE_SIZE = 1000
 # Memories of one deletion call, all or none: few enough for a busy machine.
 PORTION = 50
 # Most deletion calls of one request, and the time reserved for its reply.
-MOST_PORTIONS = 200
+MOST_BATCHES = 200
 _MARGIN_SECONDS = 0.2
 _MOST_SUMMARIZED = 500
 _BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags", "time_range"})
@@ -146,13 +146,13 @@ class MemoryLists:
         # The reply reports finished deletions even when time runs out.
         margin_request = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
         count = 0
-        for portion in range(MOST_PORTIONS):
+        for batch_number in range(MOST_BATCHES):
             if request.repeat_id:
-                call.request_id = f"{request.repeat_id}-{portion}"
+                call.request_id = f"{request.repeat_id}-{batch_number}"
             try:
                 response = await self._api.call(self._api.memories.ForgetMemories, call, margin_request)
             except aio.AioRpcError as error:
-                if not portion or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+                if not batch_number or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise
                 break
             count += len(response.memory_ids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import grpc
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
@@ -88,16 +87,14 @@ class SessionActions:
 
     async def _find(self, session_id: str, request: Request) -> pb.Session:
         call = pb.GetSessionRequest(session_id=session_id)
-        try:
-            return (await self._api.call(self._api.sessions.GetSession, call, request)).session
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-        raise RequestError(
-            SESSION_NOT_FOUND,
-            "The session was deleted, and its id stays taken; open one under another id",
-            session_id=session_id,
-        )
+        reply = await self._api.find(self._api.sessions.GetSession, call, request)
+        if reply is None:
+            raise RequestError(
+                SESSION_NOT_FOUND,
+                "The session was deleted, and its id stays taken; open one under another id",
+                session_id=session_id,
+            )
+        return reply.session
 
 
 def _session(request: Request) -> pb.Session:

@@ -7,6 +7,7 @@ import random
 import re
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
+import grpc
 from google.protobuf.message import Message
 from grpc import aio
 
@@ -78,7 +79,7 @@ class GatewayApi:
         return bool(self._key())
 
     async def is_accepted(self) -> bool:
-        """Say whether the gateway accepts the key; asked again every few seconds."""
+        """Say whether the gateway accepts the key; the result is cached for a few seconds."""
         loop = asyncio.get_running_loop()
         if self.has_key() and loop.time() >= self._ask_again:
             try:
@@ -88,6 +89,17 @@ class GatewayApi:
                 self._accepted = False
             self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
         return self._accepted
+
+    async def find(
+        self, method: Method[Request_contra, Response_co], request: Request_contra, context: RequestContext
+    ) -> Response_co | None:
+        """Call an RPC as `call` does; return None when it finds nothing (NOT_FOUND)."""
+        try:
+            return await self.call(method, request, context)
+        except aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.NOT_FOUND:
+                raise
+            return None
 
     async def call(
         self, method: Method[Request_contra, Response_co], request: Request_contra, context: RequestContext

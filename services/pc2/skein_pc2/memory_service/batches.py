@@ -72,7 +72,7 @@ class Batches:
         return answer
 
     async def get(self, request: ActionRequest) -> Message:
-        """Read memories, in the order asked."""
+        """Read memories, in the order of the request."""
         sent_ids = _items(request, "memory_ids", _MOST_READ)
         memory_ids = list(dict.fromkeys(item for item in sent_ids if isinstance(item, str)))
         failures: list[dict[str, Any]] = [

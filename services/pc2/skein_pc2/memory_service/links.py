@@ -7,9 +7,6 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import grpc
-from grpc import aio
-
 from skein.memory.v1 import memory_pb2 as pb
 from skein_pc2.memory_service import convert as records
 from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
@@ -90,17 +87,15 @@ class Neighborhood:
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
     """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
     result = Neighborhood()
-    portions = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
+    batches = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
 
-    async def read_batch(portion: Sequence[str]) -> None:
-        call = pb.GetSubgraphRequest(memory_ids=portion, radius=1, max_nodes=_NODES, include_memories=True)
-        try:
-            result.add(await api.call(api.links.GetSubgraph, call, context))
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
+    async def read_batch(batch: Sequence[str]) -> None:
+        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_NODES, include_memories=True)
+        subgraph = await api.find(api.links.GetSubgraph, call, context)
+        if subgraph is not None:
+            result.add(subgraph)
 
-    await asyncio.gather(*(read_batch(portion) for portion in portions))
+    await asyncio.gather(*(read_batch(batch) for batch in batches))
     return result
 
 
@@ -191,11 +186,6 @@ def list_reply(memories: list[dict[str, Any]], *names: str, more: bool = False) 
         "count": len(memories),
         **({"truncated": True} if more else {}),
     }
-
-
-async def require_memory(api: GatewayApi, context: RequestContext, memory_id: str) -> None:
-    """Raise AioRpcError (NOT_FOUND) for a missing memory, without counting an access."""
-    await api.call(api.links.ListLinks, pb.ListLinksRequest(memory_id=memory_id, page_size=1), context)
 
 
 async def links_of(

@@ -74,27 +74,21 @@ class Order:
 
 async def parent_of(api: GatewayApi, context: RequestContext, parent_id: str) -> Parent:
     """Return the memory or session with an id. Raises RequestError when neither exists."""
-    try:
-        await links.require_memory(api, context, parent_id)
-    except aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.NOT_FOUND:
-            raise
-        session = await session_of(api, context, parent_id)
-        if session is None:
-            raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id") from None
-        return Parent(parent_id=parent_id, session=session)
-    return Parent(parent_id=parent_id, session=None)
+    # A list of links counts no access.
+    call = pb.ListLinksRequest(memory_id=parent_id, page_size=1)
+    if await api.find(api.links.ListLinks, call, context) is not None:
+        return Parent(parent_id=parent_id, session=None)
+    session = await session_of(api, context, parent_id)
+    if session is None:
+        raise RequestError(MEMORY_NOT_FOUND, "There is no memory and no session of this id")
+    return Parent(parent_id=parent_id, session=session)
 
 
 async def session_of(api: GatewayApi, context: RequestContext, session_id: str) -> session_pb2.Session | None:
     """Read a session; None when it does not exist."""
     call = session_pb2.GetSessionRequest(session_id=session_id)
-    try:
-        return (await api.call(api.sessions.GetSession, call, context)).session
-    except aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.NOT_FOUND:
-            raise
-        return None
+    reply = await api.find(api.sessions.GetSession, call, context)
+    return None if reply is None else reply.session
 
 
 async def children(api: GatewayApi, request: ActionRequest) -> Message:
@@ -119,10 +113,10 @@ async def _children_of_session(
 ) -> tuple[list[dict[str, Any]], bool]:
     result: list[dict[str, Any]] = []
     size = 0
-    async with aclosing(_of_session(api, request, session_id, order, limit)) as portions:
-        async for portion in portions:
-            written = await links.to_records(api, request, portion)
-            for memory, record in zip(portion, written, strict=True):
+    async with aclosing(_of_session(api, request, session_id, order, limit)) as batches:
+        async for batch in batches:
+            written = await links.to_records(api, request, batch)
+            for memory, record in zip(batch, written, strict=True):
                 # A memory with a parent memory is not the session's child.
                 if record["parent_id"] != session_id:
                     continue
@@ -239,11 +233,11 @@ async def _delete_memories(api: GatewayApi, context: RequestContext, session_id:
             if not page.next_page_token:
                 break
     # Lists leave out expired and archived memories.
-    sweep = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
+    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
     while True:
-        answer = await api.call(api.memories.ForgetMemories, sweep, context)
+        answer = await api.call(api.memories.ForgetMemories, call, context)
         count += len(answer.memory_ids)
-        sweep.page_token = answer.next_page_token
+        call.page_token = answer.next_page_token
         if not answer.next_page_token:
             return count
 
@@ -252,8 +246,8 @@ async def delete_memories(api: GatewayApi, context: RequestContext, memory_ids: 
     """Delete memories in batches, each all or none, so that a repeat continues after the last batch."""
     count = 0
     for start in range(0, len(memory_ids), _DELETED_AT_ONCE):
-        portion = memory_ids[start : start + _DELETED_AT_ONCE]
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=portion), page_size=_DELETED_AT_ONCE)
+        batch = memory_ids[start : start + _DELETED_AT_ONCE]
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=batch), page_size=_DELETED_AT_ONCE)
         count += len((await api.call(api.memories.ForgetMemories, call, context)).memory_ids)
     return count
 

@@ -95,11 +95,11 @@ async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
     else:
         filters = []
         for start in range(0, len(child_ids), _IDS_AT_ONCE):
-            portion = pb.MemoryFilter()
-            portion.CopyFrom(condition)
+            batch_filter = pb.MemoryFilter()
+            batch_filter.CopyFrom(condition)
             ids = ", ".join(json.dumps(memory_id) for memory_id in child_ids[start : start + _IDS_AT_ONCE])
-            portion.where = _all_of([*wheres, f"memory_id IN ({ids})"])
-            filters.append(portion)
+            batch_filter.where = _all_of([*wheres, f"memory_id IN ({ids})"])
+            filters.append(batch_filter)
     is_narrow = bool({"parent_id", "session_id"} & values.keys())
     return SearchScope(filters=tuple(filters), session_id=session_id, is_narrow=is_narrow, is_cut=is_cut)
 

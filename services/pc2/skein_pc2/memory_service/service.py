@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skein_pc2.gateway_api.client import GatewayApi
-    from skein_pc2.protocol.actions import ActionRequest
+    from skein_pc2.protocol.actions import Action, ActionRequest
     from skein_pc2.protocol.frames import Message
     from skein_pc2.protocol.health import Health
 
@@ -47,20 +48,20 @@ class MemoryService(ActionPort):
 
     def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
         groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
-        actions = {
+        actions: dict[str, Action] = {
             "add_memory": self._add,
             "get_memory": self._get,
-            "get_children": self._children,
+            "get_children": partial(parents.children, api),
             "add_relationship": self._relate,
             "get_related": self._related,
-            "search_memory": self._search,
+            "search_memory": partial(search.by_words, api),
             "update_memory": self._update,
             "delete_memory": self._delete,
             "reinforce_memory": self._reinforce,
             "create_context_group": groups.create,
             "add_to_group": groups.add,
             "get_memories_by_group": groups.memories,
-            "semantic_search": self._semantic,
+            "semantic_search": partial(search.by_meaning, api),
             "batch_add_memories": batches.add,
             "batch_get_memories": batches.get,
             "create_session": self._session,
@@ -105,9 +106,6 @@ class MemoryService(ActionPort):
         record["access_count"] = self._access_counts.count(memory.memory_id, memory.access_count)
         record["last_accessed_at"] = datetime.now(UTC).timestamp()
         return {"memory": record}
-
-    async def _children(self, request: ActionRequest) -> Message:
-        return await parents.children(self._api, request)
 
     async def _relate(self, request: ActionRequest) -> Message:
         """Relate two memories, or change the strength of their relationship."""
@@ -171,12 +169,6 @@ class MemoryService(ActionPort):
         ]
         is_more |= len(related) < len(result)
         return {**relations.list_reply(related, more=is_more), "related_memories": outgoing}
-
-    async def _search(self, request: ActionRequest) -> Message:
-        return await search.by_words(self._api, request)
-
-    async def _semantic(self, request: ActionRequest) -> Message:
-        return await search.by_meaning(self._api, request)
 
     async def _update(self, request: ActionRequest) -> Message:
         """Change the named fields of a memory, or the metadata of a session."""
@@ -245,11 +237,7 @@ class MemoryService(ActionPort):
             for generation in reversed(generations):
                 count += await parents.delete_memories(self._api, request, generation)
         call = pb.DeleteMemoryRequest(memory_id=memory_id, request_id=request.repeat_id)
-        try:
-            await self._api.call(self._api.memories.DeleteMemory, call, request)
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
+        if await self._api.find(self._api.memories.DeleteMemory, call, request) is None:
             count = await parents.delete_session(self._api, request, memory_id, cascade=cascade)
         return {"memory_id": memory_id, "deleted_count": count, "message": "Memory deleted"}
 

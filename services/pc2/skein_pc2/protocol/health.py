@@ -16,7 +16,7 @@ class Health:
     """The health of one agent."""
 
     def __init__(self, agent: str, is_ready: Callable[[], bool]) -> None:
-        """`agent` is the name of the agent that the port stands for."""
+        """`agent` is the name of the agent whose port this is."""
         self.agent = agent
         self.is_ready = is_ready
         self._started = time.monotonic()

@@ -7,7 +7,6 @@ import json
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-import grpc
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
@@ -222,16 +221,11 @@ async def create_session(api: GatewayApi, request: ActionRequest) -> str:
         agent_id=fields.text(request.fields, "created_by"),
         metadata=fields.struct(metadata, "metadata") if metadata else None,
     )
-    if await named_sessions.open_session(api, request, session_id, opens) is None:
-        # The session exists or was deleted.
-        try:
-            await api.call(api.sessions.GetSession, pb.GetSessionRequest(session_id=session_id), request)
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
-            raise RequestError(
-                SESSION_NOT_FOUND, "A session of this id was deleted; choose another session_id"
-            ) from None
+    new_session = await named_sessions.open_session(api, request, session_id, opens)
+    call = pb.GetSessionRequest(session_id=session_id)
+    # A session that is not new exists or was deleted.
+    if new_session is None and await api.find(api.sessions.GetSession, call, request) is None:
+        raise RequestError(SESSION_NOT_FOUND, "A session of this id was deleted; choose another session_id")
     return session_id
 
 

@@ -38,7 +38,7 @@ _LEAST_CONNECTIONS_OF_ALL_PORTS = 64
 _SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
 # Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
-_PORTION = 64 * 1024
+_CHUNK_BYTES = 64 * 1024
 # A rejected peer retries for ever, so it is logged once.
 _MOST_REFUSED = 1000
 # The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS; the folder and the socket need some.
@@ -255,7 +255,7 @@ async def _wait(event: asyncio.Event) -> None:
 async def _forward_input(reader: asyncio.StreamReader, inner_writer: asyncio.StreamWriter) -> None:
     """Forward a peer's bytes to the socket, with flow control, until the peer closes."""
     with suppress(OSError):
-        while data := await reader.read(_PORTION):
+        while data := await reader.read(_CHUNK_BYTES):
             inner_writer.write(data)
             await inner_writer.drain()
 
@@ -265,7 +265,7 @@ async def _forward_output(
 ) -> None:
     """Forward the socket's bytes to the peer until the socket closes; drop them when the peer is gone."""
     with suppress(OSError):
-        while data := await inner_reader.read(_PORTION):
+        while data := await inner_reader.read(_CHUNK_BYTES):
             with suppress(OSError):
                 writer.write(data)
                 await writer.drain()

@@ -9,7 +9,7 @@ from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp
-from skein_session.agent_states.model import AgentStatePut, StoredAgentState
+from skein_session.agent_states.model import AgentStatePut
 from skein_session.ttl import read_ttl
 
 if TYPE_CHECKING:
@@ -36,17 +36,6 @@ def agent_state(columns: Record | Mapping[str, Any]) -> pb.AgentState:
         created_by=columns["created_by"],
         updated_by=columns["updated_by"],
         **fields(state_data=columns["state_data"]),
-    )
-
-
-def stored_agent_state(record: Record) -> StoredAgentState:
-    """Convert a row of session.agent_states into the value that a put compares with."""
-    return StoredAgentState(
-        state_data=record["state_data"],
-        revision=record["revision"],
-        expire_time=record["expire_time"],
-        create_time=record["create_time"],
-        created_by=record["created_by"],
     )
 
 

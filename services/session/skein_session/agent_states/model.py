@@ -13,24 +13,12 @@ from skein_kit.json_values.exact import MAX_JSON_BYTES
 from skein_session.errors import AgentStateExists, AgentStateNotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
 
+    from asyncpg import Record
+
     from skein_kit.rpc.row_times import ImportTimes
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StoredAgentState:
-    """A state as the database has it. `state_data` is JSON text."""
-
-    state_data: str
-    revision: int
-    expire_time: datetime | None
-    create_time: datetime
-    created_by: str
-
-    def is_expired(self, at: datetime) -> bool:
-        """Return whether the state has expired."""
-        return self.expire_time is not None and self.expire_time <= at
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,23 +41,23 @@ class AgentStatePut:
     # Times that an import keeps.
     times: ImportTimes | None = None
 
-    def apply_to(self, current: StoredAgentState | None) -> dict[str, object]:
-        """Return the columns to store in place of the current state; an expired state counts as none.
+    def apply_to(self, current: Record | Mapping[str, Any] | None) -> dict[str, object]:
+        """Return the columns to store in place of those of the current state; an expired state counts as none.
 
         Raises AgentStateExists, AgentStateNotFound and RevisionStale when the current state is not the expected one.
         """
-        active = None if current is None or current.is_expired(self.at) else current
+        active = None if current is None or is_expired(current, self.at) else current
         if active is not None and self.must_not_exist:
-            raise AgentStateExists(revision=active.revision)
+            raise AgentStateExists(revision=active["revision"])
         if self.revision:
             if active is None:
                 raise AgentStateNotFound
-            if self.revision != active.revision:
-                raise RevisionStale(given=self.revision, current=active.revision)
+            if self.revision != active["revision"]:
+                raise RevisionStale(given=self.revision, current=active["revision"])
         state_data, expire_time = self.state_data, self.expire_time
         if self.is_merge and active is not None:
-            state_data = merge_patch(active.state_data, self.state_data)
-            expire_time = self.expire_time or active.expire_time
+            state_data = merge_patch(active["state_data"], self.state_data)
+            expire_time = self.expire_time or active["expire_time"]
         elif self.is_merge:
             state_data = merge_patch("{}", self.state_data)
         create_time = self.times.create_time if self.times else self.at
@@ -77,13 +65,18 @@ class AgentStatePut:
             "agent_id": self.agent_id,
             "session_id": self.session_id,
             "state_data": state_data,
-            "revision": first_revision(self.at) if current is None else current.revision + 1,
+            "revision": first_revision(self.at) if current is None else current["revision"] + 1,
             "expire_time": expire_time,
-            "create_time": create_time if active is None else active.create_time,
+            "create_time": create_time if active is None else active["create_time"],
             "update_time": self.times.update_time if self.times else self.at,
-            "created_by": self.principal if active is None else active.created_by,
+            "created_by": self.principal if active is None else active["created_by"],
             "updated_by": self.principal,
         }
+
+
+def is_expired(state: Record | Mapping[str, Any], at: datetime) -> bool:
+    """Return whether a state, by its columns, has expired."""
+    return state["expire_time"] is not None and state["expire_time"] <= at
 
 
 def first_revision(at: datetime) -> int:

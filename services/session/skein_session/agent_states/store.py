@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import AgentNotActive, RevisionStale, TransactionConflict
-from skein_session.agent_states import convert
+from skein_session.agent_states.model import is_expired
 from skein_session.errors import AgentStateNotFound
 from skein_session.sessions.store import lock_session_shared
 
@@ -46,7 +46,7 @@ class AgentStateStore:
             row = await tx.row(
                 _QUERIES["lock_state"], tenant_id=tenant_id, agent_id=put.agent_id, session_id=put.session_id
             )
-            columns = put.apply_to(None if row is None else convert.stored_agent_state(row))
+            columns = put.apply_to(row)
             query = _QUERIES["insert_state" if row is None else "replace_state"]
             if await tx.row(query, tenant_id=tenant_id, **columns) is not None:
                 await self._quotas.charge(tx, tenant_id, {"agent_states": int(row is None)})
@@ -92,7 +92,7 @@ class AgentStateStore:
         """Delete a state for good; `revision` 0 is any. Raises AgentStateNotFound and RevisionStale."""
         state_key = {"tenant_id": tenant_id, "agent_id": agent_id, "session_id": session_id}
         row = await tx.row(_QUERIES["lock_state"], **state_key)
-        if row is None or convert.stored_agent_state(row).is_expired(at):
+        if row is None or is_expired(row, at):
             raise AgentStateNotFound
         if revision not in (0, row["revision"]):
             raise RevisionStale(given=revision, current=row["revision"])

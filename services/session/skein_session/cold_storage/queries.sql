@@ -23,16 +23,16 @@ LIMIT :count;
 
 -- messages_to_archive --
 -- Read messages of a session, deleted or not, as JSON of whole rows.
-SELECT sequence, message_id, subject_id, is_active, to_jsonb(kept)::text AS row
-FROM session.messages AS kept
+SELECT sequence, message_id, subject_id, is_active, to_jsonb(archived)::text AS row
+FROM session.messages AS archived
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
 LIMIT :count;
 
 -- order_to_archive --
 -- Read positions of a session as JSON of whole rows.
-SELECT sequence, to_jsonb(kept)::text AS row
-FROM session.message_order AS kept
+SELECT sequence, to_jsonb(archived)::text AS row
+FROM session.message_order AS archived
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND sequence > :after
 ORDER BY sequence
 LIMIT :count;
@@ -45,24 +45,24 @@ WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 -- unarchive_messages --
 -- Insert messages from cold storage.
 INSERT INTO session.messages
-SELECT kept.*
-FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+SELECT archived.*
+FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS archived
+WHERE archived.tenant_id = :tenant_id;
 
 -- unarchive_order --
 -- Insert positions from cold storage.
 INSERT INTO session.message_order
-SELECT kept.*
-FROM jsonb_populate_recordset(NULL::session.message_order, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+SELECT archived.*
+FROM jsonb_populate_recordset(NULL::session.message_order, :rows::jsonb) AS archived
+WHERE archived.tenant_id = :tenant_id;
 
 -- parse_archived_messages --
 -- Convert rows from cold storage into rows of session.messages.
 SELECT message_id, session_id, sequence, external_id, role, content, name, subject_id, agent_id, parts, tool_calls,
     tool_call_id, tool_returns, model, step_id, group_id, sender_id, offline_thread_id, metadata, create_time,
     created_by, revision, update_time, updated_by, is_active
-FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS kept
-WHERE kept.tenant_id = :tenant_id;
+FROM jsonb_populate_recordset(NULL::session.messages, :rows::jsonb) AS archived
+WHERE archived.tenant_id = :tenant_id;
 
 -- insert_archived_session --
 -- Store which file has a session's messages.

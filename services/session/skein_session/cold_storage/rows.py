@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
-from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.json_values import exact
 from skein_kit.search_text import postings
@@ -112,10 +111,9 @@ async def insert_rows(tx: Transaction, tenant_id: UUID, rows: ArchivedRows, *, i
             await tx.execute(_QUERIES[query], tenant_id=tenant_id, rows=exact.dumps(table_rows[start : start + BATCH]))
     documents: list[Document] = []
     for start in range(0, len(messages), BATCH):
-        active_records = await to_records(
-            tx, tenant_id, [row for row in messages[start : start + BATCH] if row["is_active"]]
-        )
-        batch = [document for row in active_records if (document := to_document(message_rows.message(row))) is not None]
+        active_rows = [row for row in messages[start : start + BATCH] if row["is_active"]]
+        records = await to_records(tx, tenant_id, active_rows)
+        batch = [document for record in records if (document := to_document(record)) is not None]
         await postings.add_documents(tx, tenant_id, batch)
         documents += batch
     return documents

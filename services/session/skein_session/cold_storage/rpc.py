@@ -34,7 +34,7 @@ class ColdStorageHandlers:
     async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        saved_response = await self._idempotency.read_response(tenant_id, key)
+        saved_response = await self._idempotency.saved_response(tenant_id, key)
         if saved_response is not None:
             return pb.ArchiveSessionResponse.FromString(saved_response)
         async with (
@@ -53,7 +53,7 @@ class ColdStorageHandlers:
     ) -> pb.UnarchiveSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
-        saved_response = await self._idempotency.read_response(tenant_id, key)
+        saved_response = await self._idempotency.saved_response(tenant_id, key)
         if saved_response is not None:
             return pb.UnarchiveSessionResponse.FromString(saved_response)
         await self._archives.require_session(tenant_id, request.session_id)

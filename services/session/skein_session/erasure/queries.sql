@@ -96,7 +96,7 @@ DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:message_ids::uuid[]);
 
 -- decrement_message_counts --
--- Subtract purged messages from sessions' counts, and clear the summaries that were made of them. `counts` is zero for
+-- Subtract purged messages from sessions' counts, and clear the summaries that were taken from them. `counts` is zero for
 -- deleted sessions.
 UPDATE session.sessions
 SET message_count = message_count - purged.count, summary = NULL, revision = revision + 1

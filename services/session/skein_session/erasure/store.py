@@ -198,7 +198,7 @@ class _PurgeTransaction:
         return True
 
     async def purge_messages(self, sessions: Mapping[UUID, str]) -> None:
-        """Purge messages, by their ids with session ids, and the titles and summaries that were made of them."""
+        """Purge messages, by their ids with session ids, and the titles and summaries that were taken from them."""
         if not sessions:
             return
         ids, session_ids = sorted(sessions), sorted(set(sessions.values()))

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
-from skein.session.v1 import session_pb2 as pb
-from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import EPOCH
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.agent_states.convert import agent_state
 from skein_session.cold_storage.store import next_archived_of_subject
 from skein_session.export.model import ExportPosition
-from skein_session.items.convert import session_item
-from skein_session.sessions.convert import session
 
 if TYPE_CHECKING:
     from uuid import UUID
+
+    from asyncpg import Record
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_session.cold_storage.store import ColdStorageStore
@@ -29,15 +26,22 @@ _READ_BATCH = 64
 # Messages that one page scans for those in sessions of others.
 _SCAN_WINDOW = 1000
 
-# The position after a row, and its record; None for a row that is skipped.
-Step = tuple[ExportPosition, pb.SubjectRecord | None]
+
+@dataclass(frozen=True, slots=True)
+class ExportedRow:
+    """A row of a subject, and the position after it."""
+
+    position: ExportPosition
+    kind: Literal["session", "message", "state", "item"]
+    # None for a row that is skipped.
+    row: Record | None
 
 
 @dataclass(frozen=True, slots=True)
 class _ExportBatch:
-    """The next steps, and the position after them; None at the end."""
+    """The next rows, and the position after them; None at the end."""
 
-    steps: list[Step]
+    rows: list[ExportedRow]
     next_position: ExportPosition | None
     # The session whose file has the next rows; empty when the tables have them.
     archived_session_id: str = ""
@@ -52,15 +56,15 @@ class ExportStore:
 
     async def read_page(
         self, tenant_id: UUID, subject_id: str, position: ExportPosition, *, page_size: int
-    ) -> tuple[list[pb.SubjectRecord], ExportPosition | None]:
-        """Read a page of a subject's records, and the position after it; None at the end. Raises ArchiveDamaged."""
+    ) -> tuple[list[ExportedRow], ExportPosition | None]:
+        """Read a page of a subject's rows, and the position after it; None at the end. Raises ArchiveDamaged."""
         page = _PageBuilder(subject_id, position, page_size)
         while page.has_more:
             session_id = await self._read_tables(tenant_id, page)
             if session_id and page.has_more:
                 # Outside of a transaction, because reading a file takes long.
                 page.add(await self._read_file(tenant_id, page, session_id))
-        return page.records, page.position
+        return page.rows, page.position
 
     async def _read_tables(self, tenant_id: UUID, page: _PageBuilder) -> str:
         """Add rows of the tables until the page is full; return the session whose file has the next rows, or ""."""
@@ -82,36 +86,31 @@ class ExportStore:
         if archived is None:
             # A concurrent call has unarchived the session.
             return _ExportBatch([], position if is_own else ExportPosition("elsewhere"))
-        rows = [
-            row
+        archived_rows = [
+            {**row, "is_active": row["is_active"] and archived.is_active}
             for row in archived.rows.messages
             if row["sequence"] > after and (is_own or row["subject_id"] == page.subject_id)
         ]
-        steps: list[Step] = [
-            (
-                ExportPosition(stage, session_id, str(row["sequence"])),
-                pb.SubjectRecord(
-                    message=message_rows.message(row), deleted=not (row["is_active"] and archived.is_active)
-                ),
-            )
-            for row in await self._archives.to_records(tenant_id, rows[: page.remaining])
+        rows = [
+            ExportedRow(ExportPosition(stage, session_id, str(row["sequence"])), "message", row)
+            for row in await self._archives.to_records(tenant_id, archived_rows[: page.remaining])
         ]
-        if len(rows) > page.remaining:
-            return _ExportBatch(steps, steps[-1][0])
+        if len(archived_rows) > page.remaining:
+            return _ExportBatch(rows, rows[-1].position)
         return _ExportBatch(
-            steps, ExportPosition("states", session_id) if is_own else position.after_archive(session_id)
+            rows, ExportPosition("states", session_id) if is_own else position.after_archive(session_id)
         )
 
 
 class _PageBuilder:
-    """The records of a page, and the position after them."""
+    """The rows of a page, and the position after them."""
 
     def __init__(self, subject_id: str, position: ExportPosition, page_size: int) -> None:
         self.subject_id = subject_id
         self.position: ExportPosition | None = position
-        self.records: list[pb.SubjectRecord] = []
+        self.rows: list[ExportedRow] = []
         self._page_size = page_size
-        self._byte_count = self._scanned_count = 0
+        self._character_count = self._scanned_count = 0
         self._is_full = False
 
     @property
@@ -126,20 +125,20 @@ class _PageBuilder:
 
     @property
     def remaining(self) -> int:
-        """The number of records to read next."""
-        return min(_READ_BATCH, self._page_size - len(self.records))
+        """The number of rows to read next."""
+        return min(_READ_BATCH, self._page_size - len(self.rows))
 
     def add(self, batch: _ExportBatch) -> None:
-        """Add records up to PAGE_BYTES."""
-        for position, record in batch.steps:
-            if record is not None:
-                self._byte_count += record.ByteSize()
-                if self.records and self._byte_count > PAGE_BYTES:
+        """Add rows of up to PAGE_BYTES characters."""
+        for exported in batch.rows:
+            if exported.row is not None:
+                self._character_count += sum(len(value) for value in exported.row.values() if isinstance(value, str))
+                if self.rows and self._character_count > PAGE_BYTES:
                     self._is_full = True
                     return
-                self.records.append(record)
-            self.position = position
-        self._scanned_count += max(1, len(batch.steps))
+                self.rows.append(exported)
+            self.position = exported.position
+        self._scanned_count += max(1, len(batch.rows))
         self.position = batch.next_position
 
 
@@ -153,19 +152,18 @@ async def _read_batch(
         )
         if row is None:
             return _ExportBatch([], ExportPosition("elsewhere"))
-        record = pb.SubjectRecord(session=session(row), deleted=not row["is_active"])
         next_position = ExportPosition("messages", row["session_id"])
-        return _ExportBatch([(next_position, record)], next_position)
+        return _ExportBatch([ExportedRow(next_position, "session", row)], next_position)
     if position.stage == "messages":
         return await _read_messages(tx, tenant_id, position, count)
     if position.stage in ("elsewhere", "stored"):
         read_others = _read_elsewhere if position.stage == "elsewhere" else _find_archive_elsewhere
         return await read_others(tx, tenant_id, subject_id, position, count)
-    steps = await _read_states_or_items(tx, tenant_id, position, count)
-    if len(steps) == count:
-        return _ExportBatch(steps, steps[-1][0])
+    rows = await _read_states_or_items(tx, tenant_id, position, count)
+    if len(rows) == count:
+        return _ExportBatch(rows, rows[-1].position)
     return _ExportBatch(
-        steps, ExportPosition("items" if position.stage == "states" else "sessions", position.session_id)
+        rows, ExportPosition("items" if position.stage == "states" else "sessions", position.session_id)
     )
 
 
@@ -173,26 +171,24 @@ async def _read_messages(tx: Transaction, tenant_id: UUID, position: ExportPosit
     """Read messages of a session, or find that its file has them."""
     of_session = {"tenant_id": tenant_id, "session_id": position.session_id}
     archived_before = await tx.row(_QUERIES["get_archived_session"], **of_session)
-    rows = await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=position.sequence)
-    steps: list[Step] = [
-        (
-            ExportPosition("messages", position.session_id, str(row["sequence"])),
-            pb.SubjectRecord(message=message_rows.message(row), deleted=not row["is_active"]),
-        )
-        for row in rows
+    rows = [
+        ExportedRow(ExportPosition("messages", position.session_id, str(row["sequence"])), "message", row)
+        for row in await tx.rows(_QUERIES["export_messages"], **of_session, limit=count, after=position.sequence)
     ]
-    next_position = steps[-1][0] if steps else position
-    if len(steps) == count:
-        return _ExportBatch(steps, next_position)
+    next_position = rows[-1].position if rows else position
+    if len(rows) == count:
+        return _ExportBatch(rows, next_position)
     if await tx.row(_QUERIES["get_archived_session"], **of_session) is not None:
-        return _ExportBatch(steps, next_position, archived_session_id=position.session_id)
+        return _ExportBatch(rows, next_position, archived_session_id=position.session_id)
     # The session was unarchived between the first read and the last: read its messages again.
     if archived_before is not None:
-        return _ExportBatch(steps, next_position)
-    return _ExportBatch(steps, ExportPosition("states", position.session_id))
+        return _ExportBatch(rows, next_position)
+    return _ExportBatch(rows, ExportPosition("states", position.session_id))
 
 
-async def _read_states_or_items(tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int) -> list[Step]:
+async def _read_states_or_items(
+    tx: Transaction, tenant_id: UUID, position: ExportPosition, count: int
+) -> list[ExportedRow]:
     """Read agent states or items of a session, by the stage of the position."""
     of_session = {"tenant_id": tenant_id, "session_id": position.session_id, "limit": count}
     # EPOCH, because at that time no row has expired.
@@ -206,14 +202,10 @@ async def _read_states_or_items(tx: Transaction, tenant_id: UUID, position: Expo
             show_deleted=True,
         )
         return [
-            (ExportPosition("states", position.session_id, row["agent_id"]), pb.SubjectRecord(state=agent_state(row)))
-            for row in rows
+            ExportedRow(ExportPosition("states", position.session_id, row["agent_id"]), "state", row) for row in rows
         ]
     rows = await tx.rows(_QUERIES["list_items"], **of_session, after=position.after, prefix=None, at=EPOCH)
-    return [
-        (ExportPosition("items", position.session_id, row["key"]), pb.SubjectRecord(item=session_item(row)))
-        for row in rows
-    ]
+    return [ExportedRow(ExportPosition("items", position.session_id, row["key"]), "item", row) for row in rows]
 
 
 async def _read_elsewhere(
@@ -228,15 +220,13 @@ async def _read_elsewhere(
         limit=count,
     )
     others = [row["message_id"] for row in scanned if not row["is_own"]]
-    rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
-    records = {
-        row["message_id"]: pb.SubjectRecord(message=message_rows.message(row), deleted=not row["is_active"])
-        for row in rows
-    }
-    steps: list[Step] = [
-        (ExportPosition("elsewhere", "", str(row["message_id"])), records.get(row["message_id"])) for row in scanned
+    own_rows = await tx.rows(_QUERIES["export_named_messages"], tenant_id=tenant_id, message_ids=others)
+    messages = {row["message_id"]: row for row in own_rows}
+    rows = [
+        ExportedRow(ExportPosition("elsewhere", "", str(row["message_id"])), "message", messages.get(row["message_id"]))
+        for row in scanned
     ]
-    return _ExportBatch(steps, steps[-1][0] if len(scanned) == count else ExportPosition("stored"))
+    return _ExportBatch(rows, rows[-1].position if len(scanned) == count else ExportPosition("stored"))
 
 
 async def _find_archive_elsewhere(

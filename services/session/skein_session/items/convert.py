@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from skein.session.v1 import states_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values.fields import value_fields
-from skein_kit.rpc.row_times import ImportTimes
 from skein_kit.rpc.well_known_types import json_text, read_time, to_timestamp
 from skein_session.items.model import DEFAULT_ITEM_TTL, MAX_ITEM_TTL, ItemPut
 from skein_session.ttl import read_ttl
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from asyncpg import Record
+
+    from skein_kit.rpc.row_times import ImportTimes
 
 
 def session_item(record: Record) -> pb.SessionItem:
@@ -31,8 +32,8 @@ def session_item(record: Record) -> pb.SessionItem:
     )
 
 
-def item_put(request: pb.PutItemRequest, *, at: datetime, times: ImportTimes | None = None) -> ItemPut:
-    """Read a request at the time `at`; `times` are those that an import keeps. Raises FieldInvalid."""
+def item_put(request: pb.PutItemRequest, *, at: datetime, times: ImportTimes) -> ItemPut:
+    """Read a request at the time `at`. Raises FieldInvalid."""
     if not request.HasField("value") or request.value.WhichOneof("kind") is None:
         raise FieldInvalid(violations=[("value", "must be a JSON value, which may be null")])
     ttl = read_ttl(request, "ttl", MAX_ITEM_TTL) or DEFAULT_ITEM_TTL
@@ -44,5 +45,6 @@ def item_put(request: pb.PutItemRequest, *, at: datetime, times: ImportTimes | N
         key=request.key,
         value=json_text(request, "value") or "null",
         expire_time=expire_time or at + ttl,
-        times=times or ImportTimes(create_time=at, update_time=at),
+        create_time=times.create_time,
+        update_time=times.update_time,
     )

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from skein_kit.rpc.row_times import ImportTimes
-
 DEFAULT_ITEM_TTL = timedelta(days=1)
 MAX_ITEM_TTL = timedelta(days=30)
 # Items of one session, including expired ones that no job has removed yet.
@@ -25,4 +23,5 @@ class ItemPut:
     key: str
     value: str
     expire_time: datetime
-    times: ImportTimes
+    create_time: datetime
+    update_time: datetime

@@ -43,8 +43,8 @@ class ItemStore:
             value=put.value,
             expire_time=put.expire_time,
             at=at,
-            create_time=put.times.create_time,
-            update_time=put.times.update_time,
+            create_time=put.create_time,
+            update_time=put.update_time,
             created_by=created_by,
         )
         if row is None:  # The statement always returns a row.

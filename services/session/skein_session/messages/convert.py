@@ -1,17 +1,16 @@
-"""Messages from protobuf to values and rows; skein_kit.message_rows converts rows to protobuf."""
+"""Messages from protobuf to rows; skein_kit.message_rows converts rows to protobuf."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skein.session.v1 import session_pb2 as pb
-from skein_kit.errors import ContentTooLong, DuplicateInBatch, FieldInvalid, RpcError, TextNotStorable
+from skein_kit.errors import ContentEmpty, ContentTooLong, DuplicateInBatch, FieldInvalid, RpcError, TextNotStorable
 from skein_kit.ids import min_id_at, month_start, new_ids
-from skein_kit.json_values import fields as json_fields
 from skein_kit.rpc.row_times import read_past_time
 from skein_kit.rpc.well_known_types import json_text, read_time, updated_fields
-from skein_session.messages.model import MessageBatch, MessageChange, default_title, require_content
+from skein_session.messages.model import LIST_FIELDS, MessageBatch, MessageChange, default_title
 from skein_session.sessions.model import MAX_CLOCK_SKEW
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ ROLES: Mapping[pb.MessageRole, str] = {
     pb.MESSAGE_ROLE_SYSTEM: "system",
     pb.MESSAGE_ROLE_TOOL: "tool",
 }
-_JSON_FIELDS = ("parts", "tool_calls", "tool_returns", "metadata")
+_JSON_FIELDS = (*LIST_FIELDS, "metadata")
 _UPDATABLE = frozenset({"content", "name", *_JSON_FIELDS})
 
 
@@ -47,44 +46,47 @@ def batch(
                 raise DuplicateInBatch(violations=[("external_id", "must be unique in the batch")])
             if draft.external_id:
                 external_ids.add(draft.external_id)
-    messages: list[pb.Message] = []
-    rows: list[dict[str, object]] = []
-    update_times: list[datetime] = []
+    rows: list[dict[str, Any]] = []
     for draft, message_id, create_time, columns in zip(request.messages, _ids(times), times, json_columns, strict=True):
         # Only imports have times of their own.
-        imported_time = read_past_time(draft, "update_time", at) if request.keep_times else None
-        update_time = imported_time or create_time
-        message = pb.Message()
-        message.CopyFrom(draft)
-        message.message_id = str(message_id)
-        message.session_id = request.session_id
-        message.create_time.FromDatetime(create_time)
-        message.created_by = principal
-        message.revision = 1
-        message.update_time.FromDatetime(update_time)
-        message.updated_by = principal
-        for field, text in columns.items():
-            if text is not None:
-                json_fields.write(message, field, text)
-        row = _row(message, message_id, create_time)
-        row["update_time"] = None if update_time == create_time else update_time
-        messages.append(message)
-        rows.append(row | columns)
-        update_times.append(update_time)
+        update_time = read_past_time(draft, "update_time", at) if request.keep_times else None
+        rows.append(
+            {
+                "message_id": message_id,
+                "session_id": request.session_id,
+                "external_id": draft.external_id or None,
+                "role": ROLES[draft.role],
+                "content": draft.content,
+                "name": draft.name or None,
+                "subject_id": draft.subject_id or None,
+                "agent_id": draft.agent_id or None,
+                "tool_call_id": draft.tool_call_id or None,
+                "model": draft.model or None,
+                "step_id": draft.step_id or None,
+                "group_id": draft.group_id or None,
+                "sender_id": draft.sender_id or None,
+                "offline_thread_id": draft.offline_thread_id or None,
+                "create_time": create_time,
+                "created_by": principal,
+                "revision": 1,
+                "update_time": None if update_time == create_time else update_time,
+                "updated_by": None,
+                **columns,
+            }
+        )
     return MessageBatch(
         session_id=request.session_id,
         create_session=request.create_session,
         append_time=at,
         create_time=min(times) if request.keep_times else at,
-        update_time=max(update_times) if request.keep_times else at,
+        update_time=max(row["update_time"] or row["create_time"] for row in rows) if request.keep_times else at,
         created_by=principal,
         agent_id=agent_id or None,
-        messages=tuple(messages),
-        rows=tuple(rows),
-        without_agent=frozenset(index for index, message in enumerate(messages) if not message.agent_id),
-        without_subject=frozenset(index for index, message in enumerate(messages) if not message.subject_id),
+        rows=rows,
+        without_agent=[row for row in rows if row["agent_id"] is None],
+        without_subject=[row for row in rows if row["subject_id"] is None],
         months=frozenset(month_start(time) for time in times),
-        title=default_title(request.messages),
+        title=next((title for row in rows if (title := default_title(row)) is not None), None),
     )
 
 
@@ -106,32 +108,12 @@ def change(request: pb.UpdateMessageRequest, *, max_content: int) -> MessageChan
     )
 
 
-def _row(message: pb.Message, message_id: UUID, create_time: datetime) -> dict[str, object]:
-    """Return a message's columns but for its sequence number, its update_time and its JSON."""
-    return {
-        "message_id": message_id,
-        "session_id": message.session_id,
-        "external_id": message.external_id or None,
-        "role": ROLES[message.role],
-        "content": message.content,
-        "name": message.name or None,
-        "subject_id": message.subject_id or None,
-        "agent_id": message.agent_id or None,
-        "tool_call_id": message.tool_call_id or None,
-        "model": message.model or None,
-        "step_id": message.step_id or None,
-        "group_id": message.group_id or None,
-        "sender_id": message.sender_id or None,
-        "offline_thread_id": message.offline_thread_id or None,
-        "create_time": create_time,
-        "created_by": message.created_by,
-    }
-
-
 def _check(message: pb.Message, at: datetime, max_content: int) -> datetime:
     if message.role == pb.MESSAGE_ROLE_UNSPECIFIED:
         raise FieldInvalid(violations=[("role", "must be user, assistant, system or tool")])
-    require_content(message)
+    lists = (message.parts, message.tool_calls, message.tool_returns)
+    if not (message.content.strip() or any(each.values for each in lists)):
+        raise ContentEmpty
     _check_content(message.content, max_content)
     create_time = read_time(message, "create_time") or at
     if create_time > at + MAX_CLOCK_SKEW:

@@ -1,25 +1,32 @@
-"""Messages and the rules they obey. Their value is their protobuf, so that a page converts each row once. Pure."""
+"""Messages and the rules they obey. Their value is a row of session.messages, which a reply converts once. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from skein.session.v1 import session_pb2 as pb
 from skein_kit.errors import ContentEmpty
 from skein_kit.ids import EPOCH, id_time, min_id_at
 from skein_kit.search_text.postings import Document
 from skein_session.sessions.model import MAX_CLOCK_SKEW
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
+
+    from asyncpg import Record
+
+    MessageRow = Record | Mapping[str, Any]
 
 # The bounds of ids.
 NO_ID = UUID(int=0)
 LAST_ID = UUID(int=(1 << 128) - 1)
+# The columns with JSON arrays.
+LIST_FIELDS = ("parts", "tool_calls", "tool_returns")
+# The columns without a low limit of their length.
+_LONG_COLUMNS = ("content", *LIST_FIELDS, "metadata")
 # Characters of a session's default title.
 MAX_TITLE_CHARACTERS = 100
 # The first ranges of ids, newest first.
@@ -40,13 +47,10 @@ class MessageBatch:
     created_by: str
     # The agent of the caller, and of a session that is created for the batch.
     agent_id: str | None
-    # The messages of the response.
-    messages: tuple[pb.Message, ...]
-    # Their rows in session.messages, in the same order.
-    rows: tuple[dict[str, object], ...]
-    # Indexes of messages without an agent, or a subject, of their own.
-    without_agent: frozenset[int]
-    without_subject: frozenset[int]
+    rows: list[dict[str, Any]]
+    # Rows without an agent, or a subject, of their own.
+    without_agent: list[dict[str, Any]]
+    without_subject: list[dict[str, Any]]
     # The months of their create_times.
     months: frozenset[datetime]
     # The default title of the session.
@@ -55,7 +59,7 @@ class MessageBatch:
     @property
     def documents(self) -> list[Document]:
         """The search documents of the messages that have text."""
-        return [document for message in self.messages if (document := to_document(message)) is not None]
+        return [document for row in self.rows if (document := to_document(row)) is not None]
 
     @property
     def needs_participants(self) -> bool:
@@ -64,29 +68,20 @@ class MessageBatch:
 
     def inherit(self, agent_id: str | None, subject_id: str | None) -> None:
         """Set the session's agent and subject on messages without; the default agent is the caller's."""
-        for field, value, indexes in (
-            ("agent_id", agent_id or self.agent_id, self.without_agent),
-            ("subject_id", subject_id, self.without_subject),
-        ):
-            for index in indexes:
-                setattr(self.messages[index], field, value or "")
-                self.rows[index][field] = value or None
+        for row in self.without_agent:
+            row["agent_id"] = agent_id or self.agent_id
+        for row in self.without_subject:
+            row["subject_id"] = subject_id
 
     def assign_sequences(self, last_sequence: int) -> None:
         """Set consecutive sequence numbers; the last message gets `last_sequence`."""
-        first = last_sequence - len(self.messages) + 1
-        for sequence, (message, row) in enumerate(zip(self.messages, self.rows, strict=True), first):
-            message.sequence = sequence
+        for sequence, row in enumerate(self.rows, last_sequence - len(self.rows) + 1):
             row["sequence"] = sequence
 
     @property
-    def external_ids(self) -> list[dict[str, object]]:
-        """Rows of session.message_external_ids."""
-        return [
-            {"external_id": row["external_id"], "message_id": row["message_id"]}
-            for row in self.rows
-            if row["external_id"] is not None
-        ]
+    def with_external_id(self) -> list[dict[str, Any]]:
+        """The rows with an external id."""
+        return [row for row in self.rows if row["external_id"] is not None]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -106,20 +101,20 @@ class MessageChange:
     metadata: str | None
 
 
-def require_content(message: pb.Message) -> None:
+def require_content(row: MessageRow) -> None:
     """Raise ContentEmpty for a message without text, parts, tool calls and tool returns."""
-    if not (
-        message.content.strip() or message.parts.values or message.tool_calls.values or message.tool_returns.values
-    ):
+    if not (row["content"].strip() or any(row[field] not in (None, "[]") for field in LIST_FIELDS)):
         raise ContentEmpty
 
 
-def default_title(messages: Sequence[pb.Message]) -> str | None:
-    """Return the default title of a session: the start of its first user message; None without one."""
-    for message in messages:
-        if message.role == pb.MESSAGE_ROLE_USER and message.content.strip():
-            return message.content.strip()[:MAX_TITLE_CHARACTERS]
-    return None
+def default_title(row: MessageRow) -> str | None:
+    """Return the title that a session takes from a message of the user: its start; None for other messages."""
+    return row["content"].strip()[:MAX_TITLE_CHARACTERS] or None if row["role"] == "user" else None
+
+
+def character_count(row: MessageRow) -> int:
+    """Return the characters of a row's content and JSON, which take at least as many bytes in a reply."""
+    return sum([len(row[column]) for column in _LONG_COLUMNS if row[column] is not None])
 
 
 def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator[tuple[UUID, UUID]]:
@@ -141,16 +136,16 @@ def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator
         yield bottom, before
 
 
-def to_document(message: pb.Message) -> Document | None:
+def to_document(row: MessageRow) -> Document | None:
     """Return the search document of a message; None without text."""
-    if not message.content.strip():
+    if not row["content"].strip():
         return None
     return Document(
-        item_id=UUID(message.message_id),
+        item_id=row["message_id"],
         kind="message",
-        text=message.content,
-        agent_id=message.agent_id or None,
-        subject_id=message.subject_id or None,
-        session_id=message.session_id,
-        revision=message.revision,
+        text=row["content"],
+        agent_id=row["agent_id"],
+        subject_id=row["subject_id"],
+        session_id=row["session_id"],
+        revision=row["revision"],
     )

@@ -6,6 +6,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.tx_options import TxOptions
@@ -61,7 +62,9 @@ class MessageHandlers:
             if write.saved_response is not None:
                 return pb.AppendMessagesResponse.FromString(write.saved_response)
             await self._store.append_messages(write.tx, tenant_id, batch)
-            response = pb.AppendMessagesResponse(messages=batch.messages, pending_embedding_count=expected_pending)
+            response = pb.AppendMessagesResponse(
+                messages=map(message_rows.message, batch.rows), pending_embedding_count=expected_pending
+            )
             require_fit(response)
             await write.save(response)
         pending = await self._embeddings.request_embeddings(
@@ -73,8 +76,8 @@ class MessageHandlers:
         return response
 
     async def GetMessage(self, request: pb.GetMessageRequest, context: Context) -> pb.GetMessageResponse:
-        message = await self._store.get_message(caller_of(context).require_tenant(), request.message_id)
-        return pb.GetMessageResponse(message=message)
+        row = await self._store.get_message(caller_of(context).require_tenant(), request.message_id)
+        return pb.GetMessageResponse(message=message_rows.message(row))
 
     async def UpdateMessage(self, request: pb.UpdateMessageRequest, context: Context) -> pb.UpdateMessageResponse:
         caller = caller_of(context)
@@ -82,10 +85,10 @@ class MessageHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateMessageResponse.FromString(write.saved_response)
-            message, document = await self._store.update_message(
+            row, document = await self._store.update_message(
                 write.tx, caller.require_tenant(), change, at=now(), updated_by=caller.principal
             )
-            response = pb.UpdateMessageResponse(message=message)
+            response = pb.UpdateMessageResponse(message=message_rows.message(row))
             require_fit(response)
             await write.save(response)
         if document is not None:

@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.database.tx_options import READ_ONLY
@@ -15,8 +14,8 @@ from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.messages.model import default_title, require_content, to_document
-from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN
+from skein_session.messages.model import character_count, default_title, require_content, to_document
+from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
 from skein_session.sessions.store import require_session, session_state
 from skein_session.tombstones import store as tombstones
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from asyncpg import Record
 
-    from skein.session.v1 import session_pb2 as pb
     from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
@@ -38,8 +36,6 @@ if TYPE_CHECKING:
 _QUERIES = Queries.load("skein_session")
 # Messages of one read, so that a page of the longest messages is never in memory at once.
 _READ_BATCH = 64
-
-
 # Messages of one read of a stream.
 _STREAM_BATCH = 32
 # States that take no more messages.
@@ -111,71 +107,62 @@ class MessageStore:
         batch.assign_sequences(session["last_sequence"])
         await tx.insert(_QUERIES["insert_messages"], tenant_id, batch.rows)
         await tx.insert(_QUERIES["insert_message_order"], tenant_id, batch.rows)
-        if batch.external_ids:
-            await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.external_ids)
+        if batch.with_external_id:
+            await tx.insert(_QUERIES["insert_message_external_ids"], tenant_id, batch.with_external_id)
             # After the insert, which has waited for a concurrent purge of the same id.
             await self._require_unpurged(tx, tenant_id, batch)
         await self._quotas.charge(tx, tenant_id, {"sessions": new_sessions, "messages": len(batch.rows)})
 
-    async def get_message(self, tenant_id: UUID, name: str) -> pb.Message:
+    async def get_message(self, tenant_id: UUID, name: str) -> Record:
         """Read a message by its id or external id. Raises MessageNotFound and SessionArchived."""
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             return await self._find_message(tx, tenant_id, name)
 
     async def update_message(
         self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str
-    ) -> tuple[pb.Message, Document | None]:
-        """Change a message and its document; return the message, and the document when its text changed.
+    ) -> tuple[Record, Document | None]:
+        """Change a message and its document; return its row, and the document when its text changed.
 
         Raises MessageNotFound, SessionArchived, RevisionStale and ContentEmpty.
         """
         before = await self._find_message(tx, tenant_id, change.message_name)
         # Every change of messages locks the session before its messages, which avoids deadlocks.
-        session = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before.session_id, at=at)
+        session = await tx.row(_QUERIES["touch_session"], tenant_id=tenant_id, session_id=before["session_id"], at=at)
         # Again, because a concurrent call may have changed the message before the lock.
-        before = await self._find_message(tx, tenant_id, before.message_id)
+        before = await self._find_message(tx, tenant_id, str(before["message_id"]))
         row = session and await tx.row(
             _QUERIES["update_message"],
+            **columns_of(change, without="message_name"),
             tenant_id=tenant_id,
-            message_id=parse_id(before.message_id),
-            revision=change.revision,
-            fields=sorted(change.fields),
-            content=change.content,
-            name=change.name,
-            parts=change.parts,
-            tool_calls=change.tool_calls,
-            tool_returns=change.tool_returns,
-            metadata=change.metadata,
+            message_id=before["message_id"],
             at=at,
             updated_by=updated_by,
         )
         if row is None:
-            current = await self._find_message(tx, tenant_id, before.message_id)
-            raise RevisionStale(given=change.revision, current=current.revision)
-        message = message_rows.message(row)
-        require_content(message)
-        if message.content == before.content:
-            return message, None
-        await self._retitle(tx, tenant_id, before, message)
+            current = await self._find_message(tx, tenant_id, str(before["message_id"]))
+            raise RevisionStale(given=change.revision, current=current["revision"])
+        require_content(row)
+        if row["content"] == before["content"]:
+            return row, None
+        await self._retitle(tx, tenant_id, before, row)
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
-        document = to_document(message)
+        document = to_document(row)
         if document is not None:
             await postings.add_documents(tx, tenant_id, [document])
-        return message, document
+        return row, document
 
     async def delete_message(self, tx: Transaction, tenant_id: UUID, name: str) -> None:
         """Delete a message and its document. Raises MessageNotFound and SessionArchived."""
         message = await self._find_message(tx, tenant_id, name)
-        of_session = {"tenant_id": tenant_id, "session_id": message.session_id}
-        message_id = parse_id(message.message_id)
+        of_session = {"tenant_id": tenant_id, "session_id": message["session_id"]}
         # Every change of messages locks the session before its messages, which avoids deadlocks.
         if await tx.row(_QUERIES["decrement_message_count"], **of_session) is None:
             raise MessageNotFound
-        deleted = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message_id)
-        if message_id is None or deleted is None:
+        deleted = await tx.row(_QUERIES["delete_message"], tenant_id=tenant_id, message_id=message["message_id"])
+        if deleted is None:
             raise MessageNotFound
         await tx.execute(_QUERIES["delete_message_order"], **of_session, sequence=deleted["sequence"])
-        await postings.remove_documents(tx, tenant_id, [message_id])
+        await postings.remove_documents(tx, tenant_id, [message["message_id"]])
         await self._quotas.charge(tx, tenant_id, {"messages": -1})
 
     async def read_stream_positions(
@@ -193,25 +180,19 @@ class MessageStore:
             for row in rows
         }
 
-    async def read_stream_messages(
-        self, tenant_id: UUID, session_id: str, after: int
-    ) -> tuple[Sequence[pb.Message], int]:
+    async def read_stream_messages(self, tenant_id: UUID, session_id: str, after: int) -> tuple[list[Record], int]:
         """Read the next messages of a session, and the sequence number of the last position read.
 
         The number is `after` when no position follows, as when all later messages are deleted. Raises SessionArchived.
         """
         async with self._database.transaction(tenant_id) as tx:
             order = await read_order(tx, tenant_id, session_id, "order_after", sequence=after, limit=_STREAM_BATCH)
-            messages: list[pb.Message] = []
-            byte_count = 0
-            async for message in read_in_order(
-                tx, tenant_id, [row["message_id"] for row in order], session_id=session_id
-            ):
-                byte_count += message.ByteSize()
-                if messages and byte_count > PAGE_BYTES:
-                    # A slow caller may hold these for long; the next read returns the others.
-                    return messages, messages[-1].sequence
-                messages.append(message)
+            # A slow caller may keep the messages for long, so they are a page at most.
+            messages, is_cut = await take_page(
+                read_in_order(tx, tenant_id, [row["message_id"] for row in order], session_id=session_id)
+            )
+        if is_cut:
+            return messages, messages[-1]["sequence"]
         return messages, order[-1]["sequence"] if order else after
 
     @staticmethod
@@ -260,26 +241,26 @@ class MessageStore:
         return session, new_sessions
 
     @staticmethod
-    async def _retitle(tx: Transaction, tenant_id: UUID, before: pb.Message, after: pb.Message) -> None:
+    async def _retitle(tx: Transaction, tenant_id: UUID, before: Record, after: Record) -> None:
         """Update a session title that was taken from the message."""
-        title = default_title([before])
+        title = default_title(before)
         if title is not None:
             await tx.execute(
                 _QUERIES["retitle_session"],
                 tenant_id=tenant_id,
-                session_id=before.session_id,
+                session_id=before["session_id"],
                 before=title,
-                title=default_title([after]),
+                title=default_title(after),
             )
 
     @staticmethod
     async def _require_unpurged(tx: Transaction, tenant_id: UUID, batch: MessageBatch) -> None:
-        names = {tombstones.of_message(str(row["external_id"])): row["external_id"] for row in batch.external_ids}
+        names = {tombstones.of_message(str(row["external_id"])): row["external_id"] for row in batch.with_external_id}
         for name in await tombstones.find_purged(tx, tenant_id, names):
             raise ExternalIdTaken(external_id=names[name])
 
     async def _find_taken_external_id(self, tenant_id: UUID, batch: MessageBatch) -> str | None:
-        external_ids = [row["external_id"] for row in batch.external_ids]
+        external_ids = [row["external_id"] for row in batch.with_external_id]
         async with self._database.transaction(tenant_id) as tx:
             external_id: str | None = await tx.value(
                 _QUERIES["find_taken_external_id"], tenant_id=tenant_id, external_ids=external_ids
@@ -287,7 +268,7 @@ class MessageStore:
         return external_id
 
     @staticmethod
-    async def _find_message(tx: Transaction, tenant_id: UUID, name: str) -> pb.Message:
+    async def _find_message(tx: Transaction, tenant_id: UUID, name: str) -> Record:
         message_id = parse_id(name)
         if message_id is not None:
             async for message in read_in_order(tx, tenant_id, [message_id]):
@@ -309,7 +290,7 @@ class MessageStore:
 
 async def read_in_order(
     tx: Transaction, tenant_id: UUID, message_ids: Sequence[UUID], *, session_id: str = ""
-) -> AsyncIterator[pb.Message]:
+) -> AsyncIterator[Record]:
     """Read messages in the order of `message_ids`, in batches, without deleted ones.
 
     With `session_id`, raises SessionArchived when the session was archived after its ids were read.
@@ -325,7 +306,19 @@ async def read_in_order(
             rows_by_id = {row["message_id"]: row for row in rows}
         for message_id in batch:
             if message_id in rows_by_id:
-                yield message_rows.message(rows_by_id[message_id])
+                yield rows_by_id[message_id]
+
+
+async def take_page(messages: AsyncIterator[Record]) -> tuple[list[Record], bool]:
+    """Return messages of up to PAGE_BYTES characters, but at least one, and whether others follow."""
+    page: list[Record] = []
+    count = 0
+    async for message in messages:
+        count += character_count(message)
+        if page and count > PAGE_BYTES:
+            return page, True
+        page.append(message)
+    return page, False
 
 
 async def read_order(

@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.telemetry import logs
 from skein_session.errors import SessionArchived, SessionNotFound
@@ -110,9 +111,9 @@ class StreamHub:
                 if position is None:
                     raise SessionNotFound(session_id=session_id)
                 while sequence < position.last_sequence:
-                    messages, read_sequence = await self._store.read_stream_messages(tenant_id, session_id, sequence)
-                    for message in messages:
-                        yield pb.StreamMessagesResponse(message=message, sequence=message.sequence)
+                    rows, read_sequence = await self._store.read_stream_messages(tenant_id, session_id, sequence)
+                    for row in rows:
+                        yield pb.StreamMessagesResponse(message=message_rows.message(row), sequence=row["sequence"])
                     # Without progress the remaining messages are deleted.
                     sequence = read_sequence if read_sequence > sequence else position.last_sequence
                 if position.is_ended:

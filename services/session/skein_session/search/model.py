@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein_kit.ids import min_id_at
@@ -11,6 +11,8 @@ from skein_kit.search_text.postings import MAX_TERM_CHARACTERS
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
+
+    from asyncpg import Record
 
 # The most messages that one search reads.
 MAX_SCANNED_MESSAGES = 5000
@@ -39,6 +41,16 @@ class SearchQuery:
     def before_id(self) -> UUID | None:
         """The exclusive upper bound of ids; None is no bound."""
         return None if self.end_time is None else min_id_at(self.end_time)
+
+
+@dataclass(slots=True)
+class MessageHit:
+    """A message that a search found, and the rows of its neighbours in order."""
+
+    row: Record
+    score: float
+    before: list[Record] = field(default_factory=list)
+    after: list[Record] = field(default_factory=list)
 
 
 def required_words(literal: str) -> str:

@@ -11,14 +11,16 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.ids import now
+from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time, to_timestamp
-from skein_session.search.model import SearchQuery
+from skein_session.search.model import MessageHit, SearchQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skein.recall.v1 import recall_pb2_grpc
     from skein_session.search.store import SearchStore
@@ -51,18 +53,19 @@ class SearchHandlers:
         if request.mode == pb.SEARCH_MODE_LITERAL:
             hits, horizon_time = await self._store.search_literal(tenant_id, query, now())
             return pb.SearchMessagesResponse(
-                hits=hits, truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
+                hits=_hits(hits), truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
             )
         if request.mode == pb.SEARCH_MODE_MEANING:
-            return pb.SearchMessagesResponse(hits=await self._search_meaning(tenant_id, request, query, remaining))
+            hits = await self._search_meaning(tenant_id, request, query, remaining)
+            return pb.SearchMessagesResponse(hits=_hits(hits))
         if request.mode == pb.SEARCH_MODE_HYBRID:
             hits, is_lexical = await self._search_hybrid(tenant_id, request, query, remaining)
-            return pb.SearchMessagesResponse(hits=hits, meaning_unavailable=is_lexical)
-        return pb.SearchMessagesResponse(hits=await self._store.search_terms(tenant_id, query))
+            return pb.SearchMessagesResponse(hits=_hits(hits), meaning_unavailable=is_lexical)
+        return pb.SearchMessagesResponse(hits=_hits(await self._store.search_terms(tenant_id, query)))
 
     async def _search_meaning(
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
-    ) -> list[pb.MessageHit]:
+    ) -> list[MessageHit]:
         await self._store.require_session(tenant_id, query.session_id)
         embedded = await self._recall.EmbedText(recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining)
         scores, _ = await self._recall_scores(
@@ -72,7 +75,7 @@ class SearchHandlers:
 
     async def _search_hybrid(
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
-    ) -> tuple[list[pb.MessageHit], bool]:
+    ) -> tuple[list[MessageHit], bool]:
         """Return the hits, and whether their signals are lexical alone."""
         await self._store.require_session(tenant_id, query.session_id)
         try:
@@ -106,3 +109,16 @@ class SearchHandlers:
                 getattr(recall_request.filter, field).CopyFrom(getattr(request, field))
         response = await self._recall.Recall(recall_request, timeout=seconds)
         return {UUID(hit.item_id): hit.score for hit in response.hits}, response.dense_unavailable
+
+
+def _hits(hits: Iterable[MessageHit]) -> list[pb.MessageHit]:
+    """Convert hits; the last ones are left out of a response that is too large."""
+    return fit_items(
+        pb.MessageHit(
+            message=message_rows.message(hit.row),
+            score=hit.score,
+            before=map(message_rows.message, hit.before),
+            after=map(message_rows.message, hit.after),
+        )
+        for hit in hits
+    )

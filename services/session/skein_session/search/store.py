@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
-from skein_kit.database.transactions import group_rows
 from skein_kit.ids import id_time
 from skein_kit.rpc.pagination import PAGE_BYTES
-from skein_session.messages.model import LAST_ID, NO_ID, id_ranges
+from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
 from skein_session.messages.store import read_in_order
-from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, like_pattern, required_words
+from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, like_pattern, required_words
 from skein_session.sessions.store import require_unarchived_session
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ class SearchStore:
         self._database = database
         self._policies = policies
 
-    async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> list[pb.MessageHit]:
+    async def search_terms(self, tenant_id: UUID, query: SearchQuery) -> list[MessageHit]:
         """Find messages by any term of the query, best first. Raises SessionNotFound and SessionArchived."""
         async with self._database.transaction(tenant_id) as tx:
             await self._require_session(tx, tenant_id, query.session_id)
@@ -66,7 +64,7 @@ class SearchStore:
 
     async def search_literal(
         self, tenant_id: UUID, query: SearchQuery, at: datetime
-    ) -> tuple[list[pb.MessageHit], datetime | None]:
+    ) -> tuple[list[MessageHit], datetime | None]:
         """Find messages that contain the query literally, in any case, newest first.
 
         Scans the newest MAX_SCANNED_MESSAGES messages of the session or tenant, and older messages of the tenant
@@ -101,7 +99,7 @@ class SearchStore:
         has_progress = id_time(scan.ids[0]) > oldest_time
         return hits, oldest_time + _MILLISECOND if has_progress else oldest_time
 
-    async def read_hits(self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]) -> list[pb.MessageHit]:
+    async def read_hits(self, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]) -> list[MessageHit]:
         """Read hits of another search, in the order of `scores`, with their neighbours."""
         async with self._database.transaction(tenant_id) as tx:
             return await self._read_hits(tx, tenant_id, query, scores)
@@ -169,44 +167,44 @@ class SearchStore:
 
     async def _read_hits(
         self, tx: Transaction, tenant_id: UUID, query: SearchQuery, scores: Mapping[UUID, float]
-    ) -> list[pb.MessageHit]:
-        """Read hits and neighbours up to PAGE_BYTES; the last hits are left out of a longer response."""
-        result: list[pb.MessageHit] = []
-        byte_count = 0
+    ) -> list[MessageHit]:
+        """Read hits and neighbours of up to PAGE_BYTES characters; the last hits are left out of a longer response."""
+        result: list[MessageHit] = []
+        count = 0
         ids = list(scores)
         # A hit is no other hit's neighbour, and a neighbour is returned with its best hit alone.
-        returned_ids = {str(id_) for id_ in ids}
-        scores_by_id = {str(id_): score for id_, score in scores.items()}
+        returned_ids = set(ids)
         for start in range(0, len(ids), _HIT_BATCH):
-            messages = [message async for message in read_in_order(tx, tenant_id, ids[start : start + _HIT_BATCH])]
-            hits = [pb.MessageHit(message=message, score=scores_by_id[message.message_id]) for message in messages]
+            hits = [
+                MessageHit(row, scores[row["message_id"]])
+                async for row in read_in_order(tx, tenant_id, ids[start : start + _HIT_BATCH])
+            ]
             await self._add_neighbours(tx, tenant_id, hits, query.context_size, returned_ids)
             for hit in hits:
-                byte_count += hit.ByteSize()
-                if result and byte_count > PAGE_BYTES:
+                count += sum(map(character_count, (hit.row, *hit.before, *hit.after)))
+                if result and count > PAGE_BYTES:
                     return result
                 result.append(hit)
         return result
 
     @staticmethod
     async def _add_neighbours(
-        tx: Transaction, tenant_id: UUID, hits: Sequence[pb.MessageHit], context_size: int, returned_ids: set[str]
+        tx: Transaction, tenant_id: UUID, hits: Sequence[MessageHit], context_size: int, returned_ids: set[UUID]
     ) -> None:
         if not hits or not context_size:
             return
-        rows = await tx.rows(
+        positions = await tx.rows(
             _QUERIES["neighbours"],
             tenant_id=tenant_id,
-            session_ids=[hit.message.session_id for hit in hits],
-            sequences=[hit.message.sequence for hit in hits],
+            session_ids=[hit.row["session_id"] for hit in hits],
+            sequences=[hit.row["sequence"] for hit in hits],
             context_size=context_size,
         )
-        ids = list(dict.fromkeys(row["message_id"] for row in rows if str(row["message_id"]) not in returned_ids))
-        messages = {message.message_id: message async for message in read_in_order(tx, tenant_id, ids)}
-        for hit_number, neighbours in group_rows(rows, "hit_number").items():
-            hit = hits[hit_number - 1]
-            for row in neighbours:
-                message = messages.pop(str(row["message_id"]), None)
-                if message is not None:
-                    returned_ids.add(message.message_id)
-                    (hit.before if row["sequence"] < hit.message.sequence else hit.after).append(message)
+        ids = list(dict.fromkeys(row["message_id"] for row in positions if row["message_id"] not in returned_ids))
+        neighbours = {row["message_id"]: row async for row in read_in_order(tx, tenant_id, ids)}
+        for position in positions:
+            neighbour = neighbours.pop(position["message_id"], None)
+            if neighbour is not None:
+                returned_ids.add(position["message_id"])
+                hit = hits[position["hit_number"] - 1]
+                (hit.before if position["sequence"] < hit.row["sequence"] else hit.after).append(neighbour)

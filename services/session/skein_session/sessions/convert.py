@@ -83,7 +83,7 @@ def draft(message: pb.Session, *, at: datetime, agent_id: str = "", times: Impor
 
 
 def change(request: pb.UpdateSessionRequest) -> SessionChange:
-    """Read an update; without a mask an unset state is kept. Raises FieldInvalid."""
+    """Read an update; without a mask an unset state changes nothing. Raises FieldInvalid."""
     message = request.session
     if not message.session_id:
         raise FieldInvalid(violations=[("session.session_id", "must be set to the session to update")])

@@ -71,7 +71,7 @@ class SessionFilter:
 class ListCursor:
     """The position of a listing of sessions, newest update first.
 
-    An update moves a session to the front of the list, which earlier pages have passed. Therefore a second pass
+    An update moves a session to the front of the list, before the pages that are read already. Therefore a second pass
     follows a first pass of several pages. It reads sessions updated after the first pass began (`newest_update_time`)
     and created before (`start_time`), in the order of their ids, which no update changes. So the listing misses no
     session, and it ends at any rate of updates and creations.

@@ -10,9 +10,9 @@ Only the first three take messages.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skein_session.errors import SessionEnded, SessionHidden
 
@@ -72,11 +72,6 @@ class SessionState:
     state: str
     archived_state: str | None = None
 
-    def with_state(self, state: str) -> SessionState:
-        """Return the result of an update to a state. Raises SessionHidden and SessionEnded."""
-        self.require_open()
-        return SessionState(state)
-
     def end(self) -> SessionState:
         """Return the ended session; an ended one is unchanged. Raises SessionHidden."""
         if self.state == HIDDEN:
@@ -111,6 +106,11 @@ class Transition:
     end_time: datetime | None = None
     end_reason: str | None = None
     summary: str | None = None
+
+
+def columns_of(value: Any, *, without: str) -> dict[str, Any]:
+    """Return the fields of a dataclass but for one, as parameters of a query."""
+    return {field.name: getattr(value, field.name) for field in fields(value) if field.name != without}
 
 
 def idle_cutoff(at: datetime, minutes: int) -> datetime | None:

@@ -10,7 +10,14 @@ from skein_kit.database.tx_options import READ_ONLY
 from skein_kit.errors import RevisionStale, TransactionConflict
 from skein_kit.search_text import postings
 from skein_session.errors import SessionArchived, SessionExists, SessionNotFound
-from skein_session.sessions.model import ACTIVE, END_REASON_IDLE, SessionState, Transition, idle_cutoff
+from skein_session.sessions.model import (
+    ACTIVE,
+    END_REASON_IDLE,
+    SessionState,
+    Transition,
+    columns_of,
+    idle_cutoff,
+)
 from skein_session.tombstones import store as tombstones
 
 if TYPE_CHECKING:
@@ -73,17 +80,8 @@ class SessionStore:
         """Insert a session. Raises SessionExists and QuotaExceeded."""
         row = await tx.row(
             _QUERIES["insert_session"],
+            **columns_of(draft, without="properties"),
             tenant_id=tenant_id,
-            session_id=draft.session_id,
-            title=draft.title,
-            state=draft.state,
-            session_type=draft.session_type,
-            subject_id=draft.subject_id,
-            agent_id=draft.agent_id,
-            metadata=draft.metadata,
-            summary=draft.summary,
-            create_time=draft.create_time,
-            update_time=draft.update_time,
             active_time=max(draft.create_time, at),
             created_by=created_by,
         )
@@ -124,21 +122,8 @@ class SessionStore:
 
     async def update_session(self, tx: Transaction, tenant_id: UUID, change: SessionChange, at: datetime) -> Record:
         """Change a session. Raises SessionNotFound, RevisionStale, SessionHidden and SessionEnded."""
-        row = await tx.row(
-            _QUERIES["update_session"],
-            tenant_id=tenant_id,
-            session_id=change.session_id,
-            revision=change.revision,
-            fields=sorted(change.fields),
-            title=change.title,
-            state=change.state,
-            session_type=change.session_type,
-            subject_id=change.subject_id,
-            agent_id=change.agent_id,
-            metadata=change.metadata,
-            summary=change.summary,
-            at=at,
-        )
+        columns = columns_of(change, without="properties")
+        row = await tx.row(_QUERIES["update_session"], tenant_id=tenant_id, **columns, at=at)
         if row is None:
             current = await require_session(tx, tenant_id, change.session_id)
             if change.revision not in (0, current["revision"]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from skein.session.v1 import session_pb2 as pb
 from skein_kit.calls.call import Context
@@ -14,8 +13,7 @@ from skein_kit.errors import TransactionConflict
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_kit.text.summary import DEFAULT_CHARACTERS, SpeakerTurn, summarize
-from skein_session.messages.convert import ROLES
+from skein_kit.text.summary import DEFAULT_CHARACTERS, summarize
 from skein_session.sessions import convert
 from skein_session.summaries.chat_model import ChatModel, ChatModelError
 from skein_session.summaries.store import TranscriptChanged
@@ -23,6 +21,7 @@ from skein_session.summaries.store import TranscriptChanged
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skein_kit.text.summary import SpeakerTurn
     from skein_session.idempotency import SessionIdempotencyStore
     from skein_session.summaries.store import SummaryStore
 
@@ -31,7 +30,6 @@ MARGIN_SECONDS = 1.0
 NOT_CONFIGURED = "not configured"
 # Attempts while concurrent calls delete messages of the transcript.
 _MAX_ATTEMPTS = 3
-_SUMMARIZED_ROLES = (pb.MESSAGE_ROLE_USER, pb.MESSAGE_ROLE_ASSISTANT)
 
 log = logs.get("session")
 
@@ -57,7 +55,7 @@ class SummaryHandlers:
                 session=convert.session(transcript.session), truncated=transcript.is_cut
             )
             model_seconds = deadline - loop.time() - MARGIN_SECONDS
-            await self._summarize(request, to_turns(transcript.messages), model_seconds, response)
+            await self._summarize(request, transcript.turns, model_seconds, response)
             if not (request.store or request.request_id):
                 return response
             with suppress(TranscriptChanged):
@@ -69,7 +67,7 @@ class SummaryHandlers:
                         tenant_id,
                         request.session_id,
                         response.summary if request.store else "",
-                        source_message_ids=[UUID(message.message_id) for message in transcript.messages],
+                        source_message_ids=transcript.message_ids,
                         at=at,
                     )
                     if row is not None:
@@ -107,12 +105,3 @@ class SummaryHandlers:
         except ChatModelError as error:
             log.warning("summary_model_failed", why=error.reason)
             response.fallback_reason = error.reason
-
-
-def to_turns(messages: Sequence[pb.Message]) -> list[SpeakerTurn]:
-    """Return the turns of users and assistants that have text; tool and system messages are no conversation."""
-    return [
-        SpeakerTurn(message.name or ROLES[message.role], message.content, message.role == pb.MESSAGE_ROLE_USER)
-        for message in messages
-        if message.role in _SUMMARIZED_ROLES and message.content.strip()
-    ]

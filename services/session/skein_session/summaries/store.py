@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein.session.v1 import session_pb2 as pb
 from skein_kit.database.named_queries import Queries
-from skein_kit.text.summary import MAX_READ_CHARACTERS
+from skein_kit.text.summary import MAX_READ_CHARACTERS, SpeakerTurn
 from skein_session.messages.store import read_in_order
 from skein_session.sessions.store import lock_session, require_unarchived_session
 from skein_session.transcripts.store import newest_message_ids
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
 
 _QUERIES = Queries.load("skein_session")
+_SUMMARIZED_ROLES = ("user", "assistant")
 
 
 class TranscriptChanged(Exception):
@@ -30,10 +30,12 @@ class TranscriptChanged(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Transcript:
-    """A session's row and its newest messages, oldest first, with nothing but their id, text, role and name."""
+    """A session's row, the ids of its newest messages, and the turns of the conversation in them, oldest first."""
 
     session: Record
-    messages: Sequence[pb.Message]
+    message_ids: Sequence[UUID]
+    # Without tool and system messages, which are no conversation.
+    turns: Sequence[SpeakerTurn]
     # True when older messages are left out.
     is_cut: bool
 
@@ -48,20 +50,20 @@ class SummaryStore:
         """Read up to MAX_READ_CHARACTERS of a session. Raises SessionNotFound and SessionArchived."""
         async with self._database.transaction(tenant_id) as tx:
             session = await require_unarchived_session(tx, tenant_id, session_id)
-            messages: list[pb.Message] = []
+            message_ids: list[UUID] = []
+            turns: list[SpeakerTurn] = []
             character_count = 0
             ids = await newest_message_ids(tx, tenant_id, session_id)
             async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
-                character_count += len(message.content)
+                role, content = message["role"], message["content"]
+                character_count += len(content)
                 if character_count > MAX_READ_CHARACTERS:
                     break
-                # Without parts and tool returns, which may be a thousand times as long as the text.
-                messages.append(
-                    pb.Message(
-                        message_id=message.message_id, role=message.role, name=message.name, content=message.content
-                    )
-                )
-        return Transcript(session=session, messages=messages[::-1], is_cut=len(messages) < session["message_count"])
+                message_ids.append(message["message_id"])
+                if role in _SUMMARIZED_ROLES and content.strip():
+                    turns.append(SpeakerTurn(message["name"] or role, content, is_user=role == "user"))
+        is_cut = len(message_ids) < session["message_count"]
+        return Transcript(session=session, message_ids=message_ids, turns=turns[::-1], is_cut=is_cut)
 
     @staticmethod
     async def save_summary(
@@ -79,9 +81,7 @@ class SummaryStore:
         repeat purged text.
         """
         await lock_session(tx, tenant_id, session_id)
-        message_count = await tx.value(
-            _QUERIES["count_messages"], tenant_id=tenant_id, message_ids=list(source_message_ids)
-        )
+        message_count = await tx.value(_QUERIES["count_messages"], tenant_id=tenant_id, message_ids=source_message_ids)
         if message_count < len(source_message_ids):
             raise TranscriptChanged
         if not summary:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.session.v1 import session_pb2 as pb
+from skein_kit import message_rows
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.ids import min_id_at, now
-from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
+from skein_kit.rpc.pagination import fit_items, read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import read_time
 from skein_kit.text.token_estimate import DEFAULT_BUDGET
 from skein_session.page_tokens import id_from_page_token, sequence_from_page_token
@@ -34,9 +35,11 @@ class TranscriptHandlers:
             page_size=resolve_page_size(request.page_size),
             show_archived=request.show_archived,
         )
-        response = pb.ListMessagesResponse(messages=page.messages)
-        if page.next_sequence is not None:
-            response.next_page_token = write_token([str(page.next_sequence)], tenant_id, request)
+        messages = fit_items(map(message_rows.message, page.rows))
+        next_sequence = page.next_sequence if len(messages) == len(page.rows) else messages[-1].sequence
+        response = pb.ListMessagesResponse(messages=messages)
+        if next_sequence is not None:
+            response.next_page_token = write_token([str(next_sequence)], tenant_id, request)
         return response
 
     async def ListAgentMessages(
@@ -58,17 +61,21 @@ class TranscriptHandlers:
             page_size=resolve_page_size(request.page_size),
             at=now(),
         )
-        response = pb.ListAgentMessagesResponse(messages=page.messages)
-        if page.next_id is not None:
-            response.next_page_token = write_token([str(page.next_id)], tenant_id, request)
+        messages = fit_items(map(message_rows.message, page.rows))
+        next_id = page.next_id if len(messages) == len(page.rows) else messages[-1].message_id
+        response = pb.ListAgentMessagesResponse(messages=messages)
+        if next_id is not None:
+            response.next_page_token = write_token([str(next_id)], tenant_id, request)
         return response
 
     async def GetRecentWindow(self, request: pb.GetRecentWindowRequest, context: Context) -> pb.GetRecentWindowResponse:
         window = await self._transcripts.read_window(
             caller_of(context).require_tenant(), request.session_id, request.token_budget or DEFAULT_BUDGET
         )
+        messages = fit_items(map(message_rows.message, window.rows))
+        window.close(limit=len(messages))
         return pb.GetRecentWindowResponse(
-            messages=window.messages(),
+            messages=reversed(messages[: len(window.rows)]),
             summary=window.summary,
             token_count=window.token_count,
             truncated=window.is_cut,

@@ -3,43 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skein_kit import message_rows
 from skein_kit.database.named_queries import Queries
 from skein_kit.database.tx_options import READ_ONLY
-from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.text.summary import MAX_READ_MESSAGES
 from skein_session.errors import SessionArchived
-from skein_session.messages.model import id_ranges
-from skein_session.messages.store import read_in_order, read_order
+from skein_session.messages.model import character_count, id_ranges
+from skein_session.messages.store import read_in_order, read_order, take_page
 from skein_session.page_tokens import MAX_SEQUENCE
 from skein_session.sessions.store import require_session, require_unarchived_session
 from skein_session.transcripts.window import RecentWindow
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Sequence
     from datetime import datetime
     from uuid import UUID
 
     from asyncpg import Record
 
-    from skein.session.v1 import session_pb2 as pb
     from skein_kit.database.transactions import Database, Transaction
     from skein_session.cold_storage.store import ArchivedSession, ColdStorageStore
 
 _QUERIES = Queries.load("skein_session")
 # Messages that one page of an agent's messages scans.
 _SCAN_WINDOW = 1000
-# Archived messages that are converted at once, so that a page of the longest ones is never in memory at once.
-_CONVERT_BATCH = 64
+# Archived messages that one query parses, so that a page of the longest ones is never in memory at once.
+_PARSE_BATCH = 64
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TranscriptPage:
-    """Messages of one page, which may end before `page_size` messages because of their bytes."""
+    """Messages of one page, which may end before `page_size` messages because of their length."""
 
-    messages: list[pb.Message]
+    rows: list[Record]
     # The sequence number that the next page begins after; None on the last page.
     next_sequence: int | None = None
 
@@ -48,7 +46,7 @@ class TranscriptPage:
 class AgentMessagesPage:
     """Messages of one page."""
 
-    messages: list[pb.Message]
+    rows: list[Record]
     # The message that the next page begins after; None on the last page.
     next_id: UUID | None
 
@@ -107,7 +105,6 @@ class TranscriptStore:
 
         The ids are from `lowest_id` (inclusive) to `before_id` (exclusive); None is no bound.
         """
-        messages: list[pb.Message] = []
         async with self._database.transaction(tenant_id) as tx:
             scanned: list[Record] = []
             for range_start, range_end in id_ranges(lowest_id, before_id, at):
@@ -125,76 +122,59 @@ class TranscriptStore:
                 next_id = matching[page_size - 1]
             elif len(scanned) == _SCAN_WINDOW:
                 next_id = scanned[-1]["message_id"]
-            byte_count = 0
-            async for message in read_in_order(tx, tenant_id, matching[:page_size]):
-                byte_count += message.ByteSize()
-                if messages and byte_count > PAGE_BYTES:
-                    next_id = parse_id(messages[-1].message_id)
-                    break
-                messages.append(message)
-        return AgentMessagesPage(messages=messages, next_id=next_id)
+            rows, is_cut = await take_page(read_in_order(tx, tenant_id, matching[:page_size]))
+        return AgentMessagesPage(rows=rows, next_id=rows[-1]["message_id"] if is_cut else next_id)
 
     async def read_window(self, tenant_id: UUID, session_id: str, token_budget: int) -> RecentWindow:
-        """Read the newest messages that fit the budget, and the session's summary when messages are left out.
+        """Read the newest messages that fit the budget; the caller closes the window.
 
         Raises SessionNotFound and SessionArchived.
         """
         async with self._database.transaction(tenant_id) as tx:
             session = await require_unarchived_session(tx, tenant_id, session_id)
-            window = RecentWindow(token_budget, session["summary"] or "")
+            window = RecentWindow(token_budget, session["message_count"], session["summary"] or "")
             ids = await newest_message_ids(tx, tenant_id, session_id)
-            byte_count = 0
-            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
-                byte_count += message.ByteSize()
-                if byte_count > PAGE_BYTES or not window.add(message):
+            count = 0
+            async for row in read_in_order(tx, tenant_id, ids, session_id=session_id):
+                count += character_count(row)
+                if not window.add(row) or count > PAGE_BYTES:
                     break
-        window.close(message_count=session["message_count"])
         return window
 
     async def _list_active(
         self, tenant_id: UUID, session_id: str, sequence: int, *, newest_first: bool, page_size: int
     ) -> TranscriptPage:
-        messages: list[pb.Message] = []
         async with self._database.transaction(tenant_id, READ_ONLY) as tx:
             query = "order_before" if newest_first else "order_after"
             order = await read_order(tx, tenant_id, session_id, query, sequence=sequence, limit=page_size + 1)
             if not order:
                 await require_session(tx, tenant_id, session_id)
-            byte_count = 0
             ids = [row["message_id"] for row in order[:page_size]]
-            async for message in read_in_order(tx, tenant_id, ids, session_id=session_id):
-                byte_count += message.ByteSize()
-                if messages and byte_count > PAGE_BYTES:
-                    return TranscriptPage(messages=messages, next_sequence=messages[-1].sequence)
-                messages.append(message)
-        if len(order) <= page_size:
-            return TranscriptPage(messages=messages)
+            rows, is_cut = await take_page(read_in_order(tx, tenant_id, ids, session_id=session_id))
+        if not is_cut and len(order) <= page_size:
+            return TranscriptPage(rows=rows)
         # When a concurrent call has deleted all messages of a full page, the list goes on after it.
-        next_sequence = messages[-1].sequence if messages else order[page_size - 1]["sequence"]
-        return TranscriptPage(messages=messages, next_sequence=next_sequence)
+        next_sequence = rows[-1]["sequence"] if rows else order[page_size - 1]["sequence"]
+        return TranscriptPage(rows=rows, next_sequence=next_sequence)
 
     async def _list_archived(
         self, tenant_id: UUID, archived: ArchivedSession, sequence: int, *, newest_first: bool, page_size: int
     ) -> TranscriptPage:
-        rows = [
+        archived_rows = [
             row
             for row in archived.rows.messages
             if row["is_active"] and (row["sequence"] < sequence if newest_first else row["sequence"] > sequence)
         ]
         if newest_first:
-            rows.reverse()
-        messages: list[pb.Message] = []
-        byte_count = 0
-        for start in range(0, min(page_size, len(rows)), _CONVERT_BATCH):
-            batch = rows[start : min(start + _CONVERT_BATCH, page_size)]
-            for record in await self._archives.to_records(tenant_id, batch):
-                message = message_rows.message(record)
-                byte_count += message.ByteSize()
-                if messages and byte_count > PAGE_BYTES:
-                    return TranscriptPage(messages=messages, next_sequence=messages[-1].sequence)
-                messages.append(message)
-        next_sequence = messages[-1].sequence if len(rows) > page_size else None
-        return TranscriptPage(messages=messages, next_sequence=next_sequence)
+            archived_rows.reverse()
+        rows, is_cut = await take_page(self._parse_archived(tenant_id, archived_rows[:page_size]))
+        has_more = is_cut or len(archived_rows) > page_size
+        return TranscriptPage(rows=rows, next_sequence=rows[-1]["sequence"] if has_more else None)
+
+    async def _parse_archived(self, tenant_id: UUID, rows: Sequence[dict[str, Any]]) -> AsyncIterator[Record]:
+        for start in range(0, len(rows), _PARSE_BATCH):
+            for record in await self._archives.to_records(tenant_id, rows[start : start + _PARSE_BATCH]):
+                yield record
 
 
 async def newest_message_ids(tx: Transaction, tenant_id: UUID, session_id: str) -> list[UUID]:

@@ -5,24 +5,25 @@ Each message costs its text (`skein_kit.text.token_estimate`) and four tokens fo
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from google.protobuf import json_format
-
 from skein_kit.text.token_estimate import CHARACTERS_PER_TOKEN, estimate_tokens
+from skein_session.messages.model import LIST_FIELDS
 
 if TYPE_CHECKING:
-    from skein.session.v1 import session_pb2 as pb
+    from skein_session.messages.model import MessageRow
 
 TOKENS_OF_A_MESSAGE = 4
 
 
-def tokens_of(message: pb.Message) -> int:
+def tokens_of(row: MessageRow) -> int:
     """Estimate the tokens of a message: its content and name, and its parts and tool calls and returns as JSON."""
-    lists = (message.parts, message.tool_calls, message.tool_returns)
-    others = sum(len(json_format.MessageToJson(value, indent=None)) for value in lists if value.values)
-    characters = len(message.content) + len(message.name) + others
+    # Numbers count as doubles, as protobuf writes them.
+    lists = (json.loads(row[column], parse_int=float) for column in LIST_FIELDS if row[column] is not None)
+    others = sum(len(json.dumps(values)) for values in lists if values)
+    characters = len(row["content"]) + len(row["name"] or "") + others
     return TOKENS_OF_A_MESSAGE - (-characters // CHARACTERS_PER_TOKEN)
 
 
@@ -35,36 +36,37 @@ class RecentWindow:
     """
 
     budget: int
+    # The messages of the session.
+    message_count: int
     summary: str = ""
-    # Newest first, each with its tokens.
-    messages_with_tokens: list[tuple[pb.Message, int]] = field(default_factory=list)
+    # Newest first.
+    rows: list[MessageRow] = field(default_factory=list)
     token_count: int = 0
-    is_full: bool = False
     # True when older messages are left out; set by close.
     is_cut: bool = False
 
-    def add(self, message: pb.Message) -> bool:
-        """Add the next older message; return False, for every later message too, when it does not fit."""
-        tokens = tokens_of(message)
-        if self.is_full or self.token_count + tokens > self.budget:
-            self.is_full = True
+    def add(self, row: MessageRow) -> bool:
+        """Add the next older message; return False when it does not fit."""
+        tokens = tokens_of(row)
+        if self.token_count + tokens > self.budget:
             return False
-        self.messages_with_tokens.append((message, tokens))
+        self.rows.append(row)
         self.token_count += tokens
         return True
 
-    def close(self, *, message_count: int) -> None:
-        """Reserve tokens for the summary when the session's `message_count` is higher than the window's."""
-        self.is_cut = len(self.messages_with_tokens) < message_count
+    def close(self, *, limit: int) -> None:
+        """Keep the newest `limit` messages, and reserve tokens for the summary when others are left out."""
+        while len(self.rows) > limit:
+            self._drop_oldest()
+        self.is_cut = len(self.rows) < self.message_count
         tokens = estimate_tokens(self.summary)
         if not self.is_cut or tokens > self.budget // 2:
             self.summary = ""
         if not self.summary:
             return
-        while self.messages_with_tokens and self.token_count + tokens > self.budget:
-            self.token_count -= self.messages_with_tokens.pop()[1]
+        while self.rows and self.token_count + tokens > self.budget:
+            self._drop_oldest()
         self.token_count += tokens
 
-    def messages(self) -> list[pb.Message]:
-        """Return the messages, oldest first."""
-        return [message for message, _ in reversed(self.messages_with_tokens)]
+    def _drop_oldest(self) -> None:
+        self.token_count -= tokens_of(self.rows.pop())

@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from skein_worker.canary.probes import Probe
     from skein_worker.system_identity import SystemIdentity
 
-CANARY = "canary"
-CANARY_JOB = Job(name=CANARY, dedupe_key=CANARY, priority=1)
+CANARY_JOB = Job(name="canary", dedupe_key="canary", priority=1)
 ISOLATED, LEAKED, FAILED = "isolated", "leaked", "failed"
 
 OUTCOMES = Counter(

@@ -125,19 +125,19 @@ class ServerMeasurements:
             record_measurement(name)
 
     async def _server(self) -> None:
-        row = await self._store.measure_server()
+        (row,) = await self._store.measure("measure_server")
         self._put(DATABASE_BYTES, row["bytes"])
         self._put(WRAPAROUND, row["wraparound"])
         self._put(ARCHIVE_FAILURES, row["archive_failures"])
         self._put(ARCHIVE_AGE, row["archive_age"])
 
     async def _transactions(self) -> None:
-        row = await self._store.measure_transactions()
+        (row,) = await self._store.measure("measure_transactions")
         self._put(OLDEST_TRANSACTION, row["oldest"])
         self._put(LOG_LAG, row["oldest_write"])
 
     async def _replicas(self) -> None:
-        rows = await self._store.measure_replicas()
+        rows = await self._store.measure("measure_replicas")
         for metric, column in ((REPLICATION_SECONDS, "seconds"), (REPLICATION_BYTES, "bytes")):
             lags: Values = {}
             for row in rows:
@@ -147,12 +147,12 @@ class ServerMeasurements:
             metric.put(lags, ttl_seconds=self._lasting)
 
     async def _tables(self) -> None:
-        rows = await self._store.measure_tables()
+        rows = await self._store.measure("measure_tables")
         sizes: Values = {(row["schema"], row["table"]): float(row["bytes"]) for row in rows}
         TABLE_BYTES.put(sizes, ttl_seconds=self._lasting)
 
     async def _queue(self) -> None:
-        rows = await self._store.measure_queue()
+        rows = await self._store.measure("measure_queue")
         jobs: Values = {(row["entrypoint"], row["status"]): float(row["jobs"]) for row in rows}
         oldest: Values = {(row["entrypoint"],): 0.0 for row in rows}
         for row in rows:

@@ -1,21 +1,24 @@
-"""The rounds of the worker: webhooks, decay, snapshots, lifecycle and usage."""
+"""The rounds of the worker: webhooks, decay, snapshots, lifecycle, usage and expiry."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from google.protobuf.duration_pb2 import Duration
 
+from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import archives_pb2, session_pb2
-from skein.tenancy.v1 import limits_pb2
+from skein.tenancy.v1 import limits_pb2, members_pb2
+from skein_kit.telemetry import logs
 from skein_worker.measure.measurements import WaitingCounts, set_webhook_metrics
 from skein_worker.rounds.tenant_rounds import Round
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from skein.auth.v1 import auth_pb2_grpc
     from skein.memory.v1 import memory_pb2_grpc
     from skein.session.v1 import session_pb2_grpc
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -23,9 +26,15 @@ if TYPE_CHECKING:
 
 # How long one worker delivers webhooks before another may.
 _WEBHOOK_TURN_SECONDS = 60.0
+# More calls than one tenant's idle sessions need, so that one visit ends them all.
+_MANY_REPEATS = 10_000
+
+log = logs.get("worker")
 
 
 def rounds(
+    *,
+    auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
     tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
     session: session_pb2_grpc.SessionInternalServiceAsyncStub,
     memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
@@ -34,6 +43,7 @@ def rounds(
     """Return all rounds."""
     return [
         _webhooks(memory, settings),
+        expiry(auth=auth, tenancy=tenancy, session=session, memory=memory, seconds=settings.expiry_seconds),
         Round(
             name="decay",
             seconds=settings.decay_seconds,
@@ -89,6 +99,44 @@ def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: 
         # Short, because receivers wait for events.
         pause_factor=0.5,
         turn_seconds=_WEBHOOK_TURN_SECONDS,
+        on_response=on_response,
+        on_end=on_end,
+    )
+
+
+def expiry(
+    *,
+    auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
+    tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
+    session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+    memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
+    seconds: float,
+) -> Round:
+    """Return the round that deletes expired rows of all services and ends idle sessions."""
+    deleted_count = 0
+
+    def on_response(_tenant_id: str, response: Any) -> None:
+        nonlocal deleted_count
+        deleted_count += getattr(response, "deleted_count", 0)
+
+    def on_end(tenant_ids: Collection[str], _pause: float) -> None:
+        nonlocal deleted_count
+        if deleted_count:
+            log.info("expired_deleted", tenants=len(tenant_ids), rows=deleted_count)
+        deleted_count = 0
+
+    return Round(
+        name="expiry",
+        seconds=seconds,
+        calls=[
+            lambda: auth.DeleteExpired(auth_pb2.DeleteExpiredRequest()),
+            lambda: tenancy.DeleteExpired(members_pb2.DeleteExpiredRequest()),
+            lambda: session.DeleteExpired(session_pb2.DeleteExpiredRequest()),
+            lambda: memory.DeleteExpired(memory_pb2.DeleteExpiredRequest()),
+            lambda: session.EndIdleSessions(session_pb2.EndIdleSessionsRequest()),
+        ],
+        max_repeats=_MANY_REPEATS,
+        pause_factor=1.0,
         on_response=on_response,
         on_end=on_end,
     )

@@ -14,7 +14,7 @@ from skein.recall.v1 import recall_pb2
 from skein_kit.telemetry import logs
 from skein_kit.telemetry.metrics import without_tracing
 from skein_worker.job_queue.job_queue import Job
-from skein_worker.rounds.tenant_visits import RoundProgress, visit_tenants
+from skein_worker.rounds.tenant_visits import RoundProgress, list_pages, visit_tenants
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -23,15 +23,12 @@ if TYPE_CHECKING:
     from skein_worker.settings import WorkerSettings
     from skein_worker.system_identity import SystemIdentity
 
-# The name of the job in the queue.
-REINDEX = "reindexing"
-REINDEX_JOB = Job(name=REINDEX, dedupe_key=REINDEX)
+REINDEX_JOB = Job(name="reindexing", dedupe_key="reindexing")
 
 REINDEXED = Counter(
     "skein_worker_reindexed_items_total", "Items that got the vectors of a model beside the one in force."
 )
 
-_LIST_SECONDS = 30.0
 # Longer than one call of recall takes, because a deadline would end its work.
 _CALL_SECONDS = 60.0
 
@@ -62,15 +59,9 @@ class ReindexJob:
         return self._settings.reindex_seconds
 
     async def _due_tenants(self) -> AsyncIterator[Sequence[str]]:
-        token = ""
-        while True:
-            request = recall_pb2.ListDueReindexesRequest(page_token=token)
-            async with self._system.as_system(seconds=_LIST_SECONDS):
-                response = await self._index.ListDueReindexes(request)
+        request = recall_pb2.ListDueReindexesRequest()
+        async for response in list_pages(self._system, self._index.ListDueReindexes, request):
             yield list(response.tenant_ids)
-            token = response.next_page_token
-            if not token:
-                return
 
     async def _reindex_tenant(self, tenant_id: str, stop: asyncio.Event) -> None:
         loop = asyncio.get_running_loop()

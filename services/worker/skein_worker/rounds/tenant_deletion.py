@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
@@ -22,6 +22,7 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.telemetry import logs
 from skein_worker.job_queue.job_queue import Job
+from skein_worker.rounds.tenant_visits import list_pages
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_worker.system_identity import SystemIdentity
 
-DELETION = "deletion"
-DELETION_JOB = Job(name=DELETION, dedupe_key=DELETION, priority=1)
+DELETION_JOB = Job(name="deletion", dedupe_key="deletion", priority=1)
 
 PURGED = Counter("skein_worker_purged_rows_total", "Rows of deleted tenants that were removed.")
 
@@ -48,20 +48,8 @@ _CLUSTER_FAULTS = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PE
 log = logs.get("worker")
 
 
-class PurgeResponse(Protocol):
-    """The response of each service's PurgeTenant."""
-
-    @property
-    def deleted_counts(self) -> Mapping[str, int]:
-        """Purged rows by table."""
-
-    @property
-    def more(self) -> bool:
-        """Whether there may be more rows."""
-
-
-# Purges rows of the caller's tenant, up to a limit.
-Purge = Callable[[int], Awaitable[PurgeResponse]]
+# Purges rows of the caller's tenant, up to a limit; returns the response of a service's PurgeTenant.
+Purge = Callable[[int], Awaitable[Any]]
 
 
 def purge_stages(
@@ -119,16 +107,10 @@ class TenantDeletionJob:
         return self._seconds
 
     async def _due_deletions(self) -> AsyncIterator[members_pb2.Deletion]:
-        token = ""
-        while True:
-            request = members_pb2.ListDueDeletionsRequest(page_token=token)
-            async with self._system.as_system(seconds=_CALL_SECONDS):
-                response = await self._tenancy.ListDueDeletions(request)
+        request = members_pb2.ListDueDeletionsRequest()
+        async for response in list_pages(self._system, self._tenancy.ListDueDeletions, request):
             for deletion in response.deletions:
                 yield deletion
-            token = response.next_page_token
-            if not token:
-                return
 
     async def _purge_tenant(self, tenant_id: str, stop: asyncio.Event) -> None:
         """Run all stages until none finds rows, because calls in progress may still add some; then end the deletion."""
@@ -152,7 +134,7 @@ class TenantDeletionJob:
         deletion = await self._record(tenant_id, stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True)
         log.info("tenant_removed", tenant_id=tenant_id, rows=sum(deletion.deleted_counts.values()))
 
-    async def _purge_batch(self, tenant_id: str, purge: Purge, stop: asyncio.Event) -> PurgeResponse:
+    async def _purge_batch(self, tenant_id: str, purge: Purge, stop: asyncio.Event) -> Any:
         """Purge a batch, with a second attempt when auth's cache still has the tenant as open."""
         try:
             async with self._system.as_system(tenant_id=tenant_id, deleted=True, seconds=_CALL_SECONDS):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from grpc import aio
@@ -110,15 +110,20 @@ class TenantVisitor:
             progress.backoff.keep(progress.tenant_ids)
 
     async def _pages(self) -> AsyncIterator[Sequence[str]]:
-        token = ""
-        while True:
-            request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE, page_token=token)
-            async with self._system.as_system(seconds=_LIST_SECONDS):
-                response = await self._tenancy.ListTenants(request)
+        request = tenancy_pb2.ListTenantsRequest(page_size=_TENANTS_PER_PAGE)
+        async for response in list_pages(self._system, self._tenancy.ListTenants, request):
             yield [tenant.tenant_id for tenant in response.tenants]
-            token = response.next_page_token
-            if not token:
-                return
+
+
+async def list_pages(system: SystemIdentity, call: Callable[[Any], Awaitable[Any]], request: Any) -> AsyncIterator[Any]:
+    """Yield the responses of a list, page by page. Raises AioRpcError."""
+    while True:
+        async with system.as_system(seconds=_LIST_SECONDS):
+            response = await call(request)
+        yield response
+        request.page_token = response.next_page_token
+        if not request.page_token:
+            return
 
 
 async def visit_tenants(

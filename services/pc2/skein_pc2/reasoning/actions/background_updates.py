@@ -32,7 +32,7 @@ class BackgroundUpdates:
 
     def __init__(self) -> None:
         self._waiting: dict[str, Update] = {}
-        self._is_wanted, self._is_idle = asyncio.Event(), asyncio.Event()
+        self._has_waiting, self._is_idle = asyncio.Event(), asyncio.Event()
         self._has_finished_batch = asyncio.Event()
         self._is_idle.set()
         self._has_finished_batch.set()
@@ -43,7 +43,7 @@ class BackgroundUpdates:
             log.warning("background_update_stopped", reason="TOO_MANY_WAITING")
             return
         self._waiting[target] = update
-        self._is_wanted.set()
+        self._has_waiting.set()
         self._is_idle.clear()
 
     async def supersede(self, targets: Iterable[str]) -> None:
@@ -59,7 +59,7 @@ class BackgroundUpdates:
     async def run(self) -> None:
         """Run queued updates until cancelled."""
         while True:
-            await self._is_wanted.wait()
+            await self._has_waiting.wait()
             batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _AT_ONCE))]
             self._has_finished_batch.clear()
             try:
@@ -67,7 +67,7 @@ class BackgroundUpdates:
             finally:
                 self._has_finished_batch.set()
             if not self._waiting:
-                self._is_wanted.clear()
+                self._has_waiting.clear()
                 self._is_idle.set()
 
     async def _update(self, update: Update) -> None:

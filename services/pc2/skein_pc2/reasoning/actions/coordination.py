@@ -88,11 +88,10 @@ class Coordination:
         if data.get("memory_id"):
             query["id"] = data["memory_id"]
         limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
-        found = await self._memories.find(request, query)
-        result: dict[str, Any] = {"memories": [records.record(memory, request.at) for memory in found.memories[:limit]]}
-        if found.is_cut or len(found.memories) > limit:
-            result["truncated"] = True
-        return {"status": "success", **result}
+        result = await self._memories.find(request, query)
+        hits = [records.record(memory, request.at) for memory in result.memories[:limit]]
+        is_cut = result.is_cut or len(result.memories) > limit
+        return {"status": "success", "memories": hits, **({"truncated": True} if is_cut else {})}
 
     async def _read(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         """Read one memory, or search when no id is given."""

@@ -86,13 +86,8 @@ class Twins:
 
     async def find(self, request: AgentRequest, name: str) -> pb.Subject | None:
         """Return a subject; None when it does not exist."""
-        try:
-            call = pb.GetSubjectRequest(subject_id=name)
-            return (await self._api.call(self._api.tenancy.GetSubject, call, request)).subject
-        except aio.AioRpcError as error:
-            if error.code() is grpc.StatusCode.NOT_FOUND:
-                return None
-            raise
+        reply = await self._api.find(self._api.tenancy.GetSubject, pb.GetSubjectRequest(subject_id=name), request)
+        return None if reply is None else reply.subject
 
     async def _write(self, request: AgentRequest, subject: pb.Subject) -> None:
         call = pb.UpdateSubjectRequest(subject=subject, update_mask=FieldMask(paths=["profile"]))

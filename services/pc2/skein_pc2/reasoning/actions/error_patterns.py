@@ -75,11 +75,7 @@ class Patterns:
         update = pb.UpdateMemoryRequest(
             defer_embedding=True, memory=memory, update_mask=FieldMask(paths=["data", "content"])
         )
-        try:
-            await self._api.call(self._api.memories.UpdateMemory, update, request)
-        except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.NOT_FOUND:
-                raise
+        if await self._api.find(self._api.memories.UpdateMemory, update, request) is None:
             # The memory was deleted since.
             restore = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
             await self._api.call(self._api.memories.UndeleteMemory, restore, request)

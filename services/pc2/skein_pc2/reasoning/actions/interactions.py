@@ -196,11 +196,8 @@ class Interactions:
         call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_archived=True)
         async with self._locks.hold(session_id):
             while True:
-                try:
-                    page = await self._api.call(self._api.sessions.ListMessages, call, request)
-                except aio.AioRpcError as error:
-                    if error.code() is not grpc.StatusCode.NOT_FOUND:
-                        raise
+                page = await self._api.find(self._api.sessions.ListMessages, call, request)
+                if page is None:
                     return {"status": "ok"}
                 if own := _visible(page.messages, person):
                     purge = states_pb2.PurgeMessagesRequest(message_ids=[message.message_id for message in own])

@@ -233,7 +233,7 @@ class MemoryStore:
         is_cut = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
         return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
 
-    def _keep_strong(self, found: SearchResult, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
+    def _keep_strong(self, result: SearchResult, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         """Leave out memories below `min_strength`, and forgotten ones without `include_forgotten`."""
         least = query.get("min_strength", 0)
         if not isinstance(least, int | float) or isinstance(least, bool):
@@ -246,10 +246,10 @@ class MemoryStore:
         return SearchResult(
             [
                 memory
-                for memory in found.memories
+                for memory in result.memories
                 if records.strength_of(memory, request.at).current(request.at) >= least
             ],
-            found.is_cut,
+            result.is_cut,
         )
 
     async def _end_idleness(self, request: AgentRequest, memories: Sequence[pb.Memory]) -> None:
