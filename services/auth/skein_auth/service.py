@@ -64,8 +64,7 @@ from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.rpc import SigningKeyHandlers
 from skein_auth.signing.store import SigningKeyStore
-from skein_auth.tenancy.memberships import MembershipClient
-from skein_auth.tenancy.tenants import TenantDirectory
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
@@ -99,8 +98,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        tenancy = tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
-        tenants = TenantDirectory(tenancy, keyring)
+        tenants = TenantDirectory(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")), keyring)
         attempts = AttemptLimiter(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
         operator_keys = OperatorKeyStore(database)
@@ -164,7 +162,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             store=accounts,
             passwords=passwords,
             auth_sessions=auth_sessions,
-            memberships=MembershipClient(tenancy, keyring),
+            tenants=tenants,
             one_time_tokens=one_time_tokens,
             attempts=attempts,
             audit=audit,

@@ -64,7 +64,13 @@ class AccountHandlers:
         return convert.get_me_response(caller, account)
 
     async def SignUp(self, request: accounts_pb2.SignUpRequest, context: Context) -> accounts_pb2.SignUpResponse:
-        return accounts_pb2.SignUpResponse(account=convert.account(await self._self_service.sign_up(request)))
+        account = await self._self_service.sign_up(
+            request.email,
+            request.password,
+            display_name=request.display_name,
+            invitation_token=request.invitation_token,
+        )
+        return accounts_pb2.SignUpResponse(account=convert.account(account))
 
     async def VerifyEmail(
         self, request: accounts_pb2.VerifyEmailRequest, context: Context

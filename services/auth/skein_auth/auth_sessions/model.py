@@ -190,6 +190,17 @@ class IssuedTokens:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class SessionTokens:
+    """Signed tokens of an account's own session."""
+
+    auth_session_id: UUID
+    access_token: str = field(repr=False)
+    access_expire_time: datetime
+    refresh_token: str = field(repr=False)
+    refresh_expire_time: datetime | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class GrantResult:
     """The result of a step: changes, and either tokens or an error."""
 

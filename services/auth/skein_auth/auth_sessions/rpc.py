@@ -21,7 +21,7 @@ from skein_kit.rpc.well_known_types import to_timestamp
 if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import ListedAuthSession
+    from skein_auth.auth_sessions.model import ListedAuthSession, SessionTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
     from skein_kit.idempotency.store import IdempotencyStore
 
@@ -38,7 +38,7 @@ class AuthSessionHandlers:
         self._idempotency = idempotency
 
     async def RefreshSession(self, request: pb.RefreshSessionRequest, context: Context) -> pb.RefreshSessionResponse:
-        return pb.RefreshSessionResponse(tokens=await self._sessions.refresh(request.refresh_token))
+        return pb.RefreshSessionResponse(tokens=session_tokens(await self._sessions.refresh(request.refresh_token)))
 
     async def SignOut(self, request: pb.SignOutRequest, context: Context) -> pb.SignOutResponse:
         session_id = caller_of(context).auth_session_id
@@ -82,6 +82,16 @@ class AuthSessionHandlers:
                 target = f"sign_in:{session_id}"
             await self._audit.record_in(write.tx, "sign_in_revoked", account_id=account_id, target=target)
             return await write.save(pb.RevokeAuthSessionResponse(revoked_count=count))
+
+
+def session_tokens(value: SessionTokens) -> pb.SignInTokens:
+    return pb.SignInTokens(
+        auth_session_id=str(value.auth_session_id),
+        access_token=value.access_token,
+        access_expire_time=to_timestamp(value.access_expire_time),
+        refresh_token=value.refresh_token,
+        refresh_expire_time=to_timestamp(value.refresh_expire_time),
+    )
 
 
 def _auth_session(value: ListedAuthSession, *, is_current: bool) -> pb.AuthSession:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
     from skein_auth.settings import SystemKeys
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
 
 # Services that exchange the system key for their identity; auth signs its own, others need none.
 EXCHANGING_SERVICES = frozenset({"worker"})

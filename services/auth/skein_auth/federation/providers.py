@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
+    from skein_auth.federation.model import IdentityProof
     from skein_kit.outbound.fetch import JsonResponse
 
     class Provider(Protocol):
@@ -112,14 +113,14 @@ class Providers:
         """Return whether auth calls the provider for each token."""
         return isinstance(self._providers.get(provider), GitHub)
 
-    async def verify_token(self, provider: str, token: str, nonce: str) -> ProviderIdentity:
+    async def verify_token(self, proof: IdentityProof) -> ProviderIdentity:
         """Return the identity of a token. Raises ProviderNotFound, ProviderUnavailable and IdentityRefused."""
-        implementation = self._providers.get(provider)
-        if implementation is None:
+        provider = self._providers.get(proof.provider)
+        if provider is None:
             raise ProviderNotFound
-        if not _TOKEN.fullmatch(token):
+        if not _TOKEN.fullmatch(proof.token):
             raise IdentityRefused
-        return await implementation.verify_token(token, nonce)
+        return await provider.verify_token(proof.token, proof.nonce)
 
 
 class GitHub:

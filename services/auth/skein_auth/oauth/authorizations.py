@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from uuid import UUID
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.store import AuthSessionStore
@@ -37,13 +36,30 @@ if TYPE_CHECKING:
     from skein_auth.oauth_clients.model import Client
     from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
 # Slashes of "https://host/".
 _ORIGIN_SLASHES = 3
 HANDLE_LIFETIME = timedelta(minutes=10)
 _ENCRYPTION_NAME = "authorization request"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuthorizationParameters:
+    """The parameters of an authorization request (RFC 6749, 7636, 8707, OpenID Connect), not validated yet."""
+
+    client_id: str
+    redirect_uri: str
+    response_type: str
+    response_mode: str
+    scope: str
+    resources: Sequence[str]
+    state: str
+    nonce: str
+    code_challenge: str
+    code_challenge_method: str
+    prompt: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,6 +88,16 @@ class AuthorizationPrompt:
     client: Client
     request: AuthorizationRequest
     prompt: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A person's answer to an application or a device."""
+
+    approved: bool
+    # Empty: all that were requested.
+    scopes: Sequence[str]
+    tenant_id: UUID | None
 
 
 class AuthorizationError(Exception):
@@ -105,7 +131,7 @@ class Authorizations:
         self._cipher = cipher
         self._audit = audit
 
-    async def create(self, request: pb.CreateAuthorizationRequest) -> AuthorizationPrompt | str:
+    async def create(self, request: AuthorizationParameters) -> AuthorizationPrompt | str:
         """Return the prompt for the person, or the redirect URL with an error.
 
         Raises ClientUnknown and InvalidRequest when there is no valid redirect URI.
@@ -127,37 +153,26 @@ class Authorizations:
             prompt=request.prompt,
         )
 
-    async def approve(self, caller: Caller, request: pb.ApproveAuthorizationRequest, tenant_id: UUID | None) -> str:
+    async def approve(self, caller: Caller, handle: str, answer: Answer) -> str:
         """Record a person's answer; return the redirect URL. Raises InvalidRequest and TenantNotFound."""
         at = now()
-        authorization = self._decrypt(request.handle, at)
-        if not request.approved:
+        authorization = self._decrypt(handle, at)
+        if not answer.approved:
             await self._audit.record(
                 "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )
-            parameters = {
-                "error": "access_denied",
-                "error_description": "The person denied the request.",
-                "state": authorization.state,
-            }
-            return self._redirect(authorization.redirect_uri, parameters)
+            return self._deny(authorization, "The person denied the request.")
         session = await self.grant_session(
             caller,
             client_id=authorization.client_id,
             requested=authorization.scopes,
-            approved=request.scopes,
+            answer=answer,
             resources=authorization.resources,
             nonce=authorization.nonce,
-            tenant_id=tenant_id,
             at=at,
         )
         if session is None:
-            parameters = {
-                "error": "access_denied",
-                "error_description": "None of the requested scopes can be granted in this tenant.",
-                "state": authorization.state,
-            }
-            return self._redirect(authorization.redirect_uri, parameters)
+            return self._deny(authorization, "None of the requested scopes can be granted in this tenant.")
         session, code, token = grants.approve(
             session,
             authorization.requested_redirect_uri,
@@ -180,9 +195,8 @@ class Authorizations:
         *,
         client_id: str,
         requested: Collection[str],
-        approved: Collection[str],
+        answer: Answer,
         resources: Sequence[str],
-        tenant_id: UUID | None,
         at: datetime,
         nonce: str = "",
     ) -> AuthSession | None:
@@ -191,7 +205,8 @@ class Authorizations:
         A session without a permission belongs to no tenant. None: no scope is left. Raises TenantMissing and
         TenantNotFound.
         """
-        granted = frozenset(requested) & frozenset(approved) if approved else frozenset(requested)
+        granted = frozenset(requested).intersection(answer.scopes or requested)
+        tenant_id = answer.tenant_id
         scopes = granted & OIDC_SCOPES
         if permissions := granted & TENANT_PERMISSIONS:
             if tenant_id is None:
@@ -221,9 +236,7 @@ class Authorizations:
             expire_time=at,
         )
 
-    def _validate(
-        self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str
-    ) -> AuthorizationRequest:
+    def _validate(self, request: AuthorizationParameters, client: Client, redirect_uri: str) -> AuthorizationRequest:
         """Raises AuthorizationError for a request that cannot be granted."""
         if request.response_type != "code":
             raise AuthorizationError("unsupported_response_type", "The response_type must be code.")
@@ -268,6 +281,10 @@ class Authorizations:
         if at >= datetime.fromtimestamp(authorization.expire_time, UTC):
             raise InvalidRequest
         return authorization
+
+    def _deny(self, authorization: AuthorizationRequest, description: str) -> str:
+        parameters = {"error": "access_denied", "error_description": description, "state": authorization.state}
+        return self._redirect(authorization.redirect_uri, parameters)
 
     def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
         filled = {name: value for name, value in parameters.items() if value}

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import GrantError
+from skein_auth.auth_sessions.model import GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
 from skein_auth.oauth.authorizations import requested_resources
 from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
@@ -20,16 +20,14 @@ from skein_kit.ids import now
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-    from uuid import UUID
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import AuthSession, GrantResult
-    from skein_auth.oauth.authorizations import Authorizations
+    from skein_auth.auth_sessions.model import AuthSession
+    from skein_auth.oauth.authorizations import Answer, Authorizations
     from skein_auth.oauth.device_store import DeviceStore, PendingDevice
-    from skein_auth.oauth_clients.model import Client
+    from skein_auth.oauth_clients.model import Client, ClientCredentials
     from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_kit.identity.identity_token import Caller
@@ -76,14 +74,16 @@ class DeviceFlow:
         self._audit = audit
         self.lifetime = lifetime
 
-    async def start(self, request: pb.StartDeviceAuthorizationRequest) -> tuple[BearerToken, str]:
+    async def start(
+        self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
+    ) -> tuple[BearerToken, str]:
         """Start a device authorization; return its device code and its user code."""
-        if clients.is_document(request.client.client_id):
-            await self._registry.get_fresh(request.client.client_id)
-        client = await self._registry.authenticate(request.client)
+        if clients.is_document(credentials.client_id):
+            await self._registry.get_fresh(credentials.client_id)
+        client = await self._registry.authenticate(credentials)
         client.require_grant_type(clients.DEVICE_CODE)
-        scopes = client.scopes(request.scope)
-        resources = requested_resources(self._tokens, request.resources)
+        scopes = client.scopes(scope)
+        known_resources = requested_resources(self._tokens, resources)
         # Strangers at the same address must not delay an authenticated client.
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
         await self._attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
@@ -96,7 +96,7 @@ class DeviceFlow:
             secret_hash=token.secret_hash(),
             client_id=client.client_id,
             scopes=scopes,
-            resources=resources,
+            resources=known_resources,
             state=DeviceState.PENDING,
             interval=INTERVAL,
             expire_time=at + self.lifetime,
@@ -116,11 +116,11 @@ class DeviceFlow:
                 raise DeviceCodeNotFound
         return pending
 
-    async def answer(self, caller: Caller, request: pb.ApproveDeviceRequest, tenant_id: UUID | None) -> None:
+    async def answer(self, caller: Caller, code: str, answer: Answer) -> None:
         """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and, without a scope, AccessDenied."""
-        device = (await self.find(caller, request.user_code)).device
+        device = (await self.find(caller, code)).device
         at = now()
-        if not request.approved:
+        if not answer.approved:
             if not await self._store.deny(device, at):
                 raise DeviceCodeNotFound
             await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
@@ -129,9 +129,8 @@ class DeviceFlow:
             caller,
             client_id=device.client_id,
             requested=device.scopes,
-            approved=request.scopes,
+            answer=answer,
             resources=device.resources,
-            tenant_id=tenant_id,
             at=at,
         )
         if session is None:
@@ -148,15 +147,15 @@ class DeviceFlow:
         )
 
     async def redeem(
-        self, client: Client, code: str, resources: Sequence[str], at: datetime
+        self, client: Client, code: str, resources: tuple[str, ...], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
         """Redeem a device code; return the result, and the session when the device is approved."""
         presented = BearerToken.decode(DEVICE_PREFIX, code)
         if presented is None:
-            return grants.GrantResult(error=GrantError.INVALID), None
+            return GrantResult(error=GrantError.INVALID), None
         request = DeviceTokenRequest(
             client_id=client.client_id,
-            resources=tuple(resources),
+            resources=resources,
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
         return await self._store.poll(presented, request, self._auth_sessions.step_context(at))

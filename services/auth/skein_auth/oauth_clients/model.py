@@ -159,6 +159,16 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClientCredentials:
+    """What a client presents to authenticate."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    # One of METHODS; empty: none.
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RegistrationQuota:
     """The source of a registration, and the most clients without a grant."""
 

@@ -1,4 +1,4 @@
-"""A cache of tenants and memberships, which tenancy answers to `system:auth`."""
+"""Calls to tenancy as `system:auth`: tenants and memberships, which are cached, and invitations."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import grpc
+from grpc import aio
 
 from skein.tenancy.v1 import members_pb2
 from skein_kit.identity.identity_token import Caller
@@ -43,8 +46,16 @@ class Membership:
     role: str = ""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Invitation:
+    """An open invitation."""
+
+    # Its token was mailed to the invited address alone, so its holder owns the address.
+    mailed: bool
+
+
 class TenantDirectory:
-    """Tenants and memberships."""
+    """Tenants, memberships and invitations. Every method raises the errors of the call to tenancy."""
 
     def __init__(
         self,
@@ -58,7 +69,7 @@ class TenantDirectory:
         self._cache: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
 
     async def get_membership(self, tenant_id: UUID, account_id: UUID | None = None) -> Membership:
-        """Return the state of a tenant and the account's role in it. Raises the errors of the call to tenancy.
+        """Return the state of a tenant and the account's role in it.
 
         Only open tenants and memberships are cached, so that a new member has access at once.
         """
@@ -74,13 +85,31 @@ class TenantDirectory:
                 self._cache.popitem(last=False)
         return membership
 
+    async def find_invitation(self, token: str, email: str) -> Invitation | None:
+        """Return an open invitation for this address; None without one."""
+        request = members_pb2.CheckInvitationRequest(token=token, email=email)
+        try:
+            response = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+        except aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+        return Invitation(mailed=response.mailed)
+
+    async def remove_account(self, account_id: UUID) -> None:
+        """Remove all memberships of an account; tenancy refuses with LAST_OWNER for the last owner of a tenant."""
+        request = members_pb2.RemoveAccountRequest(account_id=str(account_id))
+        await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
+
     async def _fetch(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
-        token, _ = await self._keyring.sign_identity(_SELF, at=time.time())
-        metadata = (("authorization", f"Bearer {token}"),)
         request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
-        response = await self._upkeep.GetStanding(request, metadata=metadata)
+        response = await self._upkeep.GetStanding(request, metadata=await self._metadata())
         return Membership(
             tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
             tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,
             role=_ROLES.get(response.role, ""),
         )
+
+    async def _metadata(self) -> tuple[tuple[str, str], ...]:
+        token, _ = await self._keyring.sign_identity(_SELF, at=time.time())
+        return (("authorization", f"Bearer {token}"),)
