@@ -19,7 +19,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
-from skein_auth.auth_sessions.model import AuthSession
+from skein_auth.auth_sessions.model import AuthSession, SessionTokens
 from skein_auth.auth_sessions.store import AuthSessionStore, create_auth_session
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
@@ -61,7 +61,7 @@ class People:
             role,
         )
 
-    async def signed_in(self, account_id: uuid.UUID) -> accounts_pb2.SignInTokens:
+    async def signed_in(self, account_id: uuid.UUID) -> SessionTokens:
         return await self.sign_ins.begin(account_id, at=now())
 
     async def application(

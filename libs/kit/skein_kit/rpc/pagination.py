@@ -11,6 +11,7 @@ from google.protobuf.message import Message
 
 from skein_kit.calls.call import current_call
 from skein_kit.errors import MessageTooLarge, PageTokenInvalid, ServiceUnavailable
+from skein_kit.ids import parse_id
 from skein_kit.json_values import fields
 from skein_kit.rpc.request_body import MAX_MESSAGE_BYTES
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
+Row = TypeVar("Row")
 
 DEFAULT_PAGE_SIZE = 50
 # A page ends early rather than exceed the default limit of clients (4 MiB).
@@ -49,6 +51,25 @@ def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
             break
         found.append(item)
     return found
+
+
+def fit_rows(
+    rows: Sequence[Row],
+    convert: Callable[[Row], Item],
+    position: Callable[[Row], list[str]],
+    request: Message,
+    tenant_id: UUID | None,
+    *,
+    size: int,
+) -> tuple[list[Item], str]:
+    """Return a page of at most `size` rows, and the token of the next page; empty at the end.
+
+    A row beyond `size` shows that there is a next page. `position` is where the page after a row begins.
+    """
+    page = fit_items(map(convert, rows[:size]))
+    if len(rows) == len(page):
+        return page, ""
+    return page, write_token(position(rows[len(page) - 1]), tenant_id, request)
 
 
 def paginate(
@@ -98,6 +119,17 @@ def read_token(token: str, tenant_id: UUID | None, request: Message) -> list[str
     if not hmac.compare_digest(signature, _signature(text, tenant_id, request)):
         raise PageTokenInvalid
     return [str(part) for part in json.loads(text)]
+
+
+def read_row_id(token: str, tenant_id: UUID | None, request: Message) -> UUID | None:
+    """Return the id of the last row of the page before; None for the first page. Raises PageTokenInvalid."""
+    position = read_token(token, tenant_id, request)
+    if position is None:
+        return None
+    row_id = parse_id(position[0]) if position else None
+    if row_id is None:
+        raise PageTokenInvalid
+    return row_id
 
 
 def write_token(position: list[str], tenant_id: UUID | None, request: Message) -> str:

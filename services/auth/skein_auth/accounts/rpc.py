@@ -9,7 +9,6 @@ from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.accounts import convert
 from skein_auth.accounts.model import normal_email
 from skein_auth.accounts.one_time_token_model import Purpose, parse
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -152,13 +151,12 @@ class AccountHandlers:
         self, request: accounts_pb2.ListAccountsRequest, context: Context
     ) -> accounts_pb2.ListAccountsResponse:
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, NO_TENANT, request))
+        before = pagination.read_row_id(request.page_token, NO_TENANT, request)
         accounts = await self._store.list_accounts(before=before, size=size + 1)
-        response = accounts_pb2.ListAccountsResponse(accounts=map(convert.account, accounts[:size]))
-        if len(accounts) > size:
-            last_id = str(accounts[size - 1].account_id)
-            response.next_page_token = pagination.write_token([last_id], NO_TENANT, request)
-        return response
+        page, token = pagination.fit_rows(
+            accounts, convert.account, lambda account: [str(account.account_id)], request, NO_TENANT, size=size
+        )
+        return accounts_pb2.ListAccountsResponse(accounts=page, next_page_token=token)
 
     async def UpdateAccount(
         self, request: accounts_pb2.UpdateAccountRequest, context: Context

@@ -9,7 +9,6 @@ from uuid import UUID
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth import permissions
 from skein_auth.api_keys.model import OVERLAP, ApiKeyDraft, Rotation, is_skein_credential
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
@@ -72,13 +71,12 @@ class ApiKeyHandlers:
     async def ListApiKeys(self, request: auth_pb2.ListApiKeysRequest, context: Context) -> auth_pb2.ListApiKeysResponse:
         tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
+        before = pagination.read_row_id(request.page_token, tenant_id, request)
         keys = await self._store.list_api_keys(tenant_id, before=before, size=size + 1)
-        response = auth_pb2.ListApiKeysResponse(api_keys=map(_api_key, keys[:size]))
-        if len(keys) > size:
-            last_id = str(keys[size - 1].api_key_id)
-            response.next_page_token = pagination.write_token([last_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            keys, _api_key, lambda key: [str(key.api_key_id)], request, tenant_id, size=size
+        )
+        return auth_pb2.ListApiKeysResponse(api_keys=page, next_page_token=token)
 
     async def RevokeApiKey(
         self, request: auth_pb2.RevokeApiKeyRequest, context: Context

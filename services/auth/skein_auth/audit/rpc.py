@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import pagination
@@ -50,12 +49,11 @@ class AuditHandlers:
     ) -> tuple[list[pb.AuditEvent], str]:
         """Return a page and the token of the next one, which only this owner's list accepts; empty on the last."""
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, owner_id, request))
+        before = pagination.read_row_id(request.page_token, owner_id, request)
         events = await self._store.list_audit_events(tenant_id, account_id=account_id, before=before, size=size + 1)
-        page = [_audit_event(event) for event in events[:size]]
-        if len(events) <= size:
-            return page, ""
-        return page, pagination.write_token([page[-1].audit_event_id], owner_id, request)
+        return pagination.fit_rows(
+            events, _audit_event, lambda event: [str(event.audit_event_id)], request, owner_id, size=size
+        )
 
 
 def _audit_event(value: AuditEvent) -> pb.AuditEvent:

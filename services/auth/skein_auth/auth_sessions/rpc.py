@@ -7,7 +7,6 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions.store import revoke_all_sessions, revoke_one_session
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -50,16 +49,18 @@ class AuthSessionHandlers:
         self, request: pb.ListAuthSessionsRequest, context: Context
     ) -> pb.ListAuthSessionsResponse:
         caller = caller_of(context)
+        account_id, current_id = caller.require_account(), caller.auth_session_id
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, caller.require_account(), request))
-        rows = await self._store.list_of_account(caller.require_account(), now(), before=before, size=size + 1)
-        page = [_auth_session(row, is_current=row.sign_in_id == caller.auth_session_id) for row in rows[:size]]
-        response = pb.ListAuthSessionsResponse(auth_sessions=page)
-        if len(rows) > size:
-            response.next_page_token = pagination.write_token(
-                [page[-1].auth_session_id], caller.require_account(), request
-            )
-        return response
+        before = pagination.read_row_id(request.page_token, account_id, request)
+        page, token = pagination.fit_rows(
+            await self._store.list_of_account(account_id, now(), before=before, size=size + 1),
+            lambda session: _auth_session(session, is_current=session.sign_in_id == current_id),
+            lambda session: [str(session.sign_in_id)],
+            request,
+            account_id,
+            size=size,
+        )
+        return pb.ListAuthSessionsResponse(auth_sessions=page, next_page_token=token)
 
     async def RevokeAuthSession(
         self, request: pb.RevokeAuthSessionRequest, context: Context

@@ -144,11 +144,12 @@ class TokenEndpoint:
             raise InvalidGrant
         # Before the token is spent: a failure of tenancy must not cost a grant.
         token_state = await self.store.get_refresh_token_state(presented)
-        allowed: frozenset[str] | None = frozenset()
+        allowed: frozenset[str] = frozenset()
         if token_state is not None:
-            allowed = await self._allowed(token_state.session.tenant_id, token_state.session.account_id)
-            if allowed is None:
+            session_scopes = await self._allowed(token_state.session.tenant_id, token_state.session.account_id)
+            if session_scopes is None:
                 raise InvalidGrant
+            allowed = session_scopes
         request = RefreshRequest(client_id=client.client_id, scopes=frozenset(scope.split()), resources=named_resources)
         result, session = await self.store.refresh(presented, request, self.auth_sessions.step_context(at))
         issue = await self._require_issue(result, session, reuse_event="refresh_reused")

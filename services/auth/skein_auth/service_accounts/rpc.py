@@ -7,7 +7,6 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import permissions
-from skein_auth.pages import id_before
 from skein_auth.service_accounts.model import UPDATABLE, ServiceAccountChange, ServiceAccountDraft
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
@@ -57,13 +56,12 @@ class ServiceAccountHandlers:
     ) -> pb.ListServiceAccountsResponse:
         tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
+        before = pagination.read_row_id(request.page_token, tenant_id, request)
         accounts = await self._store.list_service_accounts(tenant_id, before=before, size=size + 1)
-        response = pb.ListServiceAccountsResponse(service_accounts=map(_service_account, accounts[:size]))
-        if len(accounts) > size:
-            last_id = str(accounts[size - 1].service_account_id)
-            response.next_page_token = pagination.write_token([last_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            accounts, _service_account, lambda account: [str(account.service_account_id)], request, tenant_id, size=size
+        )
+        return pb.ListServiceAccountsResponse(service_accounts=page, next_page_token=token)
 
     async def UpdateServiceAccount(
         self, request: pb.UpdateServiceAccountRequest, context: Context

@@ -8,7 +8,7 @@ from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_tenancy.agents.model import AgentChange, AgentDraft
+from skein_tenancy.rows import RowChange, RowDraft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -57,14 +57,14 @@ def agent_prefix(agent_id: str) -> bytes:
     return pb.Agent(agent_id=agent_id).SerializeToString()
 
 
-def draft(message: pb.Agent) -> AgentDraft:
-    return AgentDraft(agent_id=message.agent_id, values=_values(message, _UPDATABLE))
+def draft(message: pb.Agent) -> RowDraft:
+    return RowDraft(row_id=message.agent_id, values=_values(message, _UPDATABLE))
 
 
-def change(message: pb.Agent, mask: FieldMask) -> AgentChange:
+def change(message: pb.Agent, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
     updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return AgentChange(agent_id=message.agent_id, revision=message.revision, values=_values(message, updated))
+    return RowChange(row_id=message.agent_id, revision=message.revision, values=_values(message, updated))
 
 
 def _values(message: pb.Agent, names: Iterable[str]) -> dict[str, object]:

@@ -18,7 +18,7 @@ from skein_tenancy.errors import (
     TenantNotFound,
 )
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import require_row
+from skein_tenancy.rows import require_row
 
 if TYPE_CHECKING:
     from datetime import datetime

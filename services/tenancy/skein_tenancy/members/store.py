@@ -9,7 +9,7 @@ from skein_kit.ids import now
 from skein_tenancy.errors import MemberExists, MemberNotFound
 from skein_tenancy.members.model import ADMIN, OWNER, Member, Membership, invitable_roles, require_remaining_owner
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -10,7 +10,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy.errors import OrganizationExists, OrganizationNotFound
 from skein_tenancy.organizations.model import Organization
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 
 if TYPE_CHECKING:
     from uuid import UUID

@@ -10,7 +10,8 @@ from skein_kit.filters.json_properties import parse_matches
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_tenancy.subjects.model import OBJECTS, SubjectChange, SubjectDraft, SubjectFilter, parse_timezone
+from skein_tenancy.rows import RowChange, RowDraft
+from skein_tenancy.subjects.model import OBJECTS, SubjectFilter, parse_timezone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,14 +50,14 @@ def subject_prefix(subject_id: str) -> bytes:
     return pb.Subject(subject_id=subject_id).SerializeToString()
 
 
-def draft(message: pb.Subject) -> SubjectDraft:
-    return SubjectDraft(subject_id=message.subject_id, values=_values(message, _UPDATABLE))
+def draft(message: pb.Subject) -> RowDraft:
+    return RowDraft(row_id=message.subject_id, values=_values(message, _UPDATABLE))
 
 
-def change(message: pb.Subject, mask: FieldMask) -> SubjectChange:
+def change(message: pb.Subject, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
     updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return SubjectChange(subject_id=message.subject_id, revision=message.revision, values=_values(message, updated))
+    return RowChange(row_id=message.subject_id, revision=message.revision, values=_values(message, updated))
 
 
 def subject_filter(request: pb.ListSubjectsRequest) -> SubjectFilter:

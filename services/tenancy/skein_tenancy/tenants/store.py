@@ -12,7 +12,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy.errors import OrganizationNotFound, TenantExists, TenantNotFound
 from skein_tenancy.members.model import OWNER
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 from skein_tenancy.tenants.model import Tenant
 
 if TYPE_CHECKING:
