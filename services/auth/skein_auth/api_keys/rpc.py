@@ -14,7 +14,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -143,17 +143,4 @@ class ApiKeyHandlers:
 
 
 def _api_key(value: ApiKey) -> auth_pb2.ApiKey:
-    return auth_pb2.ApiKey(
-        api_key_id=str(value.api_key_id),
-        display_name=value.display_name,
-        permissions=value.permissions,
-        agent_id=value.agent_id,
-        create_time=to_timestamp(value.create_time),
-        expire_time=to_timestamp(value.expire_time),
-        revoke_time=to_timestamp(value.revoke_time),
-        created_by=value.created_by,
-        service_account_id=str(value.service_account_id or ""),
-        use_time=to_timestamp(value.use_time),
-        replaced_by=str(value.replaced_by or ""),
-        grant_ids=map(str, value.grant_ids),
-    )
+    return to_message(auth_pb2.ApiKey, value)

@@ -9,7 +9,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.audit.model import AuditEvent
@@ -57,16 +57,4 @@ class AuditHandlers:
 
 
 def _audit_event(value: AuditEvent) -> pb.AuditEvent:
-    return pb.AuditEvent(
-        audit_event_id=str(value.audit_event_id),
-        event=value.event,
-        outcome=_OUTCOMES[value.outcome],
-        reason=value.reason,
-        principal=value.principal,
-        target=value.target,
-        client_id=value.client_id,
-        address=value.address,
-        user_agent=value.user_agent,
-        request_id=value.request_id,
-        create_time=to_timestamp(value.create_time),
-    )
+    return to_message(pb.AuditEvent, value, outcome=_OUTCOMES[value.outcome])

@@ -15,7 +15,7 @@ from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
@@ -86,26 +86,15 @@ class AuthSessionHandlers:
 
 
 def session_tokens(value: SessionTokens) -> pb.SignInTokens:
-    return pb.SignInTokens(
-        auth_session_id=str(value.auth_session_id),
-        access_token=value.access_token,
-        access_expire_time=to_timestamp(value.access_expire_time),
-        refresh_token=value.refresh_token,
-        refresh_expire_time=to_timestamp(value.refresh_expire_time),
-    )
+    return to_message(pb.SignInTokens, value)
 
 
 def _auth_session(value: ListedAuthSession, *, is_current: bool) -> pb.AuthSession:
-    return pb.AuthSession(
+    return to_message(
+        pb.AuthSession,
+        value,
         auth_session_id=str(value.sign_in_id),
-        client_id=value.client_id or "",
-        client_name=value.client_name or "",
         tenant_id="" if value.tenant_id == NO_TENANT else str(value.tenant_id),
         permissions=[scope for scope in value.scopes if scope in TENANT_PERMISSIONS],
-        address=value.address,
-        user_agent=value.user_agent,
-        create_time=to_timestamp(value.create_time),
-        use_time=to_timestamp(value.use_time),
-        expire_time=to_timestamp(value.expire_time),
         current=is_current,
     )

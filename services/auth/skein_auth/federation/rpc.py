@@ -14,7 +14,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
@@ -93,10 +93,4 @@ def _proof(request: pb.SignInWithIdentityRequest | pb.LinkIdentityRequest) -> Id
 
 
 def _identity(value: LinkedIdentity) -> pb.Identity:
-    return pb.Identity(
-        identity_id=str(value.identity_id),
-        provider=value.provider,
-        subject=value.subject,
-        login=value.login,
-        create_time=to_timestamp(value.create_time),
-    )
+    return to_message(pb.Identity, value)

@@ -8,7 +8,7 @@ from skein.auth.v1 import oauth_pb2 as pb
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.key import IdempotencyKey
-from skein_kit.rpc.well_known_types import read_time, to_timestamp
+from skein_kit.rpc.well_known_types import read_time, to_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,21 +78,4 @@ def _metadata(message: pb.Client) -> Mapping[str, Any]:
 
 
 def _client(value: Client) -> pb.Client:
-    return pb.Client(
-        client_id=value.client_id,
-        client_name=value.client_name,
-        redirect_uris=value.redirect_uris,
-        grant_types=value.grant_types,
-        response_types=value.response_types,
-        token_endpoint_auth_method=value.token_endpoint_auth_method,
-        scope=value.scope,
-        client_uri=value.client_uri,
-        logo_uri=value.logo_uri,
-        tos_uri=value.tos_uri,
-        policy_uri=value.policy_uri,
-        contacts=value.contacts,
-        software_id=value.software_id,
-        software_version=value.software_version,
-        create_time=to_timestamp(value.create_time),
-        secret_expire_time=to_timestamp(value.secret_expire_time),
-    )
+    return to_message(pb.Client, value)

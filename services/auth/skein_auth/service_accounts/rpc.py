@@ -14,7 +14,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import parse_id
 from skein_kit.rpc import pagination, well_known_types
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from google.protobuf.field_mask_pb2 import FieldMask
@@ -97,18 +97,7 @@ class ServiceAccountHandlers:
 
 
 def _service_account(value: ServiceAccount) -> pb.ServiceAccount:
-    return pb.ServiceAccount(
-        service_account_id=str(value.service_account_id),
-        display_name=value.display_name,
-        permissions=value.permissions,
-        agent_id=value.agent_id,
-        disabled=value.disabled,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        grant_ids=map(str, value.grant_ids),
-    )
+    return to_message(pb.ServiceAccount, value)
 
 
 def _draft(message: pb.ServiceAccount, creator: Caller) -> ServiceAccountDraft:

@@ -13,7 +13,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.deletions.model import DeletionProgress, DeletionRequest
 from skein_tenancy.deletions.store import TENANTS_PER_BATCH
 from skein_tenancy.errors import OrganizationNotFound
@@ -138,14 +138,9 @@ def _progress(request: members_pb2.RecordDeletionRequest) -> DeletionProgress:
 
 
 def _deletion(value: Deletion) -> members_pb2.Deletion:
-    return members_pb2.Deletion(
-        tenant_id=str(value.tenant_id),
-        organization_id=str(value.organization_id),
+    return to_message(
+        members_pb2.Deletion,
+        value,
         state=f"DELETION_STATE_{value.state.upper()}",
-        create_time=to_timestamp(value.create_time),
-        purge_time=to_timestamp(value.purge_time),
-        finish_time=to_timestamp(value.finish_time),
-        created_by=value.created_by,
         deleted_counts=json.loads(value.deleted_counts),
-        stage=value.stage,
     )

@@ -11,7 +11,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.errors import MemberExists
 from skein_tenancy.invitations.model import DEFAULT_LIFETIME, InvitationDraft, parse_token
 from skein_tenancy.members.convert import member as convert_member
@@ -122,11 +122,4 @@ def _draft(request: pb.CreateInvitationRequest, creator: Caller) -> InvitationDr
 
 
 def _invitation(value: Invitation) -> pb.Invitation:
-    return pb.Invitation(
-        invitation_id=str(value.invitation_id),
-        email=value.email,
-        role=role(value.role),
-        create_time=to_timestamp(value.create_time),
-        expire_time=to_timestamp(value.expire_time),
-        created_by=value.created_by,
-    )
+    return to_message(pb.Invitation, value, role=role(value.role))

@@ -11,7 +11,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import OrganizationNotFound
 
@@ -67,12 +67,4 @@ class OrganizationHandlers:
 
 
 def _organization(value: Organization) -> pb.Organization:
-    return pb.Organization(
-        organization_id=str(value.organization_id),
-        display_name=value.display_name,
-        slug=value.slug,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        **fields(metadata=value.metadata),
-    )
+    return to_message(pb.Organization, value, **fields(metadata=value.metadata))

@@ -12,7 +12,7 @@ from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.identity.permissions import OPERATOR
 from skein_kit.rpc import well_known_types
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message, to_timestamp
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.quotas.model import ORGANIZATION_KINDS, TENANT_KINDS, TENANTS, QuotaChange
@@ -99,7 +99,7 @@ def _quota(value: Quota) -> pb.Quota:
 
 
 def _usage(value: Usage) -> pb.Usage:
-    return pb.Usage(kind=value.kind, used=value.used, limit=value.limit)
+    return to_message(pb.Usage, value)
 
 
 def _organization_usage(value: OrganizationUsage) -> pb.GetUsageResponse:

@@ -11,7 +11,7 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.key import IdempotencyKey
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import TenantNotFound
@@ -113,17 +113,7 @@ class TenantHandlers:
 
 
 def _tenant(value: Tenant) -> pb.Tenant:
-    return pb.Tenant(
-        tenant_id=str(value.tenant_id),
-        organization_id=str(value.organization_id),
-        display_name=value.display_name,
-        slug=value.slug,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        role=role(value.role),
-        **fields(metadata=value.metadata),
-    )
+    return to_message(pb.Tenant, value, role=role(value.role), **fields(metadata=value.metadata))
 
 
 def _draft(request: pb.CreateTenantRequest, caller: Caller, *, accounts_organization: str) -> TenantDraft:
