@@ -17,7 +17,7 @@ from skein_auth.accounts.passwords import Passwords
 from skein_auth.accounts.rpc import AccountHandlers
 from skein_auth.accounts.self_service import AccountSelfService, sign_up_rule
 from skein_auth.accounts.store import AccountStore
-from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookupLimiter
+from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys
 from skein_auth.api_keys.credential_lookup import CredentialLookup
 from skein_auth.api_keys.last_use import LastUseRecorder
 from skein_auth.api_keys.rpc import ApiKeyHandlers
@@ -108,11 +108,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         # Each has its own slots: OAuth's strangers and introspection must not block exchanges.
         exchange_lookup, oauth_lookup, introspection_lookup = (
             CredentialLookup(
-                api_keys=api_keys,
-                operator_keys=operator_keys,
-                legacy_tokens=legacy_tokens,
-                check_keys=check_keys,
-                unchecked=UncheckedLookupLimiter(),
+                api_keys=api_keys, operator_keys=operator_keys, legacy_tokens=legacy_tokens, check_keys=check_keys
             )
             for _ in range(3)
         )

@@ -15,7 +15,6 @@ from skein_kit.identity.identity_token import Caller
 from skein_kit.identity.permissions import SYSTEM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from uuid import UUID
 
     from skein.tenancy.v1 import tenancy_pb2_grpc
@@ -57,15 +56,9 @@ class Invitation:
 class TenantDirectory:
     """Tenants, memberships and invitations. Every method raises the errors of the call to tenancy."""
 
-    def __init__(
-        self,
-        upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
-        keyring: Keyring,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub, keyring: Keyring) -> None:
         self._upkeep = upkeep
         self._keyring = keyring
-        self._clock = clock
         self._cache: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
 
     async def get_membership(self, tenant_id: UUID, account_id: UUID | None = None) -> Membership:
@@ -73,7 +66,7 @@ class TenantDirectory:
 
         Only open tenants and memberships are cached, so that a new member has access at once.
         """
-        at, key = self._clock(), (tenant_id, account_id)
+        at, key = time.monotonic(), (tenant_id, account_id)
         known, until = self._cache.get(key, (None, at))
         if known is not None and at < until:
             return known

@@ -43,11 +43,13 @@ def check_revision(expected: int, current: int) -> None:
         raise RevisionStale(given=expected, current=current)
 
 
-def require_row(row: asyncpg.Record | None) -> asyncpg.Record:
-    """Return a row that a statement cannot miss: the transaction inserted or locked it."""
+def require_row(row: asyncpg.Record | None, not_found: type[Exception] = LookupError) -> asyncpg.Record:
+    """Return the row of a statement, or raise `not_found`.
+
+    The default is for a row that the transaction inserted or locked, so that it cannot be missing.
+    """
     if row is None:
-        message = "a locked row disappeared"
-        raise LookupError(message)
+        raise not_found
     return row
 
 

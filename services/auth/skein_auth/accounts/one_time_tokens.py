@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.one_time_token_model import Purpose, parse
+from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
 from skein_auth.accounts.password_queue import QueueKey
 from skein_auth.accounts.passwords import accepted
 from skein_auth.errors import MailNotConfigured, TooManyAttempts
@@ -50,15 +49,15 @@ class MailTemplate:
     text: str
 
 
-TEMPLATES: Mapping[Purpose, MailTemplate] = {
-    Purpose.EMAIL_VERIFICATION: MailTemplate(
+TEMPLATES: Mapping[TokenPurpose, MailTemplate] = {
+    TokenPurpose.EMAIL_VERIFICATION: MailTemplate(
         "/account/verify",
         "Is this your address?",
         "Somebody, probably you, gave this address for an account at {issuer}.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing.\n",
     ),
-    Purpose.PASSWORD_RESET: MailTemplate(
+    TokenPurpose.PASSWORD_RESET: MailTemplate(
         "/account/reset",
         "A new password",
         "Somebody, probably you, asked for a new password for your account at {issuer}.\n\n"
@@ -68,7 +67,7 @@ TEMPLATES: Mapping[Purpose, MailTemplate] = {
 }
 
 
-def render_mail(purpose: Purpose, issuer: str, token: str, lifetime: timedelta) -> tuple[str, str]:
+def render_mail(purpose: TokenPurpose, issuer: str, token: str, lifetime: timedelta) -> tuple[str, str]:
     """Return the subject and the text of the mail that carries a token."""
     template = TEMPLATES[purpose]
     link = f"{issuer}{template.path}?token={token}"
@@ -87,7 +86,7 @@ class OutgoingMail:
     """A mail to be written and sent."""
 
     account_id: UUID
-    purpose: Purpose
+    purpose: TokenPurpose
     email: str
 
 
@@ -107,9 +106,9 @@ class TokenMailer:
         self._attempts = attempts
         self._issuer = issuer
         self._waiting: asyncio.Queue[OutgoingMail] = asyncio.Queue(MAX_WAITING)
-        self.lifetimes: Mapping[Purpose, timedelta] = {
-            Purpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
-            Purpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
+        self.lifetimes: Mapping[TokenPurpose, timedelta] = {
+            TokenPurpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
+            TokenPurpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
         }
 
     @property
@@ -172,7 +171,7 @@ class OneTimeTokens:
     async def reset_password(self, text: str, new_password: str) -> None:
         """Spend a token and set a password. Raises PasswordTooShort, PasswordTooLong and OneTimeTokenInvalid."""
         password = accepted(new_password)
-        token = parse(text)
+        token = parse_one_time_token(text)
         # Before hashing: a caller without a token causes no expensive work.
         account_id = await self._store.find_account_to_reset(token)
         queue_key = QueueKey.of_account(account_id)
@@ -190,7 +189,7 @@ class OneTimeTokens:
         await self._audit.record("password_reset_requested", account_id=None if account is None else account.account_id)
         if account is not None and account.active:
             self._mailer.send(
-                OutgoingMail(account_id=account.account_id, purpose=Purpose.PASSWORD_RESET, email=account.email)
+                OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.PASSWORD_RESET, email=account.email)
             )
 
     async def request_verification(self, account_id: UUID, idempotency_key: IdempotencyKey) -> None:
@@ -211,5 +210,5 @@ class OneTimeTokens:
         email = account.new_email or ("" if account.email_verified else account.email)
         if email and self._mailer.configured:
             self._mailer.send(
-                OutgoingMail(account_id=account.account_id, purpose=Purpose.EMAIL_VERIFICATION, email=email)
+                OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.EMAIL_VERIFICATION, email=email)
             )

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.accounts import convert
-from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.one_time_token_model import Purpose, parse
+from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
 
 _PURPOSES = {
-    accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION: Purpose.EMAIL_VERIFICATION,
-    accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET: Purpose.PASSWORD_RESET,
+    accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION: TokenPurpose.EMAIL_VERIFICATION,
+    accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET: TokenPurpose.PASSWORD_RESET,
 }
 
 
@@ -46,7 +45,7 @@ class AccountHandlers:
         self_service: AccountSelfService,
         tokens: OneTimeTokens,
         token_store: OneTimeTokenStore,
-        token_lifetimes: Mapping[Purpose, timedelta],
+        token_lifetimes: Mapping[TokenPurpose, timedelta],
         idempotency: IdempotencyStore,
     ) -> None:
         self._store = store
@@ -74,7 +73,7 @@ class AccountHandlers:
     async def VerifyEmail(
         self, request: accounts_pb2.VerifyEmailRequest, context: Context
     ) -> accounts_pb2.VerifyEmailResponse:
-        account = await self._token_store.verify_email(parse(request.token))
+        account = await self._token_store.verify_email(parse_one_time_token(request.token))
         return accounts_pb2.VerifyEmailResponse(account=convert.account(account))
 
     async def RequestEmailVerification(

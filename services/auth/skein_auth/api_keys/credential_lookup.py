@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import CredentialInvalid
+from skein_kit.errors import CredentialInvalid, Overloaded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from uuid import UUID
 
-    from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookupLimiter
+    from skein_auth.api_keys.check_keys import CheckKeys
     from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 
+# Most lookups of credentials without check digits at a time, and most that wait. The rest of the pool is for
+# credentials that the cluster made.
+_UNCHECKED_LOOKUPS = 2
+_UNCHECKED_WAITING = 64
+_RETRY_SECONDS = 1.0
+
 
 class CredentialLookup:
-    """API keys of tenants and of the operator, and legacy tokens."""
+    """API keys of tenants and of the operator, and legacy tokens. Each instance has slots of its own."""
 
     def __init__(
         self,
@@ -27,13 +34,12 @@ class CredentialLookup:
         operator_keys: OperatorKeyStore,
         legacy_tokens: LegacyTokenStore,
         check_keys: CheckKeys,
-        unchecked: UncheckedLookupLimiter,
     ) -> None:
         self._api_keys = api_keys
         self._operator_keys = operator_keys
         self._legacy_tokens = legacy_tokens
         self._check_keys = check_keys
-        self._unchecked = unchecked
+        self._unchecked = _UncheckedLookupLimiter()
 
     async def stored(self, key: ApiKeyToken) -> StoredApiKey:
         """Return the stored key with this id, UNKNOWN_API_KEY for none; its secret is not checked.
@@ -64,3 +70,23 @@ class CredentialLookup:
         if key.is_operators:
             return await self._operator_keys.find_operator_key(key.key_id)
         return await self._api_keys.find_api_key(key.tenant_id, key.key_id)
+
+
+class _UncheckedLookupLimiter:
+    """Limits the lookups of credentials without check digits, which a stranger can invent in any number."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(_UNCHECKED_LOOKUPS)
+        self._count = 0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Run the block in a slot. Raises Overloaded when too many wait."""
+        if self._count >= _UNCHECKED_LOOKUPS + _UNCHECKED_WAITING:
+            raise Overloaded(retry_after=_RETRY_SECONDS)
+        self._count += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._count -= 1

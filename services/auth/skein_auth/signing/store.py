@@ -22,7 +22,7 @@ class SigningKeyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
+    async def active_signing_key(self, purpose: Purpose) -> asyncpg.Record | None:
         """Read the id and the encrypted private half of the active key; None before the first one."""
         async with self._database.global_transaction() as tx:
             return await tx.row(QUERIES["active_signing_key"], purpose=purpose)
@@ -44,7 +44,7 @@ class SigningKeyStore:
         await tx.execute(expire, purpose=new.purpose, expire_time=old_expire_time)
         await _create(tx, new)
 
-    async def list_signing_keys(self, at: datetime, purpose: Purpose = "identity") -> list[SigningKey]:
+    async def list_signing_keys(self, at: datetime, purpose: Purpose) -> list[SigningKey]:
         """Read the public halves that verify at this time, the active key first."""
         async with self._database.global_transaction() as tx:
             rows = await tx.rows(QUERIES["list_signing_keys"], at=at, purpose=purpose)

@@ -56,9 +56,7 @@ class AgentStore:
         """Raises AgentNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_agent"], tenant_id=tenant_id, agent_id=agent_id)
-        if row is None:
-            raise AgentNotFound
-        return Agent(**row)
+        return Agent(**require_row(row, AgentNotFound))
 
     async def list_agents(self, tenant_id: UUID, *, after: str, size: int, show_deleted: bool) -> list[Agent]:
         """Read agents in order of their ids, from after this id; the empty id comes first."""
@@ -69,9 +67,9 @@ class AgentStore:
 
     async def update_agent(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Agent:
         """Raises AgentNotFound and RevisionStale."""
-        current = await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.row_id)
-        if current is None:
-            raise AgentNotFound
+        current = require_row(
+            await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.row_id), AgentNotFound
+        )
         check_revision(change.revision, current["revision"])
         stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
         values = {**current, **change.values, **stamps}
@@ -94,9 +92,7 @@ class AgentStore:
     async def undelete_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, updated_by: str) -> Agent:
         """Bring a deleted agent back; return one that is not deleted as it is. Raises AgentNotFound, QuotaExceeded."""
         key = {"tenant_id": tenant_id, "agent_id": agent_id}
-        row = await tx.row(QUERIES["lock_agent_any"], **key)
-        if row is None:
-            raise AgentNotFound
+        row = require_row(await tx.row(QUERIES["lock_agent_any"], **key), AgentNotFound)
         if row["delete_time"] is not None:
             row = require_row(await tx.row(QUERIES["undelete_agent"], **key, update_time=now(), updated_by=updated_by))
             await self._quota_counter.charge(tx, tenant_id, {"agents": 1})
@@ -105,9 +101,7 @@ class AgentStore:
     async def purge_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, purged_by: str) -> None:
         """Empty an agent; its row keeps the id until no other service refers to it. Raises AgentNotFound."""
         key = {"tenant_id": tenant_id, "agent_id": agent_id}
-        row = await tx.row(QUERIES["lock_agent_any"], **key)
-        if row is None:
-            raise AgentNotFound
+        row = require_row(await tx.row(QUERIES["lock_agent_any"], **key), AgentNotFound)
         await tx.execute(QUERIES["purge_agent"], **key, purge_time=now(), purged_by=purged_by)
         await tx.execute(QUERIES["detach_tools"], **key)
         if row["delete_time"] is None:

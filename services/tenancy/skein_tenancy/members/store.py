@@ -60,9 +60,7 @@ class MemberStore:
         """Raises MemberNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_member"], tenant_id=tenant_id, account_id=account_id)
-        if row is None:
-            raise MemberNotFound
-        return Member(**row)
+        return Member(**require_row(row, MemberNotFound))
 
     async def list_members(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, size: int) -> list[Member]:
         """Read members in order of joining, from after the one with this create time and account."""

@@ -57,9 +57,7 @@ class SubjectStore:
         """Raises SubjectNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
-        if row is None:
-            raise SubjectNotFound
-        return Subject(**row)
+        return Subject(**require_row(row, SubjectNotFound))
 
     async def list_subjects(
         self, tenant_id: UUID, subject_filter: SubjectFilter, *, after: str, size: int
@@ -114,9 +112,7 @@ class SubjectStore:
         Raises SubjectNotFound and QuotaExceeded.
         """
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = await tx.row(QUERIES["lock_subject"], **key)
-        if row is None:
-            raise SubjectNotFound
+        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
         if row["delete_time"] is not None:
             row = require_row(
                 await tx.row(QUERIES["undelete_subject"], **key, update_time=now(), updated_by=updated_by)
@@ -127,9 +123,7 @@ class SubjectStore:
     async def purge_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str) -> None:
         """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = await tx.row(QUERIES["lock_subject"], **key)
-        if row is None:
-            raise SubjectNotFound
+        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
         await tx.execute(QUERIES["purge_subject"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})

@@ -55,9 +55,7 @@ class ToolStore:
         """Raises ToolNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_tool"], tenant_id=tenant_id, tool_id=tool_id)
-        if row is None:
-            raise ToolNotFound
-        return Tool(**row)
+        return Tool(**require_row(row, ToolNotFound))
 
     async def list_tools(
         self, tenant_id: UUID, agent_id: str, *, after: str, size: int, show_deleted: bool
@@ -102,9 +100,7 @@ class ToolStore:
     async def undelete_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str, *, updated_by: str) -> Tool:
         """Bring a deleted tool back; return one that is not deleted as it is. Raises ToolNotFound, QuotaExceeded."""
         key = {"tenant_id": tenant_id, "tool_id": tool_id}
-        row = await tx.row(QUERIES["lock_tool"], **key)
-        if row is None:
-            raise ToolNotFound
+        row = require_row(await tx.row(QUERIES["lock_tool"], **key), ToolNotFound)
         if row["delete_time"] is not None:
             row = require_row(await tx.row(QUERIES["undelete_tool"], **key, update_time=now(), updated_by=updated_by))
             await self._quota_counter.charge(tx, tenant_id, {"tools": 1})
@@ -113,9 +109,7 @@ class ToolStore:
     async def purge_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str) -> None:
         """Remove a tool for good, deleted or not, from its agents too. Raises ToolNotFound."""
         key = {"tenant_id": tenant_id, "tool_id": tool_id}
-        row = await tx.row(QUERIES["lock_tool"], **key)
-        if row is None:
-            raise ToolNotFound
+        row = require_row(await tx.row(QUERIES["lock_tool"], **key), ToolNotFound)
         await tx.execute(QUERIES["purge_tool"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"tools": -1})
