@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from skein_auth.audit.model import AuditFields
+
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"
 # The forms of a verifier and its challenge (RFC 7636).
@@ -87,6 +89,15 @@ class AuthSession:
 
     def is_live(self, at: datetime) -> bool:
         return self.revoke_time is None and at < self.expire_time
+
+    def audit_fields(self) -> AuditFields:
+        """Return the fields of an audit event about the session."""
+        return {
+            "client_id": self.client_id,
+            "account_id": self.account_id,
+            "tenant_id": self.tenant_id,
+            "target": f"sign_in:{self.sign_in_id}",
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -109,34 +109,24 @@ class AuthorizationError(Exception):
         self.description = description
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Authorizations:
     """Authorization requests and the answers of people."""
 
-    def __init__(
-        self,
-        *,
-        registry: ClientRegistry,
-        store: AuthSessionStore,
-        auth_sessions: AuthSessions,
-        tokens: AccessTokens,
-        tenants: TenantDirectory,
-        cipher: SecretCipher,
-        audit: AuditRecorder,
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._auth_sessions = auth_sessions
-        self._tokens = tokens
-        self._tenants = tenants
-        self._cipher = cipher
-        self._audit = audit
+    registry: ClientRegistry
+    store: AuthSessionStore
+    auth_sessions: AuthSessions
+    tokens: AccessTokens
+    tenants: TenantDirectory
+    cipher: SecretCipher
+    audit: AuditRecorder
 
     async def create(self, request: AuthorizationParameters) -> AuthorizationPrompt | str:
         """Return the prompt for the person, or the redirect URL with an error.
 
         Raises ClientUnknown and InvalidRequest when there is no valid redirect URI.
         """
-        client = await self._registry.get_fresh(request.client_id)
+        client = await self.registry.get_fresh(request.client_id)
         redirect_uri = client.redirect(request.redirect_uri)
         if redirect_uri is None:
             raise InvalidRequest(violations=[("redirect_uri", "is not one that the application registered")])
@@ -145,7 +135,7 @@ class Authorizations:
         except AuthorizationError as error:
             parameters = {"error": error.error, "error_description": error.description, "state": request.state}
             return self._redirect(redirect_uri, parameters)
-        handle = self._cipher.encrypt(json.dumps(asdict(authorization)).encode(), name=_ENCRYPTION_NAME)
+        handle = self.cipher.encrypt(json.dumps(asdict(authorization)).encode(), name=_ENCRYPTION_NAME)
         return AuthorizationPrompt(
             handle=base64.urlsafe_b64encode(handle).decode(),
             client=client,
@@ -158,7 +148,7 @@ class Authorizations:
         at = now()
         authorization = self._decrypt(handle, at)
         if not answer.approved:
-            await self._audit.record(
+            await self.audit.record(
                 "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )
             return self._deny(authorization, "The person denied the request.")
@@ -177,16 +167,10 @@ class Authorizations:
             session,
             authorization.requested_redirect_uri,
             authorization.code_challenge,
-            self._auth_sessions.step_context(at),
+            self.auth_sessions.step_context(at),
         )
-        await self._store.approve(session, code, address=client_address(), user_agent=user_agent())
-        await self._audit.record(
-            "authorization_approved",
-            client_id=authorization.client_id,
-            account_id=caller.require_account(),
-            tenant_id=session.tenant_id,
-            target=f"sign_in:{session.sign_in_id}",
-        )
+        await self.store.approve(session, code, address=client_address(), user_agent=user_agent())
+        await self.audit.record("authorization_approved", **session.audit_fields())
         return self._redirect(authorization.redirect_uri, {"code": token.encode(), "state": authorization.state})
 
     async def grant_session(
@@ -211,7 +195,7 @@ class Authorizations:
         if permissions := granted & TENANT_PERMISSIONS:
             if tenant_id is None:
                 raise TenantMissing
-            membership = await self._tenants.get_membership(tenant_id, caller.require_account())
+            membership = await self.tenants.get_membership(tenant_id, caller.require_account())
             if not membership.tenant_is_open or not membership.role:
                 raise TenantNotFound
             permissions &= ROLE_PERMISSIONS[membership.role]
@@ -221,11 +205,11 @@ class Authorizations:
         own = (
             None
             if caller.auth_session_id is None
-            else await self._auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
+            else await self.auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
         )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
-            sign_in_id=self._auth_sessions.random.id(at),
+            sign_in_id=self.auth_sessions.random.id(at),
             account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,
@@ -255,7 +239,7 @@ class Authorizations:
             raise AuthorizationError("invalid_request", "The prompt must be login, consent or select_account.")
         try:
             scopes = client.scopes(request.scope)
-            resources = requested_resources(self._tokens, request.resources)
+            resources = requested_resources(self.tokens, request.resources)
         except InvalidScope as refusal:
             raise AuthorizationError("invalid_scope", refusal.message) from None
         except InvalidTarget as refusal:
@@ -275,7 +259,7 @@ class Authorizations:
     def _decrypt(self, handle: str, at: datetime) -> AuthorizationRequest:
         try:
             encrypted = base64.b64decode(handle, altchars=b"-_", validate=True)
-            authorization = AuthorizationRequest(**json.loads(self._cipher.decrypt(encrypted, name=_ENCRYPTION_NAME)))
+            authorization = AuthorizationRequest(**json.loads(self.cipher.decrypt(encrypted, name=_ENCRYPTION_NAME)))
         except (binascii.Error, ValueError, TypeError, DecryptionError):
             raise InvalidRequest from None
         if at >= datetime.fromtimestamp(authorization.expire_time, UTC):
@@ -288,7 +272,7 @@ class Authorizations:
 
     def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
         filled = {name: value for name, value in parameters.items() if value}
-        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self._tokens.issuer()})}"
+        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self.tokens.issuer()})}"
 
 
 def requested_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -50,46 +51,35 @@ def normalize_user_code(text: str) -> str:
     return "".join(letter for letter in text.upper() if letter.isalnum())
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFlow:
     """Device authorizations."""
 
-    def __init__(
-        self,
-        *,
-        store: DeviceStore,
-        registry: ClientRegistry,
-        authorizations: Authorizations,
-        auth_sessions: AuthSessions,
-        tokens: AccessTokens,
-        attempts: AttemptLimiter,
-        audit: AuditRecorder,
-        lifetime: timedelta,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._authorizations = authorizations
-        self._auth_sessions = auth_sessions
-        self._tokens = tokens
-        self._attempts = attempts
-        self._audit = audit
-        self.lifetime = lifetime
+    store: DeviceStore
+    registry: ClientRegistry
+    authorizations: Authorizations
+    auth_sessions: AuthSessions
+    tokens: AccessTokens
+    attempts: AttemptLimiter
+    audit: AuditRecorder
+    lifetime: timedelta
 
     async def start(
         self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
     ) -> tuple[BearerToken, str]:
         """Start a device authorization; return its device code and its user code."""
         if clients.is_document(credentials.client_id):
-            await self._registry.get_fresh(credentials.client_id)
-        client = await self._registry.authenticate(credentials)
+            await self.registry.get_fresh(credentials.client_id)
+        client = await self.registry.authenticate(credentials)
         client.require_grant_type(clients.DEVICE_CODE)
         scopes = client.scopes(scope)
-        known_resources = requested_resources(self._tokens, resources)
+        known_resources = requested_resources(self.tokens, resources)
         # Strangers at the same address must not delay an authenticated client.
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
-        await self._attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
+        await self.attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
         at = now()
         token = BearerToken.generate(
-            DEVICE_PREFIX, NO_TENANT, self._auth_sessions.random.id(at), self._auth_sessions.random.secret()
+            DEVICE_PREFIX, NO_TENANT, self.auth_sessions.random.id(at), self.auth_sessions.random.secret()
         )
         device = DeviceAuthorization(
             device_code_id=token.token_id,
@@ -103,15 +93,15 @@ class DeviceFlow:
         )
         for _ in range(_TRIES):
             code = user_code()
-            if await self._store.start(device, code, at):
+            if await self.store.start(device, code, at):
                 return token, f"{code[:4]}-{code[4:]}"
         message = "no user code is free"
         raise LookupError(message)
 
     async def find(self, caller: Caller, code: str) -> PendingDevice:
         """Return the pending device with this user code. Raises DeviceCodeNotFound and TooManyAttempts."""
-        async with self._attempts.failing(("user_code", str(caller.require_account()))):
-            pending = await self._store.find_by_user_code(normalize_user_code(code))
+        async with self.attempts.failing(("user_code", str(caller.require_account()))):
+            pending = await self.store.find_by_user_code(normalize_user_code(code))
             if pending is None or not pending.device.is_pending(now()):
                 raise DeviceCodeNotFound
         return pending
@@ -121,11 +111,11 @@ class DeviceFlow:
         device = (await self.find(caller, code)).device
         at = now()
         if not answer.approved:
-            if not await self._store.deny(device, at):
+            if not await self.store.deny(device, at):
                 raise DeviceCodeNotFound
-            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
+            await self.audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
             return
-        session = await self._authorizations.grant_session(
+        session = await self.authorizations.grant_session(
             caller,
             client_id=device.client_id,
             requested=device.scopes,
@@ -136,15 +126,9 @@ class DeviceFlow:
         if session is None:
             raise AccessDenied
         pending = grants.with_expire_time(session, device.expire_time)
-        if not await self._store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
+        if not await self.store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
             raise DeviceCodeNotFound
-        await self._audit.record(
-            "device_approved",
-            client_id=device.client_id,
-            account_id=caller.require_account(),
-            tenant_id=session.tenant_id,
-            target=f"sign_in:{session.sign_in_id}",
-        )
+        await self.audit.record("device_approved", **session.audit_fields())
 
     async def redeem(
         self, client: Client, code: str, resources: tuple[str, ...], at: datetime
@@ -158,4 +142,4 @@ class DeviceFlow:
             resources=resources,
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
-        return await self._store.poll(presented, request, self._auth_sessions.step_context(at))
+        return await self.store.poll(presented, request, self.auth_sessions.step_context(at))

@@ -285,10 +285,7 @@ class TokenEndpoint:
                 reuse_event if result.error is GrantError.REUSED else "token_refused",
                 outcome="refused",
                 reason=InvalidGrant.reason,
-                client_id=session.client_id,
-                account_id=session.account_id,
-                tenant_id=session.tenant_id,
-                target=f"sign_in:{session.sign_in_id}",
+                **session.audit_fields(),
             )
         raise _ERRORS[result.error or GrantError.INVALID]
 
@@ -325,13 +322,7 @@ class TokenEndpoint:
                 account_claims={} if state is None else account_claims(state, issue.scopes),
             )
         if issue.is_first:
-            await self.audit.record(
-                event,
-                client_id=session.client_id,
-                account_id=session.account_id,
-                tenant_id=session.tenant_id,
-                target=f"sign_in:{session.sign_in_id}",
-            )
+            await self.audit.record(event, **session.audit_fields())
         return TokenResponse(
             access_token=text,
             seconds=max(0, int((access_expire_time - at).total_seconds())),
