@@ -67,9 +67,9 @@ class TenantDirectory:
         Only open tenants and memberships are cached, so that a new member has access at once.
         """
         at, key = time.monotonic(), (tenant_id, account_id)
-        known, until = self._cache.get(key, (None, at))
-        if known is not None and at < until:
-            return known
+        cached, expiry = self._cache.get(key, (None, at))
+        if cached is not None and at < expiry:
+            return cached
         membership = await self._fetch(tenant_id, account_id)
         if membership.tenant_is_open and (membership.role or account_id is None):
             self._cache[key] = (membership, at + TTL_SECONDS)

@@ -53,14 +53,14 @@ TEMPLATES: Mapping[TokenPurpose, MailTemplate] = {
     TokenPurpose.EMAIL_VERIFICATION: MailTemplate(
         "/account/verify",
         "Is this your address?",
-        "Somebody, probably you, gave this address for an account at {issuer}.\n\n"
+        "This address was entered for an account at {issuer}, probably by you.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing.\n",
     ),
     TokenPurpose.PASSWORD_RESET: MailTemplate(
         "/account/reset",
         "A new password",
-        "Somebody, probably you, asked for a new password for your account at {issuer}.\n\n"
+        "A new password for your account at {issuer} was requested, probably by you.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing: your password stays as it is.\n",
     ),

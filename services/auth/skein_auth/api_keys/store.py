@@ -210,8 +210,8 @@ class LegacyTokenStore:
         if secret_hash is None:
             await tx.execute(QUERIES["delete_legacy_token"], tenant_id=tenant_id)
         else:
-            taken = FieldInvalid(violations=[("token", "belongs to another tenant")])
-            with translate_constraint_errors({"legacy_tokens_pkey": taken}):
+            conflict = FieldInvalid(violations=[("token", "belongs to another tenant")])
+            with translate_constraint_errors({"legacy_tokens_pkey": conflict}):
                 await tx.execute(
                     QUERIES["set_legacy_token"], tenant_id=tenant_id, secret_hash=secret_hash, create_time=now()
                 )

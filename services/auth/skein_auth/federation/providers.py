@@ -97,8 +97,8 @@ class Providers:
         OutboundSettings.
         """
         issuers = dict(_issuer(text) for text in settings.oidc_providers.replace(",", " ").split())
-        named = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
-        origins = [_origin(url) for url in named if url.startswith("https://")]
+        urls = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
+        origins = [_origin(url) for url in urls if url.startswith("https://")]
         outbound = SafeHttpClient(allow=[*outbound_allow.replace(",", " ").split(), *origins])
         providers: dict[str, Provider] = {
             name: Oidc(issuer, client_ids, outbound) for name, (issuer, client_ids) in issuers.items()
@@ -298,8 +298,8 @@ def _header(token: str) -> dict[str, Any]:
 
 def _verify(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
     """Return the claims if this key signed them, with the key's own algorithm if it names one; else None."""
-    own = jwk.get("alg")
-    algorithms = ALGORITHMS if own is None else tuple(name for name in ALGORITHMS if name == own)
+    key_algorithm = jwk.get("alg")
+    algorithms = [name for name in ALGORITHMS if key_algorithm in (None, name)]
     try:
         with warnings.catch_warnings():
             # The issuer chooses algorithm and key length; auth does not warn.

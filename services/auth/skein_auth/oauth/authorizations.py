@@ -202,7 +202,7 @@ class Authorizations:
             scopes |= permissions
         if not scopes:
             return None
-        own = (
+        login = (
             None
             if caller.auth_session_id is None
             else await self.auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
@@ -215,7 +215,7 @@ class Authorizations:
             scopes=scopes,
             resources=tuple(resources),
             nonce=nonce,
-            auth_time=at if own is None else own.auth_time,
+            auth_time=at if login is None else login.auth_time,
             create_time=at,
             expire_time=at,
         )
@@ -277,11 +277,11 @@ class Authorizations:
 
 def requested_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
     """Return the requested resources, each once, or the API for none. Raises InvalidTarget for an unknown one."""
-    known = tokens.resources()
+    known_resources = tokens.resources()
     # An origin may end with a slash.
     requested = tuple(
         dict.fromkeys(uri.removesuffix("/") if uri.count("/") == _ORIGIN_SLASHES else uri for uri in uris)
     )
-    if not set(requested) <= set(known):
+    if not set(requested) <= set(known_resources):
         raise InvalidTarget
-    return requested or known[:1]
+    return requested or known_resources[:1]

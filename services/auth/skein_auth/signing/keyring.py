@@ -94,9 +94,9 @@ class Keyring:
             message = "no signing key although one was just created"
             raise LookupError(message)
         key_id = row["key_id"]
-        known = self._active.get(purpose)
-        if known is not None and known.kid == key_id:
-            return known
+        cached = self._active.get(purpose)
+        if cached is not None and cached.kid == key_id:
+            return cached
         try:
             private = json.loads(self._cipher.decrypt(row["sealed_private_jwk"], name=key_id))
         except DecryptionError:

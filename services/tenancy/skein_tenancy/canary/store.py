@@ -31,7 +31,7 @@ class CanaryStore:
         self._database = database
 
     async def provision(self) -> None:
-        """Create what is missing, then wait for ever, as background tasks must."""
+        """Create the missing organization and tenants, then wait until cancelled: a background task must not end."""
         while True:
             try:
                 await self._create_missing()

@@ -124,7 +124,7 @@ class MemberStore:
         return removed
 
     async def _check_last_owner(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> bool:
-        """Raise LastOwner for the last owner of an open tenant; say whether the account is still a member."""
+        """Raise LastOwner for the last owner of an open tenant; return whether the account is still a member."""
         membership = await tx.row(QUERIES["get_membership"], tenant_id=tenant_id, account_id=account_id)
         locked = await self._lock_members(tx, tenant_id, account_id)
         if account_id not in locked:
