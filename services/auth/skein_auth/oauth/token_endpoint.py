@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from skein_auth.api_keys.model import StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore
     from skein_auth.attempts.limiter import AttemptLimiter
+    from skein_auth.audit.model import AuditFields
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.model import AuthSession, AuthSessionState, GrantResult, IssuedTokens
@@ -281,12 +282,13 @@ class TokenEndpoint:
         if result.issue is not None and result.error is None:
             return result.issue
         if session is not None:
-            await self.audit.record(
-                reuse_event if result.error is GrantError.REUSED else "token_refused",
-                outcome="refused",
-                reason=InvalidGrant.reason,
+            refusal: AuditFields = {
                 **session.audit_fields(),
-            )
+                "outcome": "refused",
+                "reason": InvalidGrant.reason,
+            }
+            event = reuse_event if result.error is GrantError.REUSED else "token_refused"
+            await self.audit.record(event, **refusal)
         raise _ERRORS[result.error or GrantError.INVALID]
 
     async def _allowed(self, tenant_id: UUID, account_id: UUID) -> frozenset[str] | None:

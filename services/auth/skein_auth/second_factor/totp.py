@@ -90,9 +90,7 @@ class Totp:
             step = self._secret(account_id, factor).step_of(code, now(), after=factor.step)
             if step is None:
                 raise CodeWrong
-            await self.store.confirm(
-                write.tx, account_id, step, [recovery_hash(recovery_code) for recovery_code in codes]
-            )
+            await self.store.confirm(write.tx, account_id, step, list(map(recovery_hash, codes)))
         return codes
 
     async def disable(self, caller: Caller, password: str, second_factor: str, idempotency_key: IdempotencyKey) -> None:
