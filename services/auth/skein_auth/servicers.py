@@ -93,11 +93,7 @@ class IdentityServicer:
     """IdentityService: calls of the other services."""
 
     def __init__(
-        self,
-        *,
-        exchange: ExchangeHandlers,
-        accounts: AccountHandlers,
-        maintenance: MaintenanceHandlers,
+        self, *, exchange: ExchangeHandlers, accounts: AccountHandlers, maintenance: MaintenanceHandlers
     ) -> None:
         self.Exchange = exchange.Exchange
         self.GetCheckKeys = exchange.GetCheckKeys
@@ -109,12 +105,7 @@ class IdentityServicer:
 class OAuthServicer:
     """OAuthService: the authorization server."""
 
-    def __init__(
-        self,
-        *,
-        oauth: OAuthHandlers,
-        clients: OAuthClientHandlers,
-    ) -> None:
+    def __init__(self, *, oauth: OAuthHandlers, clients: OAuthClientHandlers) -> None:
         self.GetServerMetadata = oauth.GetServerMetadata
         self.CreateAuthorization = oauth.CreateAuthorization
         self.ApproveAuthorization = oauth.ApproveAuthorization

@@ -115,9 +115,7 @@ class TokenEndpoint:
     ) -> TokenResponse:
         """Issue tokens for an authorization code and its PKCE verifier. Raises the errors of OAuth."""
         at = now()
-        client = await self.registry.authenticate(credentials)
-        named_resources = self._named(resources)
-        client.require_grant_type(clients.AUTHORIZATION_CODE)
+        client, named_resources = await self._authenticate(credentials, clients.AUTHORIZATION_CODE, resources)
         presented = BearerToken.decode(grants.CODE_PREFIX, code)
         if presented is None:
             raise InvalidGrant
@@ -129,7 +127,7 @@ class TokenEndpoint:
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
         result, session = await self.store.redeem(presented, request, self.auth_sessions.step_context(at))
-        issue = await self._require_issue(result, session, reuse_event="code_replayed")
+        issue = await self._require_tokens(result, session, reuse_event="code_replayed")
         return await self._issue(issue, at, event="code_used")
 
     async def refresh(
@@ -137,9 +135,7 @@ class TokenEndpoint:
     ) -> TokenResponse:
         """Replace a refresh token. Raises the errors of OAuth."""
         at = now()
-        client = await self.registry.authenticate(credentials)
-        named_resources = self._named(resources)
-        client.require_grant_type(clients.REFRESH_TOKEN)
+        client, named_resources = await self._authenticate(credentials, clients.REFRESH_TOKEN, resources)
         presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
         if presented is None:
             raise InvalidGrant
@@ -153,7 +149,7 @@ class TokenEndpoint:
             allowed = session_scopes
         request = RefreshRequest(client_id=client.client_id, scopes=frozenset(scope.split()), resources=named_resources)
         result, session = await self.store.refresh(presented, request, self.auth_sessions.step_context(at))
-        issue = await self._require_issue(result, session, reuse_event="refresh_reused")
+        issue = await self._require_tokens(result, session, reuse_event="refresh_reused")
         # Resource servers that read the token itself do not look up the role.
         return await self._issue(replace(issue, scopes=issue.scopes & allowed), at)
 
@@ -162,13 +158,11 @@ class TokenEndpoint:
     ) -> TokenResponse:
         """Issue tokens for a device that a person approved. Raises the errors of OAuth."""
         at = now()
-        client = await self.registry.authenticate(credentials)
-        named_resources = self._named(resources)
-        client.require_grant_type(clients.DEVICE_CODE)
+        client, named_resources = await self._authenticate(credentials, clients.DEVICE_CODE, resources)
         result, session = await self.devices.redeem(client, device_code, named_resources, at)
         if result.error is GrantError.EXPIRED:
             raise ExpiredToken
-        return await self._issue(await self._require_issue(result, session, reuse_event="code_replayed"), at)
+        return await self._issue(await self._require_tokens(result, session, reuse_event="code_replayed"), at)
 
     async def issue_to_service_account(
         self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
@@ -268,11 +262,19 @@ class TokenEndpoint:
             raise InsufficientScope(scope="openid")
         return state, scopes
 
-    def _named(self, resources: Sequence[str]) -> tuple[str, ...]:
-        """Return the resources that a request names, none for all that were granted. Raises InvalidTarget."""
-        return requested_resources(self.tokens, resources) if resources else ()
+    async def _authenticate(
+        self, credentials: ClientCredentials, grant_type: str, resources: Sequence[str]
+    ) -> tuple[Client, tuple[str, ...]]:
+        """Return the client and the resources that it names; none for all that were granted.
 
-    async def _require_issue(
+        Raises InvalidClient, InvalidTarget and UnauthorizedClient.
+        """
+        client = await self.registry.authenticate(credentials)
+        named_resources = requested_resources(self.tokens, resources) if resources else ()
+        client.require_grant_type(grant_type)
+        return client, named_resources
+
+    async def _require_tokens(
         self, result: GrantResult, session: AuthSession | None, *, reuse_event: str
     ) -> IssuedTokens:
         """Return the tokens of a grant. Raises the errors of OAuth, and records them for a known session.

@@ -98,7 +98,7 @@ class Keyring:
         if cached is not None and cached.kid == key_id:
             return cached
         try:
-            private = json.loads(self._cipher.decrypt(row["sealed_private_jwk"], name=key_id))
+            private = json.loads(self._cipher.decrypt(row["encrypted_private_jwk"], name=key_id))
         except DecryptionError:
             self._active.pop(purpose, None)
             if self._broken != key_id:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from skein_auth.queries import QUERIES
@@ -52,11 +53,4 @@ class SigningKeyStore:
 
 
 async def _create(tx: Transaction, new: NewKey) -> None:
-    await tx.execute(
-        QUERIES["create_signing_key"],
-        key_id=new.key_id,
-        purpose=new.purpose,
-        public_jwk=new.public_jwk,
-        sealed_private_jwk=new.sealed_private_jwk,
-        create_time=new.create_time,
-    )
+    await tx.execute(QUERIES["create_signing_key"], **dataclasses.asdict(new))
