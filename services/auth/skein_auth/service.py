@@ -17,8 +17,7 @@ from skein_auth.accounts.passwords import Passwords
 from skein_auth.accounts.rpc import AccountHandlers
 from skein_auth.accounts.self_service import AccountSelfService, sign_up_rule
 from skein_auth.accounts.store import AccountStore
-from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys
-from skein_auth.api_keys.credential_lookup import CredentialLookup
+from skein_auth.api_keys.credential_lookup import CHECK_KEY_SECONDS, CheckKeys, CredentialLookup
 from skein_auth.api_keys.last_use import LastUseRecorder
 from skein_auth.api_keys.rpc import ApiKeyHandlers
 from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
@@ -33,7 +32,7 @@ from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import SecretCipher
 from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
 from skein_auth.exchange.authenticator import Authenticator
-from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
 from skein_auth.exchange.rpc import ExchangeHandlers
 from skein_auth.federation.federated_login import FederatedLogin
 from skein_auth.federation.providers import Providers, ProviderSettings

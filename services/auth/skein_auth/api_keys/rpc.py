@@ -18,7 +18,7 @@ from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from skein_auth.api_keys.check_keys import CheckKeys
+    from skein_auth.api_keys.credential_lookup import CheckKeys
     from skein_auth.api_keys.model import ApiKey
     from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore
     from skein_kit.idempotency.store import IdempotencyStore

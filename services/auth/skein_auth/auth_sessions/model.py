@@ -323,7 +323,7 @@ def approve(
         create_time=context.at,
         expire_time=ends,
     )
-    return with_expire_time(session, ends), code, token
+    return replace(session, expire_time=ends), code, token
 
 
 def redeem(
@@ -395,11 +395,6 @@ def revoke_for_reuse(session: AuthSession, at: datetime, reason: str) -> GrantRe
     return GrantResult(changes=changes, error=GrantError.REUSED)
 
 
-def with_expire_time(session: AuthSession, expire_time: datetime) -> AuthSession:
-    """Return the session with another expiry."""
-    return replace(session, expire_time=expire_time)
-
-
 def _belongs_to_client(session: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
     return presented.matches_hash(secret_hash) and session.client_id == client_id
 
@@ -435,7 +430,7 @@ def issue_first_tokens(
     ends = at + (lifetimes.access if token is None else lifetimes.session)
     stored = None if token is None else _stored(token, at, min(at + lifetimes.refresh, ends))
     issue = IssuedTokens(
-        session=with_expire_time(session, ends),
+        session=replace(session, expire_time=ends),
         scopes=session.scopes,
         resources=resources,
         refresh=token,

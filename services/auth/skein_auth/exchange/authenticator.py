@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
 from skein_auth.errors import TenantNotFound
 from skein_auth.exchange.model import AuthenticatedIdentity, AuthenticationFailed, key_caller
-from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
 from skein_kit import canary
 from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
 from skein_auth.oauth.authorizations import requested_resources
@@ -125,7 +124,7 @@ class DeviceFlow:
         )
         if session is None:
             raise AccessDenied
-        pending = grants.with_expire_time(session, device.expire_time)
+        pending = replace(session, expire_time=device.expire_time)
         if not await self.store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
             raise DeviceCodeNotFound
         await self.audit.record("device_approved", **session.audit_fields())

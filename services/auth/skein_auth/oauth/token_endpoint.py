@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.model import AuthSession, AuthSessionState, GrantResult, IssuedTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+    from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
     from skein_auth.oauth.device_authorization import DeviceFlow
     from skein_auth.oauth_clients.model import Client, ClientCredentials
     from skein_auth.oauth_clients.registry import ClientRegistry

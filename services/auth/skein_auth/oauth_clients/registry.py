@@ -68,7 +68,8 @@ class ClientRegistry:
 
     async def get(self, client_id: str) -> Client | None:
         """Return a stored client; None for an unknown one."""
-        return await self._store.get_client(client_id) if _can_be(client_id) else None
+        is_possible = clients.is_name(client_id) or clients.is_document(client_id)
+        return await self._store.get_client(client_id) if is_possible else None
 
     async def get_fresh(self, client_id: str) -> Client:
         """Return a client with its current metadata; fetch its document if it has one and the stored one is old.
@@ -219,7 +220,3 @@ class ClientRegistry:
         if is_new:
             await self._audit.record("client_registered", client_id=client_id)
         return client
-
-
-def _can_be(client_id: str) -> bool:
-    return clients.is_name(client_id) or clients.is_document(client_id)
