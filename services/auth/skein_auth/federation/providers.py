@@ -25,7 +25,7 @@ from skein_kit.settings import SettingInvalid, Settings
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Protocol
 
     from skein_auth.federation.model import IdentityProof
@@ -183,10 +183,18 @@ _GITHUB_HEADERS = {"Accept": "application/vnd.github+json", "X-GitHub-Api-Versio
 class Oidc:
     """An issuer's ID tokens, verified with its published keys."""
 
-    def __init__(self, issuer: str, client_ids: frozenset[str], outbound: SafeHttpClient) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        client_ids: frozenset[str],
+        outbound: SafeHttpClient,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self._issuer = issuer
         self._client_ids = client_ids
         self._outbound = outbound
+        self._clock = clock
         self._keys: list[dict[str, Any]] = []
         self._stale = float("-inf")
         self._tried = float("-inf")
@@ -201,7 +209,7 @@ class Oidc:
         raise IdentityRefused
 
     def _identity(self, claims: dict[str, Any], nonce: str) -> ProviderIdentity:
-        at = time.time()
+        at = self._clock()
         subject = claims.get("sub")
         if (
             claims.get("iss") != self._issuer
@@ -233,7 +241,7 @@ class Oidc:
 
     async def _candidates(self, key_id: object) -> list[dict[str, Any]]:
         """Return the keys with this id; an unknown id makes auth fetch the keys again. Raises ProviderUnavailable."""
-        requested = time.time()
+        requested = self._clock()
         is_stale = requested >= self._stale
         pause = _PAUSE_SECONDS if is_stale else _REFRESH_SECONDS
         if (is_stale or not self._keys_with_id(key_id)) and requested >= self._tried + pause:
@@ -241,7 +249,7 @@ class Oidc:
                 # A call that waited here uses the keys that another one fetched.
                 if self._tried < requested:
                     await self._fetch()
-        if time.time() >= self._stale:
+        if self._clock() >= self._stale:
             raise ProviderUnavailable
         return self._keys_with_id(key_id)
 
@@ -253,11 +261,11 @@ class Oidc:
         try:
             keys = await self._outbound.fetch_json(await self._jwks_uri(), limit_bytes=_KEYS_LIMIT_BYTES)
             self._keys = _signing_keys(keys.document)
-            self._stale = time.time() + _cache_seconds(keys)
+            self._stale = self._clock() + _cache_seconds(keys)
         except OutboundError as error:
             _unavailable(self._issuer, str(error))
         finally:
-            self._tried = time.time()
+            self._tried = self._clock()
 
     async def _jwks_uri(self) -> str:
         discovery = await self._outbound.fetch_json(f"{self._issuer.rstrip('/')}/.well-known/openid-configuration")
