@@ -8,8 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import accepted
+from skein_auth.accounts.passwords import QueueKey, accepted
 from skein_auth.errors import MailNotConfigured, TooManyAttempts
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT

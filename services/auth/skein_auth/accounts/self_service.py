@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_auth.accounts.model import AccountDraft, valid_email
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import accepted
+from skein_auth.accounts.passwords import QueueKey, accepted
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import PasswordWrong, SignUpClosed
 from skein_kit.calls.call import client_address

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import is_failure, subject_at_network
 from skein_auth.errors import SignInRefused, TooManyAttempts
 from skein_kit.calls.call import client_address

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import subject_at_network
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.oauth_clients import model as clients

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
 from skein_auth.second_factor.model import Secret, is_totp, normalize_code, recovery_codes, recovery_hash

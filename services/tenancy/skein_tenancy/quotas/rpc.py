@@ -44,17 +44,18 @@ class QuotaHandlers:
         caller = caller_of(context)
         organization_id = _organization_id(request.organization_id, caller)
         change, key = _change(request), IdempotencyKey.of(caller, request)
-        if organization_id is None:
-            tenant_id = require_tenant(caller)
-            async with self._idempotency.begin(tenant_id, key) as write:
-                if write.saved_response is not None:
-                    return pb.UpdateQuotaResponse.FromString(write.saved_response)
-                quota = await self._store.update_quota(write.tx, tenant_id, change)
-                return await write.save(pb.UpdateQuotaResponse(quota=_quota(quota)))
-        async with self._idempotency.begin_as_operator(key) as write:
+        begin = (
+            self._idempotency.begin_as_operator(key)
+            if organization_id
+            else self._idempotency.begin(require_tenant(caller), key)
+        )
+        async with begin as write:
             if write.saved_response is not None:
                 return pb.UpdateQuotaResponse.FromString(write.saved_response)
-            quota = await self._store.update_organization_quota(write.tx, organization_id, change)
+            if organization_id is None:
+                quota = await self._store.update_quota(write.tx, require_tenant(caller), change)
+            else:
+                quota = await self._store.update_organization_quota(write.tx, organization_id, change)
             return await write.save(pb.UpdateQuotaResponse(quota=_quota(quota)))
 
     async def GetUsage(self, request: pb.GetUsageRequest, context: Context) -> pb.GetUsageResponse:
