@@ -89,15 +89,15 @@ class AuthServicer:
         self.DisableTotp = second_factor.DisableTotp
 
 
-class IdentityServicer:
-    """IdentityService: calls of the other services."""
+class AuthInternalServicer:
+    """AuthInternalService: calls of the other services."""
 
     def __init__(
         self, *, exchange: ExchangeHandlers, accounts: AccountHandlers, maintenance: MaintenanceHandlers
     ) -> None:
         self.Exchange = exchange.Exchange
         self.GetCheckKeys = exchange.GetCheckKeys
-        self.GetAccountStanding = accounts.GetAccountStanding
+        self.GetAccountState = accounts.GetAccountState
         self.DeleteExpired = maintenance.DeleteExpired
         self.PurgeTenant = maintenance.PurgeTenant
 

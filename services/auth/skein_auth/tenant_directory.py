@@ -56,8 +56,8 @@ class Invitation:
 class TenantDirectory:
     """Tenants, memberships and invitations. Every method raises the errors of the call to tenancy."""
 
-    def __init__(self, upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub, keyring: Keyring) -> None:
-        self._upkeep = upkeep
+    def __init__(self, tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub, keyring: Keyring) -> None:
+        self._tenancy = tenancy
         self._keyring = keyring
         self._cache: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
 
@@ -82,7 +82,7 @@ class TenantDirectory:
         """Return an open invitation for this address; None without one."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
         try:
-            response = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+            response = await self._tenancy.CheckInvitation(request, metadata=await self._metadata())
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
@@ -92,11 +92,11 @@ class TenantDirectory:
     async def remove_account(self, account_id: UUID) -> None:
         """Remove all memberships of an account; tenancy refuses with LAST_OWNER for the last owner of a tenant."""
         request = members_pb2.RemoveAccountRequest(account_id=str(account_id))
-        await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
+        await self._tenancy.RemoveAccount(request, metadata=await self._metadata())
 
     async def _fetch(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
-        request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
-        response = await self._upkeep.GetStanding(request, metadata=await self._metadata())
+        request = members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
+        response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
         return Membership(
             tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
             tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,

@@ -91,7 +91,7 @@ class TenancyServicer:
 
 
 class TenancyInternalServicer:
-    """UpkeepService: calls of the other services."""
+    """TenancyInternalService: calls of the other services."""
 
     def __init__(
         self,
@@ -103,8 +103,8 @@ class TenancyInternalServicer:
         rate_limits: RateLimitHandlers,
         maintenance: MaintenanceHandlers,
     ) -> None:
-        self.GetStanding = members.GetStanding
-        self.LeaseRequests = rate_limits.LeaseRequests
+        self.GetMembership = members.GetMembership
+        self.AcquireRateLimit = rate_limits.AcquireRateLimit
         self.CheckInvitation = invitations.CheckInvitation
         self.RemoveAccount = members.RemoveAccount
         self.ListDueDeletions = deletions.ListDueDeletions
