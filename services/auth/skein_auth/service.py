@@ -57,7 +57,7 @@ from skein_auth.second_factor.store import TotpStore
 from skein_auth.second_factor.totp import Totp
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
-from skein_auth.servicers import AuthServicer, AuthInternalServicer, OAuthServicer
+from skein_auth.servicers import AuthInternalServicer, AuthServicer, OAuthServicer
 from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
