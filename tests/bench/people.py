@@ -33,8 +33,7 @@ from grpc import aio
 from joserfc.jwk import OKPKey
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, auth_pb2_grpc
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import Passwords
+from skein_auth.accounts.passwords import Passwords, QueueKey
 from skein_auth.api_keys.model import ApiKeyToken
 from skein_auth.settings import AuthSettings
 from skein_gateway.identity.credential_cache import CachedIdentity, IdentityCache

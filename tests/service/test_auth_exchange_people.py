@@ -19,7 +19,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_auth.audit.recorder import AuditRecorder
 from skein_auth.audit.store import AuditStore
 from skein_auth.auth_sessions.auth_sessions import AuthSessions, lifetimes_from, refresh_token_derivation_from
-from skein_auth.auth_sessions.model import AuthSession
+from skein_auth.auth_sessions.model import AuthSession, SessionTokens
 from skein_auth.auth_sessions.store import AuthSessionStore, create_auth_session
 from skein_auth.encryption import SecretCipher
 from skein_auth.settings import AuthSettings, SystemKeys
@@ -61,7 +61,7 @@ class People:
             role,
         )
 
-    async def signed_in(self, account_id: uuid.UUID) -> accounts_pb2.SignInTokens:
+    async def signed_in(self, account_id: uuid.UUID) -> SessionTokens:
         return await self.sign_ins.begin(account_id, at=now())
 
     async def application(
@@ -236,7 +236,7 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
     await me(cluster, tokens.access_token)
 
     if what == "sign-in":
-        await people.sign_ins.revoke_one(account_id, uuid.UUID(tokens.auth_session_id), "test")
+        await people.sign_ins.revoke_one(account_id, tokens.auth_session_id, "test")
     elif what == "account":
         await people.superuser.execute(
             "UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", account_id
@@ -393,7 +393,7 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
 async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
     account_id, other = await people.new(), await people.new()
     tokens = await people.signed_in(account_id)
-    sign_in_id = uuid.UUID(tokens.auth_session_id)
+    sign_in_id = tokens.auth_session_id
 
     for bearer in (
         TokenSubject(subject=other, sign_in_id=sign_in_id),
@@ -408,7 +408,7 @@ async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: 
 
 async def test_an_expired_token_is_refused_as_expired(cluster: Cluster, people: People) -> None:
     account_id = await people.new()
-    sign_in_id = uuid.UUID((await people.signed_in(account_id)).auth_session_id)
+    sign_in_id = (await people.signed_in(account_id)).auth_session_id
     token = await people.token(TokenSubject(subject=account_id, sign_in_id=sign_in_id), ACCOUNT, seconds=-60)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED"):

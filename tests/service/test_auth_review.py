@@ -17,7 +17,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
-from skein_auth.accounts.one_time_token_model import Purpose
+from skein_auth.accounts.model import TokenPurpose
 from skein_auth.accounts.one_time_tokens import MAX_WAITING, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
@@ -128,7 +128,7 @@ async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
     post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
 
     for _ in range(MAX_WAITING + 1):
-        post.send(OutgoingMail(account_id=new_id(now()), purpose=Purpose.PASSWORD_RESET, email=new_email()))
+        post.send(OutgoingMail(account_id=new_id(now()), purpose=TokenPurpose.PASSWORD_RESET, email=new_email()))
 
 
 async def test_a_stolen_token_of_an_old_sign_in_takes_no_account_over(alone: Alone, issuer: Issuer) -> None:

@@ -17,7 +17,7 @@ from grpc import aio
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
-from skein_auth.accounts.one_time_token_model import PREFIX as ONE_TIME_PREFIX
+from skein_auth.accounts.model import ONE_TIME_PREFIX
 from skein_auth.auth_sessions.model import CODE_PREFIX, REFRESH_PREFIX
 from skein_auth.oauth.device_model import DEVICE_PREFIX
 from skein_kit.database.transactions import NO_TENANT

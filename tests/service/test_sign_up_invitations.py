@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import self_service
 from skein_auth.accounts.self_service import AccountSelfService
 from skein_auth.attempts.limiter import AttemptLimiter, limits
 from skein_auth.attempts.store import AttemptStore
 from skein_auth.errors import SignUpClosed, TooManyAttempts
 from skein_auth.settings import AuthSettings
-from skein_auth.tenancy.memberships import Invitation
+from skein_auth.tenant_directory import Invitation
 from skein_kit.database.transactions import Database
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class Memberships:
     def __init__(self) -> None:
         self.asked = 0
 
-    async def invitation(self, token: str, _email: str) -> Invitation | None:
+    async def find_invitation(self, token: str, _email: str) -> Invitation | None:
         self.asked += 1
         return Invitation(mailed=True) if token == "right" else None
 
@@ -50,14 +49,13 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
         accounts = AccountSelfService(
             **nothing,
             passwords=cast("Any", SimpleNamespace(hash=hashing)),
-            memberships=cast("Any", known),
+            tenants=cast("Any", known),
             attempts=AttemptLimiter(AttemptStore(opened), limits(settings)),
             sign_up_rule="invited",
         )
 
         async def sign_up(token: str) -> None:
-            request = pb.SignUpRequest(email="a@example.com", password="a long password", invitation_token=token)
-            await accounts.sign_up(request)
+            await accounts.sign_up("a@example.com", "a long password", display_name="", invitation_token=token)
 
         for _ in range(3):
             with pytest.raises(Hashed):

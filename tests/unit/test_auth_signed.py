@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from joserfc.jwk import OKPKey
 
-from skein_auth.signing.identity_cache import LEAST_SECONDS, IdentityCache
+from skein_auth.signing.keyring import LEAST_SECONDS, IdentityCache
 from skein_kit.identity.identity_token import LIFETIME_SECONDS, Caller
 
 AT = 1_800_000_000.0

@@ -18,8 +18,8 @@ from joserfc import jwt
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc
+from skein_auth import tenant_directory
 from skein_auth.signing import keyring as signing
-from skein_auth.tenancy import tenants
 from skein_gateway.identity import credential_cache as credentials
 from skein_gateway.identity.credential_cache import IdentityCache
 from skein_gateway.identity.credential_check import CredentialChecker, CredentialCheckKeys, CredentialOrigin
@@ -117,7 +117,7 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
 
 def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
-    assert credentials.LIFETIME_SECONDS + tenants.TTL_SECONDS < 5
+    assert credentials.LIFETIME_SECONDS + tenant_directory.TTL_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
     assert identity_token._KEY_MAX_AGE_SECONDS < 5
 

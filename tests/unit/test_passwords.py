@@ -9,8 +9,7 @@ from uuid import uuid4
 
 import pytest
 
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import HASHED, Passwords, accepted, is_known
+from skein_auth.accounts.passwords import HASHED, Passwords, QueueKey, accepted, is_known
 from skein_auth.errors import PasswordTooLong, PasswordTooShort
 from skein_auth.settings import AuthSettings
 from skein_kit.errors import Overloaded

@@ -53,8 +53,8 @@ def agent_to_grant(requested: str, creator: Caller) -> str:
 
 def require_person(caller: Caller) -> None:
     """Raises AccountRequired for clients, keys and service accounts; operators count as people."""
-    is_own_sign_in = caller.account_id is not None and not caller.client_id
-    if not is_own_sign_in and OPERATOR not in caller.permissions:
+    is_person = caller.account_id is not None and not caller.client_id
+    if not is_person and OPERATOR not in caller.permissions:
         raise AccountRequired
 
 

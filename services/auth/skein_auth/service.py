@@ -17,8 +17,7 @@ from skein_auth.accounts.passwords import Passwords
 from skein_auth.accounts.rpc import AccountHandlers
 from skein_auth.accounts.self_service import AccountSelfService, sign_up_rule
 from skein_auth.accounts.store import AccountStore
-from skein_auth.api_keys.check_keys import CHECK_KEY_SECONDS, CheckKeys, UncheckedLookupLimiter
-from skein_auth.api_keys.credential_lookup import CredentialLookup
+from skein_auth.api_keys.credential_lookup import CHECK_KEY_SECONDS, CheckKeys, CredentialLookup
 from skein_auth.api_keys.last_use import LastUseRecorder
 from skein_auth.api_keys.rpc import ApiKeyHandlers
 from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
@@ -33,7 +32,7 @@ from skein_auth.auth_sessions.store import AuthSessionStore
 from skein_auth.encryption import SecretCipher
 from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
 from skein_auth.exchange.authenticator import Authenticator
-from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
 from skein_auth.exchange.rpc import ExchangeHandlers
 from skein_auth.federation.federated_login import FederatedLogin
 from skein_auth.federation.providers import Providers, ProviderSettings
@@ -64,8 +63,7 @@ from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
 from skein_auth.signing.rpc import SigningKeyHandlers
 from skein_auth.signing.store import SigningKeyStore
-from skein_auth.tenancy.memberships import MembershipClient
-from skein_auth.tenancy.tenants import TenantDirectory
+from skein_auth.tenant_directory import TenantDirectory
 from skein_kit.background import background_tasks
 from skein_kit.host.process import Host, Service, ServicerRegistry
 from skein_kit.idempotency.store import IdempotencyStore
@@ -99,8 +97,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
-        tenants = TenantDirectory(tenancy, keyring)
+        tenants = TenantDirectory(tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy")), keyring)
         attempts = AttemptLimiter(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
         operator_keys = OperatorKeyStore(database)
@@ -110,11 +107,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
         # Each has its own slots: OAuth's strangers and introspection must not block exchanges.
         exchange_lookup, oauth_lookup, introspection_lookup = (
             CredentialLookup(
-                api_keys=api_keys,
-                operator_keys=operator_keys,
-                legacy_tokens=legacy_tokens,
-                check_keys=check_keys,
-                unchecked=UncheckedLookupLimiter(),
+                api_keys=api_keys, operator_keys=operator_keys, legacy_tokens=legacy_tokens, check_keys=check_keys
             )
             for _ in range(3)
         )
@@ -164,7 +157,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             store=accounts,
             passwords=passwords,
             auth_sessions=auth_sessions,
-            memberships=MembershipClient(tenancy, keyring),
+            tenants=tenants,
             one_time_tokens=one_time_tokens,
             attempts=attempts,
             audit=audit,

@@ -124,8 +124,7 @@ class SystemKeys:
         """Raises SettingInvalid, which names the variable and how to generate a key."""
         if not current:
             raise SettingInvalid(f"SKEIN_SYSTEM_KEY is missing; auth encrypts its signing keys with it; {_HOW}.")
-        named = {"SKEIN_SYSTEM_KEY": current, "SKEIN_PREVIOUS_SYSTEM_KEY": previous}
-        for name, key in named.items():
+        for name, key in (("SKEIN_SYSTEM_KEY", current), ("SKEIN_PREVIOUS_SYSTEM_KEY", previous)):
             if key and len(key) < MIN_SYSTEM_KEY:
                 raise SettingInvalid(f"{name} needs at least {MIN_SYSTEM_KEY} characters; {_HOW}.")
         return cls(tuple(key for key in (current, previous) if key))

@@ -6,17 +6,6 @@ from datetime import UTC, datetime
 from uuid import UUID
 
 from skein_kit.errors import PageTokenInvalid
-from skein_kit.ids import parse_id
-
-
-def parse_id_position(position: list[str] | None) -> UUID | None:
-    """Read the id of the last row of the page before; None for the first page. Raises PageTokenInvalid."""
-    if position is None:
-        return None
-    row_id = parse_id(position[0]) if position else None
-    if row_id is None:
-        raise PageTokenInvalid
-    return row_id
 
 
 def parse_time_position(position: list[str] | None) -> tuple[datetime, UUID] | None:

@@ -17,7 +17,6 @@ from skein_kit.outbound.mail import Mailer, MailSettings
 from skein_kit.quotas.store import QuotaCounter
 from skein_tenancy.agents.rpc import AgentHandlers
 from skein_tenancy.agents.store import AgentStore
-from skein_tenancy.canary.provisioner import provision
 from skein_tenancy.canary.store import CanaryStore
 from skein_tenancy.deletions.rpc import DeletionHandlers
 from skein_tenancy.deletions.store import DeletionStore
@@ -101,7 +100,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
         registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
         if CanarySettings.read(host.environment).canary_seconds > 0:
-            await stack.enter_async_context(background_tasks(canary=partial(provision, CanaryStore(database))))
+            await stack.enter_async_context(background_tasks(canary=CanaryStore(database).provision))
         yield registry
 
 

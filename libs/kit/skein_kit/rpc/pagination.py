@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
 Item = TypeVar("Item", bound=Message)
+Row = TypeVar("Row")
 
 DEFAULT_PAGE_SIZE = 50
 # A page ends early rather than exceed the default limit of clients (4 MiB).
@@ -50,6 +51,25 @@ def fit_items(items: Iterable[Item], *, used_bytes: int = 0) -> list[Item]:
             break
         fitting.append(item)
     return fitting
+
+
+def fit_rows(
+    rows: Sequence[Row],
+    convert: Callable[[Row], Item],
+    position: Callable[[Row], list[str]],
+    request: Message,
+    tenant_id: UUID | None,
+    *,
+    size: int,
+) -> tuple[list[Item], str]:
+    """Return a page of at most `size` rows, and the token of the next page; empty at the end.
+
+    A row beyond `size` shows that there is a next page. `position` is where the page after a row begins.
+    """
+    page = fit_items(map(convert, rows[:size]))
+    if len(rows) == len(page):
+        return page, ""
+    return page, write_token(position(rows[len(page) - 1]), tenant_id, request)
 
 
 def paginate(

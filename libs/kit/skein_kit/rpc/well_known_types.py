@@ -1,10 +1,12 @@
-"""Conversions between protobuf's well-known types and Python's, for the `convert.py` of services."""
+"""Conversions between protobuf's well-known types and Python's, for the `rpc.py` and `convert.py` of services."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import UUID
 
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -16,7 +18,10 @@ from skein_kit.json_values import exact, fields, structs
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from _typeshed import DataclassInstance
     from google.protobuf.message import Message
+
+    Converted = TypeVar("Converted", bound=Message)
 
 _CAPITAL = re.compile(r"(?<=[a-z0-9])[A-Z]")
 _DAY_SECONDS = 86_400
@@ -35,6 +40,24 @@ def to_timestamp(value: datetime | None) -> Timestamp | None:
     # As FromDatetime does, in a quarter of the time: a page has hundreds of times.
     since = value - EPOCH
     return Timestamp(seconds=since.days * _DAY_SECONDS + since.seconds, nanos=since.microseconds * 1000)
+
+
+def to_message(kind: type[Converted], row: DataclassInstance, **others: Any) -> Converted:
+    """Return a message with the fields of the row that have the same names, and with `others`.
+
+    UUIDs become text and times Timestamps; None stays unset.
+    """
+    names = kind.DESCRIPTOR.fields_by_name.keys() - others.keys()
+    same = {field.name: _to_field(getattr(row, field.name)) for field in dataclasses.fields(row) if field.name in names}
+    return kind(**same, **others)
+
+
+def _to_field(value: object) -> object:
+    if isinstance(value, datetime):
+        return to_timestamp(value)
+    if isinstance(value, list | tuple):
+        return [_to_field(item) for item in value]
+    return str(value) if isinstance(value, UUID) else value
 
 
 def read_time(

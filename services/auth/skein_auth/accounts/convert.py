@@ -11,7 +11,7 @@ from skein_auth.errors import PasswordHashUnknown
 from skein_kit.errors import FieldInvalid
 from skein_kit.rpc import well_known_types
 from skein_kit.rpc.row_times import read_past_time
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -32,18 +32,7 @@ _OPERATOR_FIELDS = ("status", "display_name", "email")
 
 
 def account(value: Account) -> accounts_pb2.Account:
-    return accounts_pb2.Account(
-        account_id=str(value.account_id),
-        email=value.email or "",
-        email_verify_time=to_timestamp(value.email_verify_time),
-        display_name=value.display_name,
-        status=_STATUSES[value.status],
-        has_password=value.has_password,
-        has_totp=value.has_totp,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-    )
+    return to_message(accounts_pb2.Account, value, status=_STATUSES[value.status])
 
 
 def account_state(value: Account) -> auth_pb2.GetAccountStateResponse:

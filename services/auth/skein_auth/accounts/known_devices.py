@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Self
 from uuid import UUID
 
 from skein_auth.encryption import derive_keys
+from skein_kit.ids import new_id
 
 if TYPE_CHECKING:
     from skein_auth.accounts.model import LoginCredentials
@@ -53,13 +54,23 @@ class KnownDevices:
     def of(cls, system_keys: SystemKeys) -> Self:
         return cls(tuple(derive_keys(system_keys, _PURPOSE)))
 
-    def token(self, device: KnownDevice) -> str:
-        """Return the token that the device presents at its next login."""
+    def _token(self, device: KnownDevice) -> str:
         facts = _FACTS.pack(
             device.account_id.bytes, device.device_id.bytes, device.generation, int(device.sign_in_time.timestamp())
         )
         raw = facts + _mac(self._keys[0], facts)
         return PREFIX + base64.urlsafe_b64encode(raw).decode("ascii").rstrip("=")
+
+    def renew(self, account: LoginCredentials, device: KnownDevice | None, at: datetime) -> str:
+        """Return the token of a device that logged in now; None is a device that the account did not know."""
+        return self._token(
+            KnownDevice(
+                account_id=account.account_id,
+                device_id=new_id(at) if device is None else device.device_id,
+                generation=account.device_generation,
+                sign_in_time=at,
+            )
+        )
 
     def read(self, token: str, at: datetime) -> KnownDevice | None:
         """Return the device of a valid token; None for any other text."""

@@ -1,18 +1,23 @@
-"""Accounts: their values, what a new one holds, what of one can change, and the form of an e-mail address."""
+"""Accounts, drafts and changes of them, and the forms of e-mail addresses and one-time tokens."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING
 
+from skein_auth.errors import OneTimeTokenInvalid
+from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import FieldInvalid
+from skein_kit.identity.bearer_token import BearerToken
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
+ONE_TIME_PREFIX = "skein_once_"
 _MAX_EMAIL = 254
 # The form of an e-mail address in HTML, which the protos check elsewhere.
 _EMAIL = re.compile(
@@ -90,3 +95,18 @@ class LoginCredentials:
     # Devices of an earlier generation are unknown.
     device_generation: int
     revision: int
+
+
+class TokenPurpose(Enum):
+    """What a one-time token allows its holder to do."""
+
+    EMAIL_VERIFICATION = "email_verification"
+    PASSWORD_RESET = "password_reset"  # noqa: S105 - a purpose.
+
+
+def parse_one_time_token(text: str) -> BearerToken:
+    """Raises OneTimeTokenInvalid for a text that is no one-time token."""
+    token = BearerToken.decode(ONE_TIME_PREFIX, text)
+    if token is None or token.tenant_id != NO_TENANT:
+        raise OneTimeTokenInvalid
+    return token

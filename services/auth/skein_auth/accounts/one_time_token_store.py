@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import Account
-from skein_auth.accounts.one_time_token_model import PREFIX, Purpose
+from skein_auth.accounts.model import ONE_TIME_PREFIX, Account, TokenPurpose
 from skein_auth.accounts.store import EMAIL_CONSTRAINT, lock_account, set_password, write_account
 from skein_auth.errors import OneTimeTokenInvalid
 from skein_auth.queries import QUERIES
@@ -28,19 +27,19 @@ class OneTimeTokenStore:
         self._database = database
         self._audit = audit
 
-    async def create(self, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta) -> BearerToken:
+    async def create(self, account_id: UUID, purpose: TokenPurpose, email: str, lifetime: timedelta) -> BearerToken:
         """Create a token that counts while the account has this address."""
         async with self._database.global_transaction() as tx:
             token, _ = await _create(tx, account_id, purpose, email, lifetime)
         return token
 
     async def create_for_operator(
-        self, tx: Transaction, account_id: UUID, purpose: Purpose, lifetime: timedelta
+        self, tx: Transaction, account_id: UUID, purpose: TokenPurpose, lifetime: timedelta
     ) -> tuple[BearerToken, datetime]:
         """Create a token for the account's address, or for the one to verify; return it and its expiry."""
         account = await lock_account(tx, account_id)
         email = account["email"] or ""
-        if purpose is Purpose.EMAIL_VERIFICATION:
+        if purpose is TokenPurpose.EMAIL_VERIFICATION:
             email = account["new_email"] or email
         token, expire_time = await _create(tx, account_id, purpose, email, lifetime)
         await self._audit.record_in(tx, "one_time_token_created", account_id=account_id, target=f"account:{account_id}")
@@ -53,7 +52,7 @@ class OneTimeTokenStore:
                 QUERIES["find_one_time_token"],
                 token_id=token.token_id,
                 secret_hash=token.secret_hash(),
-                purpose=Purpose.PASSWORD_RESET.value,
+                purpose=TokenPurpose.PASSWORD_RESET.value,
                 at=now(),
             )
         if account_id is None:
@@ -64,7 +63,7 @@ class OneTimeTokenStore:
         """Spend a token and record that its address is the account's. Raises OneTimeTokenInvalid."""
         async with self._database.transaction(NO_TENANT) as tx:
             at = now()
-            account_id, email = await _spend(tx, token, Purpose.EMAIL_VERIFICATION)
+            account_id, email = await _spend(tx, token, TokenPurpose.EMAIL_VERIFICATION)
             current = await lock_account(tx, account_id)
             if email and email == current["new_email"]:
                 changes: dict[str, object] = {"email": email, "new_email": None, "email_verify_time": at}
@@ -80,7 +79,7 @@ class OneTimeTokenStore:
     async def reset_password(self, account_id: UUID, token: BearerToken, password_hash: str) -> None:
         """Spend a token, set the password and revoke the account's auth sessions. Raises OneTimeTokenInvalid."""
         async with self._database.account_transaction(account_id) as tx:
-            token_account_id, email = await _spend(tx, token, Purpose.PASSWORD_RESET)
+            token_account_id, email = await _spend(tx, token, TokenPurpose.PASSWORD_RESET)
             current = await lock_account(tx, token_account_id)
             if token_account_id != account_id or email != (current["email"] or "") or current["status"] != "active":
                 raise OneTimeTokenInvalid
@@ -93,11 +92,11 @@ class OneTimeTokenStore:
 
 
 async def _create(
-    tx: Transaction, account_id: UUID, purpose: Purpose, email: str, lifetime: timedelta
+    tx: Transaction, account_id: UUID, purpose: TokenPurpose, email: str, lifetime: timedelta
 ) -> tuple[BearerToken, datetime]:
     """Return a new token and its expiry."""
     at = now()
-    token = BearerToken.generate(PREFIX, NO_TENANT, new_id(at))
+    token = BearerToken.generate(ONE_TIME_PREFIX, NO_TENANT, new_id(at))
     await tx.execute(
         QUERIES["create_one_time_token"],
         token_id=token.token_id,
@@ -111,7 +110,7 @@ async def _create(
     return token, at + lifetime
 
 
-async def _spend(tx: Transaction, token: BearerToken, purpose: Purpose) -> tuple[UUID, str]:
+async def _spend(tx: Transaction, token: BearerToken, purpose: TokenPurpose) -> tuple[UUID, str]:
     """Spend a token; return its account and address. A rollback leaves the token unspent."""
     row = await tx.row(
         QUERIES["spend_one_time_token"],

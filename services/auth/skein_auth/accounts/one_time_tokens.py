@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.one_time_token_model import Purpose, parse
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import accepted
+from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
+from skein_auth.accounts.passwords import QueueKey, accepted
 from skein_auth.errors import MailNotConfigured, TooManyAttempts
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
@@ -49,25 +47,25 @@ class MailTemplate:
     text: str
 
 
-TEMPLATES: Mapping[Purpose, MailTemplate] = {
-    Purpose.EMAIL_VERIFICATION: MailTemplate(
+TEMPLATES: Mapping[TokenPurpose, MailTemplate] = {
+    TokenPurpose.EMAIL_VERIFICATION: MailTemplate(
         "/account/verify",
         "Is this your address?",
-        "Somebody, probably you, gave this address for an account at {issuer}.\n\n"
+        "This address was entered for an account at {issuer}, probably by you.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing.\n",
     ),
-    Purpose.PASSWORD_RESET: MailTemplate(
+    TokenPurpose.PASSWORD_RESET: MailTemplate(
         "/account/reset",
         "A new password",
-        "Somebody, probably you, asked for a new password for your account at {issuer}.\n\n"
+        "A new password for your account at {issuer} was requested, probably by you.\n\n"
         "If it was you, open this link within {time}:\n\n{link}\n\n"
         "If it was not, do nothing: your password stays as it is.\n",
     ),
 }
 
 
-def render_mail(purpose: Purpose, issuer: str, token: str, lifetime: timedelta) -> tuple[str, str]:
+def render_mail(purpose: TokenPurpose, issuer: str, token: str, lifetime: timedelta) -> tuple[str, str]:
     """Return the subject and the text of the mail that carries a token."""
     template = TEMPLATES[purpose]
     link = f"{issuer}{template.path}?token={token}"
@@ -86,7 +84,7 @@ class OutgoingMail:
     """A mail to be written and sent."""
 
     account_id: UUID
-    purpose: Purpose
+    purpose: TokenPurpose
     email: str
 
 
@@ -106,9 +104,9 @@ class TokenMailer:
         self._attempts = attempts
         self._issuer = issuer
         self._waiting: asyncio.Queue[OutgoingMail] = asyncio.Queue(MAX_WAITING)
-        self.lifetimes: Mapping[Purpose, timedelta] = {
-            Purpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
-            Purpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
+        self.lifetimes: Mapping[TokenPurpose, timedelta] = {
+            TokenPurpose.EMAIL_VERIFICATION: timedelta(seconds=settings.verification_seconds),
+            TokenPurpose.PASSWORD_RESET: timedelta(seconds=settings.password_reset_seconds),
         }
 
     @property
@@ -144,71 +142,60 @@ class TokenMailer:
         await self._mailer.send(mail.email, subject, text)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OneTimeTokens:
     """Requests for one-time tokens, and their redemption."""
 
-    def __init__(
-        self,
-        *,
-        store: OneTimeTokenStore,
-        accounts: AccountStore,
-        mailer: TokenMailer,
-        passwords: Passwords,
-        devices: KnownDevices,
-        attempts: AttemptLimiter,
-        audit: AuditRecorder,
-        idempotency: IdempotencyStore,
-    ) -> None:
-        self._store = store
-        self._accounts = accounts
-        self._devices = devices
-        self._mailer = mailer
-        self._passwords = passwords
-        self._attempts = attempts
-        self._audit = audit
-        self._idempotency = idempotency
+    store: OneTimeTokenStore
+    accounts: AccountStore
+    mailer: TokenMailer
+    passwords: Passwords
+    devices: KnownDevices
+    attempts: AttemptLimiter
+    audit: AuditRecorder
+    idempotency: IdempotencyStore
 
     async def reset_password(self, text: str, new_password: str) -> None:
         """Spend a token and set a password. Raises PasswordTooShort, PasswordTooLong and OneTimeTokenInvalid."""
         password = accepted(new_password)
-        token = parse(text)
+        token = parse_one_time_token(text)
         # Before hashing: a caller without a token causes no expensive work.
-        account_id = await self._store.find_account_to_reset(token)
+        account_id = await self.store.find_account_to_reset(token)
         queue_key = QueueKey.of_account(account_id)
-        await self._store.reset_password(account_id, token, await self._passwords.hash(password, queue_key))
+        await self.store.reset_password(account_id, token, await self.passwords.hash(password, queue_key))
 
     async def request_reset(self, email: str, device_token: str) -> None:
         """Send a mail if an account has the address; the response does not tell whether one has it."""
-        if not self._mailer.configured:
+        if not self.mailer.configured:
             raise MailNotConfigured
-        account = await self._accounts.credentials_of(normal_email(email))
-        device = self._devices.known(device_token, account, now())
+        account = await self.accounts.credentials_of(normal_email(email))
+        device = self.devices.known(device_token, account, now())
         requester = client_address() if device is None else f"device {device.device_id}"
-        await self._attempts.charge("mail_request", requester)
+        await self.attempts.charge("mail_request", requester)
         # One event in both cases, so that the time taken tells nothing about the address.
-        await self._audit.record("password_reset_requested", account_id=None if account is None else account.account_id)
+        await self.audit.record("password_reset_requested", account_id=None if account is None else account.account_id)
         if account is not None and account.active:
-            self._mailer.send(
-                OutgoingMail(account_id=account.account_id, purpose=Purpose.PASSWORD_RESET, email=account.email)
+            self.mailer.send(
+                OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.PASSWORD_RESET, email=account.email)
             )
 
     async def request_verification(self, account_id: UUID, idempotency_key: IdempotencyKey) -> None:
         """Send another mail to the address that waits for verification, if there is one."""
-        if not self._mailer.configured:
+        if not self.mailer.configured:
             raise MailNotConfigured
-        await self._attempts.charge("mail_request", str(account_id))
-        account = await self._accounts.credentials(account_id)
-        async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
+        await self.attempts.charge("mail_request", str(account_id))
+        account = await self.accounts.credentials(account_id)
+        async with self.idempotency.begin(NO_TENANT, idempotency_key) as write:
             if write.saved_response is not None:
                 return
-            await self._audit.record_in(write.tx, "email_verification_requested", account_id=account_id)
+            await self.audit.record_in(write.tx, "email_verification_requested", account_id=account_id)
         if account is not None:
             self.send_verification(account)
 
     def send_verification(self, account: LoginCredentials) -> None:
         """Send a mail to the address that waits for verification, if there is one and mail is configured."""
         email = account.new_email or ("" if account.email_verified else account.email)
-        if email and self._mailer.configured:
-            self._mailer.send(
-                OutgoingMail(account_id=account.account_id, purpose=Purpose.EMAIL_VERIFICATION, email=email)
+        if email and self.mailer.configured:
+            self.mailer.send(
+                OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.EMAIL_VERIFICATION, email=email)
             )

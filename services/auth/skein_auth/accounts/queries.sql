@@ -33,15 +33,17 @@ LIMIT :size;
 
 -- find_credentials --
 -- Read what a login with an address is checked against.
-SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
-    totp_confirm_time IS NOT NULL AS has_totp
+SELECT account_id, coalesce(email, '') AS email, coalesce(new_email, '') AS new_email,
+    email_verify_time IS NOT NULL AS email_verified, password_hash, status = 'active' AS active,
+    totp_confirm_time IS NOT NULL AS has_second_factor, device_generation, revision
 FROM auth.accounts
 WHERE email = :email;
 
 -- get_credentials --
 -- Read what a login to an account is checked against.
-SELECT account_id, email, new_email, email_verify_time, password_hash, status, revision, device_generation,
-    totp_confirm_time IS NOT NULL AS has_totp
+SELECT account_id, coalesce(email, '') AS email, coalesce(new_email, '') AS new_email,
+    email_verify_time IS NOT NULL AS email_verified, password_hash, status = 'active' AS active,
+    totp_confirm_time IS NOT NULL AS has_second_factor, device_generation, revision
 FROM auth.accounts
 WHERE account_id = :account_id;
 

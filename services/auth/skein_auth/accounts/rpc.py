@@ -7,9 +7,7 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth.accounts import convert
-from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.one_time_token_model import Purpose, parse
-from skein_auth.pages import id_before
+from skein_auth.accounts.model import TokenPurpose, normal_email, parse_one_time_token
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
 
 _PURPOSES = {
-    accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION: Purpose.EMAIL_VERIFICATION,
-    accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET: Purpose.PASSWORD_RESET,
+    accounts_pb2.TOKEN_PURPOSE_EMAIL_VERIFICATION: TokenPurpose.EMAIL_VERIFICATION,
+    accounts_pb2.TOKEN_PURPOSE_PASSWORD_RESET: TokenPurpose.PASSWORD_RESET,
 }
 
 
@@ -47,7 +45,7 @@ class AccountHandlers:
         self_service: AccountSelfService,
         tokens: OneTimeTokens,
         token_store: OneTimeTokenStore,
-        token_lifetimes: Mapping[Purpose, timedelta],
+        token_lifetimes: Mapping[TokenPurpose, timedelta],
         idempotency: IdempotencyStore,
     ) -> None:
         self._store = store
@@ -64,12 +62,18 @@ class AccountHandlers:
         return convert.get_me_response(caller, account)
 
     async def SignUp(self, request: accounts_pb2.SignUpRequest, context: Context) -> accounts_pb2.SignUpResponse:
-        return accounts_pb2.SignUpResponse(account=convert.account(await self._self_service.sign_up(request)))
+        account = await self._self_service.sign_up(
+            request.email,
+            request.password,
+            display_name=request.display_name,
+            invitation_token=request.invitation_token,
+        )
+        return accounts_pb2.SignUpResponse(account=convert.account(account))
 
     async def VerifyEmail(
         self, request: accounts_pb2.VerifyEmailRequest, context: Context
     ) -> accounts_pb2.VerifyEmailResponse:
-        account = await self._token_store.verify_email(parse(request.token))
+        account = await self._token_store.verify_email(parse_one_time_token(request.token))
         return accounts_pb2.VerifyEmailResponse(account=convert.account(account))
 
     async def RequestEmailVerification(
@@ -146,13 +150,12 @@ class AccountHandlers:
         self, request: accounts_pb2.ListAccountsRequest, context: Context
     ) -> accounts_pb2.ListAccountsResponse:
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, NO_TENANT, request))
+        before = pagination.read_id(NO_TENANT, request)
         accounts = await self._store.list_accounts(before=before, size=size + 1)
-        response = accounts_pb2.ListAccountsResponse(accounts=map(convert.account, accounts[:size]))
-        if len(accounts) > size:
-            last_id = str(accounts[size - 1].account_id)
-            response.next_page_token = pagination.write_token([last_id], NO_TENANT, request)
-        return response
+        page, token = pagination.fit_rows(
+            accounts, convert.account, lambda account: [str(account.account_id)], request, NO_TENANT, size=size
+        )
+        return accounts_pb2.ListAccountsResponse(accounts=page, next_page_token=token)
 
     async def UpdateAccount(
         self, request: accounts_pb2.UpdateAccountRequest, context: Context

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_auth.accounts.model import AccountDraft, valid_email
-from skein_auth.accounts.password_queue import QueueKey
-from skein_auth.accounts.passwords import accepted
+from skein_auth.accounts.passwords import QueueKey, accepted
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import PasswordWrong, SignUpClosed
 from skein_kit.calls.call import client_address
@@ -20,7 +19,6 @@ from skein_kit.settings import SettingInvalid
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from skein.auth.v1 import accounts_pb2 as pb
     from skein_auth.accounts.model import Account, LoginCredentials
     from skein_auth.accounts.one_time_tokens import OneTimeTokens
     from skein_auth.accounts.passwords import Passwords
@@ -28,8 +26,9 @@ if TYPE_CHECKING:
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.tenancy.memberships import Invitation, MembershipClient
-    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
+    from skein_auth.tenant_directory import Invitation, TenantDirectory
+    from skein_kit.idempotency.store import IdempotencyKey
+    from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
 
 SIGN_UPS = ("open", "invited", "closed")
@@ -49,7 +48,7 @@ class AccountSelfService:
     store: AccountStore
     passwords: Passwords
     auth_sessions: AuthSessions
-    memberships: MembershipClient
+    tenants: TenantDirectory
     one_time_tokens: OneTimeTokens
     attempts: AttemptLimiter
     audit: AuditRecorder
@@ -57,14 +56,14 @@ class AccountSelfService:
     # One of SIGN_UPS.
     sign_up_rule: str
 
-    async def sign_up(self, request: pb.SignUpRequest) -> Account:
+    async def sign_up(self, email: str, password: str, *, display_name: str, invitation_token: str) -> Account:
         """Create an account if the rule allows it; a mailed invitation verifies the address.
 
         Raises SignUpClosed, AccountExists, TooManyAttempts and what the checks of address and password raise.
         """
-        email, password = valid_email(request.email), accepted(request.password)
+        email, password = valid_email(email), accepted(password)
         source = client_address()
-        token = request.invitation_token if self.sign_up_rule != "closed" else ""
+        token = invitation_token if self.sign_up_rule != "closed" else ""
         invitation = await self._invitation(token, email, source) if token else None
         # Strangers at the same address must not delay an invited person.
         await self.attempts.charge("sign_up", source if invitation is None else f"invitation {token}")
@@ -75,7 +74,7 @@ class AccountSelfService:
         )
         draft = AccountDraft(
             email=email,
-            display_name=request.display_name,
+            display_name=display_name,
             password_hash=await self.passwords.hash(password, queue_key),
             email_verified=invitation is not None and invitation.mailed,
         )
@@ -90,7 +89,7 @@ class AccountSelfService:
         """
         with suppress(SignUpClosed):
             async with self.attempts.failing(("invitation", source)):
-                invitation = await self.memberships.invitation(token, email)
+                invitation = await self.tenants.find_invitation(token, email)
                 if invitation is not None:
                     return invitation
                 raise SignUpClosed
@@ -152,7 +151,7 @@ class AccountSelfService:
             return
         # Tenancy would accept an unknown account.
         await self.store.get_account(account_id)
-        await self.memberships.remove_account(account_id)
+        await self.tenants.remove_account(account_id)
         async with self.idempotency.begin_as_account(account_id, idempotency_key) as write:
             if write.saved_response is None:
                 await self.store.delete_account(write.tx, account_id)

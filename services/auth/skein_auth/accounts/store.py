@@ -63,12 +63,14 @@ class AccountStore:
     async def credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what a login is checked against; None for no such account."""
         async with self._database.global_transaction() as tx:
-            return _credentials(await tx.row(QUERIES["get_credentials"], account_id=account_id))
+            row = await tx.row(QUERIES["get_credentials"], account_id=account_id)
+        return None if row is None else LoginCredentials(**row)
 
     async def credentials_of(self, email: str) -> LoginCredentials | None:
         """Read what a login with this address is checked against; None when no account has the address."""
         async with self._database.global_transaction() as tx:
-            return _credentials(await tx.row(QUERIES["find_credentials"], email=email))
+            row = await tx.row(QUERIES["find_credentials"], email=email)
+        return None if row is None else LoginCredentials(**row)
 
     async def replace_hash(self, account_id: UUID, old_hash: str, password_hash: str) -> None:
         """Replace the hash of the same password, unless the password changed since."""
@@ -214,19 +216,3 @@ async def _lock_at_revision(tx: Transaction, account_id: UUID, revision: int) ->
 def _check_revision(change: AccountChange, current: asyncpg.Record) -> None:
     if change.revision not in (0, current["revision"]):
         raise RevisionStale(given=change.revision, current=current["revision"])
-
-
-def _credentials(row: asyncpg.Record | None) -> LoginCredentials | None:
-    if row is None:
-        return None
-    return LoginCredentials(
-        account_id=row["account_id"],
-        email=row["email"] or "",
-        new_email=row["new_email"] or "",
-        email_verified=row["email_verify_time"] is not None,
-        password_hash=row["password_hash"],
-        active=row["status"] == "active",
-        has_second_factor=row["has_totp"],
-        device_generation=row["device_generation"],
-        revision=row["revision"],
-    )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import asyncpg
 
 from skein_auth.api_keys.model import ApiKeyToken
@@ -11,11 +9,6 @@ from skein_auth.queries import QUERIES
 from skein_kit.database.connection_settings import connect_arguments, database_role
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.ids import new_id, now
-
-if TYPE_CHECKING:
-    from typing import Any
-
-    from skein_kit.database.named_queries import Query
 
 _CONNECT_SECONDS = 10.0
 
@@ -38,18 +31,13 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
         **connect_arguments(database_url, database_role("auth")), timeout=_CONNECT_SECONDS
     )
     try:
-        await _execute(
-            connection,
-            QUERIES["create_operator_key"],
-            api_key_id=key.key_id,
-            display_name=display_name,
-            secret_hash=key.secret_hash(),
-            create_time=now(),
-        )
+        query = QUERIES["create_operator_key"]
+        values = {"api_key_id": key.key_id, "secret_hash": key.secret_hash(), "create_time": now()}
+        await connection.execute(query.text, *query.bind(values | {"display_name": display_name}))
         query = QUERIES["find_operator_key"]
         row = await connection.fetchrow(query.text, *query.bind({"api_key_id": key.key_id}))
         query = QUERIES["list_check_keys"]
-        check_keys = [one["secret"] for one in await connection.fetch(query.text, *query.bind({}))]
+        check_keys = [row["secret"] for row in await connection.fetch(query.text, *query.bind({}))]
     finally:
         await connection.close()
     if row is None or not key.matches_hash(row["secret_hash"]):
@@ -59,7 +47,3 @@ async def ensure_operator_key(database_url: str, *, display_name: str, secret: s
     if check_keys and not key.has_valid_mac(check_keys):
         key = key.with_mac(check_keys[0])
     return key.encode()
-
-
-async def _execute(connection: asyncpg.Connection[asyncpg.Record], query: Query, **values: Any) -> None:
-    await connection.execute(query.text, *query.bind(values))

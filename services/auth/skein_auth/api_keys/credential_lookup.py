@@ -1,24 +1,65 @@
-"""Lookup of stored credentials: wrong check digits are refused before the database, none at all wait for a slot."""
+"""Lookup of stored credentials. Wrong check digits are refused before the database; without any, a lookup waits."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from skein_kit.errors import CredentialInvalid
+import asyncpg
+
+from skein_kit.errors import CredentialInvalid, Overloaded, RpcError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from uuid import UUID
 
-    from skein_auth.api_keys.check_keys import CheckKeys, UncheckedLookupLimiter
     from skein_auth.api_keys.model import ApiKeyToken, StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore, OperatorKeyStore
 
+# Most lookups of credentials without check digits at a time, and most that wait. The rest of the pool is for
+# credentials that the cluster made.
+_UNCHECKED_LOOKUPS = 2
+_UNCHECKED_WAITING = 64
+_RETRY_SECONDS = 1.0
+# Seconds until a replica reads a new key, which makes check digits minutes later.
+CHECK_KEY_SECONDS = 60.0
+
+
+class CheckKeys:
+    """The keys of check digits. A replica reads a new key long before it makes check digits."""
+
+    def __init__(self, store: OperatorKeyStore) -> None:
+        self._store = store
+        self._keys: tuple[bytes, ...] = ()
+
+    async def all(self) -> tuple[bytes, ...]:
+        """Return the keys, the one for new check digits first."""
+        return self._keys or await self.refresh()
+
+    async def newest(self) -> bytes:
+        """Return the key for new check digits; empty when the database has none."""
+        return next(iter(await self.all()), b"")
+
+    async def refresh(self) -> tuple[bytes, ...]:
+        """Read the keys."""
+        self._keys = await self._store.list_check_keys()
+        return self._keys
+
+    async def keep_fresh(self, seconds: float) -> None:
+        """Read the keys every so many seconds until cancelled."""
+        while True:
+            await asyncio.sleep(seconds)
+            try:
+                await self.refresh()
+            except (RpcError, asyncpg.PostgresError):
+                # Readiness reports the database; the cached keys work on.
+                continue
+
 
 class CredentialLookup:
-    """API keys of tenants and of the operator, and legacy tokens."""
+    """API keys of tenants and of the operator, and legacy tokens. Each instance has slots of its own."""
 
     def __init__(
         self,
@@ -27,13 +68,12 @@ class CredentialLookup:
         operator_keys: OperatorKeyStore,
         legacy_tokens: LegacyTokenStore,
         check_keys: CheckKeys,
-        unchecked: UncheckedLookupLimiter,
     ) -> None:
         self._api_keys = api_keys
         self._operator_keys = operator_keys
         self._legacy_tokens = legacy_tokens
         self._check_keys = check_keys
-        self._unchecked = unchecked
+        self._unchecked = _UncheckedLookupLimiter()
 
     async def stored(self, key: ApiKeyToken) -> StoredApiKey:
         """Return the stored key with this id, UNKNOWN_API_KEY for none; its secret is not checked.
@@ -64,3 +104,23 @@ class CredentialLookup:
         if key.is_operators:
             return await self._operator_keys.find_operator_key(key.key_id)
         return await self._api_keys.find_api_key(key.tenant_id, key.key_id)
+
+
+class _UncheckedLookupLimiter:
+    """Limits the lookups of credentials without check digits, which a stranger can invent in any number."""
+
+    def __init__(self) -> None:
+        self._slots = asyncio.Semaphore(_UNCHECKED_LOOKUPS)
+        self._count = 0
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Run the block in a slot. Raises Overloaded when too many wait."""
+        if self._count >= _UNCHECKED_LOOKUPS + _UNCHECKED_WAITING:
+            raise Overloaded(retry_after=_RETRY_SECONDS)
+        self._count += 1
+        try:
+            async with self._slots:
+                yield
+        finally:
+            self._count -= 1

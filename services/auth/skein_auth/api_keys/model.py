@@ -40,15 +40,6 @@ class ApiKey:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ServiceAccountLimits:
-    """What a service account allows its keys."""
-
-    permissions: frozenset[str]
-    # Empty: any agent, or none.
-    agent_id: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class ApiKeyDraft:
     """A key to be created."""
 
@@ -74,18 +65,18 @@ class ApiKeyDraft:
             raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
         return min((time for time in (self.expire_time, creator_expire_time) if time is not None), default=None)
 
-    def restricted_to(self, limits: ServiceAccountLimits) -> ApiKeyDraft:
-        """Return the draft of a service account's key. Raises PermissionEscalation for more than the limits."""
-        beyond = sorted(set(self.permissions) - limits.permissions)
+    def restricted_to(self, permissions: frozenset[str], agent_id: str) -> ApiKeyDraft:
+        """Return the draft of a key of a service account with these permissions and this agent; empty: any agent.
+
+        Raises PermissionEscalation for more than these.
+        """
+        beyond = sorted(set(self.permissions) - permissions)
         if self.has_explicit_permissions and beyond:
             raise PermissionEscalation(permission=" ".join(beyond))
-        if limits.agent_id and self.agent_id not in ("", limits.agent_id):
-            raise PermissionEscalation(agent_id=limits.agent_id)
-        return replace(
-            self,
-            permissions=sorted(limits.permissions.intersection(self.permissions)),
-            agent_id=self.agent_id or limits.agent_id,
-        )
+        if agent_id and self.agent_id not in ("", agent_id):
+            raise PermissionEscalation(agent_id=agent_id)
+        allowed = sorted(permissions.intersection(self.permissions))
+        return replace(self, permissions=allowed, agent_id=self.agent_id or agent_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,19 +8,18 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2, auth_pb2
 from skein_auth import permissions
-from skein_auth.api_keys import convert
 from skein_auth.api_keys.model import OVERLAP, ApiKeyDraft, Rotation, is_skein_credential
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import read_time
+from skein_kit.rpc.well_known_types import read_time, to_message
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
-    from skein_auth.api_keys.check_keys import CheckKeys
+    from skein_auth.api_keys.credential_lookup import CheckKeys
+    from skein_auth.api_keys.model import ApiKey
     from skein_auth.api_keys.store import ApiKeyStore, LegacyTokenStore
     from skein_kit.idempotency.store import IdempotencyStore
 
@@ -63,7 +62,7 @@ class ApiKeyHandlers:
             if write.saved_response is not None:
                 return auth_pb2.CreateApiKeyResponse.FromString(write.saved_response)
             api_key, token = await self._store.create_api_key(write.tx, caller.require_tenant(), draft, check_key)
-            response = await write.save(auth_pb2.CreateApiKeyResponse(api_key=convert.api_key(api_key)))
+            response = await write.save(auth_pb2.CreateApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_created", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         # After the save: the saved response must not contain the secret.
         response.secret = token.encode()
@@ -72,13 +71,12 @@ class ApiKeyHandlers:
     async def ListApiKeys(self, request: auth_pb2.ListApiKeysRequest, context: Context) -> auth_pb2.ListApiKeysResponse:
         tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
+        before = pagination.read_id(tenant_id, request)
         keys = await self._store.list_api_keys(tenant_id, before=before, size=size + 1)
-        response = auth_pb2.ListApiKeysResponse(api_keys=map(convert.api_key, keys[:size]))
-        if len(keys) > size:
-            last_id = str(keys[size - 1].api_key_id)
-            response.next_page_token = pagination.write_token([last_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            keys, _api_key, lambda key: [str(key.api_key_id)], request, tenant_id, size=size
+        )
+        return auth_pb2.ListApiKeysResponse(api_keys=page, next_page_token=token)
 
     async def RevokeApiKey(
         self, request: auth_pb2.RevokeApiKeyRequest, context: Context
@@ -88,7 +86,7 @@ class ApiKeyHandlers:
             if write.saved_response is not None:
                 return auth_pb2.RevokeApiKeyResponse.FromString(write.saved_response)
             api_key = await self._store.revoke_api_key(write.tx, caller.require_tenant(), api_key_id)
-            response = await write.save(auth_pb2.RevokeApiKeyResponse(api_key=convert.api_key(api_key)))
+            response = await write.save(auth_pb2.RevokeApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_revoked", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         return response
 
@@ -102,7 +100,7 @@ class ApiKeyHandlers:
             if write.saved_response is not None:
                 return auth_pb2.AdoptApiKeyResponse.FromString(write.saved_response)
             api_key = await self._store.adopt_api_key(write.tx, caller.require_tenant(), api_key_id, caller)
-            response = await write.save(auth_pb2.AdoptApiKeyResponse(api_key=convert.api_key(api_key)))
+            response = await write.save(auth_pb2.AdoptApiKeyResponse(api_key=_api_key(api_key)))
         log.info("api_key_adopted", api_key_id=response.api_key.api_key_id, principal=caller.principal)
         return response
 
@@ -124,7 +122,7 @@ class ApiKeyHandlers:
                 write.tx, caller.require_tenant(), rotation, check_key
             )
             response = await write.save(
-                auth_pb2.RotateApiKeyResponse(api_key=convert.api_key(successor), replaced=convert.api_key(replaced))
+                auth_pb2.RotateApiKeyResponse(api_key=_api_key(successor), replaced=_api_key(replaced))
             )
         log.info("api_key_rotated", api_key_id=response.replaced.api_key_id, principal=caller.principal)
         # After the save: the saved response must not contain the secret.
@@ -142,3 +140,7 @@ class ApiKeyHandlers:
             if write.saved_response is None:
                 await self._legacy_tokens.set_legacy_token(write.tx, caller.require_tenant(), secret_hash)
         return accounts_pb2.SetLegacyTokenResponse()
+
+
+def _api_key(value: ApiKey) -> auth_pb2.ApiKey:
+    return to_message(auth_pb2.ApiKey, value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_auth import permissions
-from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKey, ApiKeyToken, ServiceAccountLimits, StoredApiKey
+from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKey, ApiKeyToken, StoredApiKey
 from skein_auth.errors import ApiKeyInactive, ApiKeyNotFound, ServiceAccountNotFound
 from skein_auth.queries import QUERIES
 from skein_kit.database.transactions import translate_constraint_errors
@@ -51,7 +51,14 @@ class ApiKeyStore:
         """
         at = now()
         if draft.service_account_id is not None:
-            draft = draft.restricted_to(await _service_account_limits(tx, tenant_id, draft.service_account_id))
+            account = await tx.row(
+                QUERIES["lock_service_account_for_share"],
+                tenant_id=tenant_id,
+                service_account_id=draft.service_account_id,
+            )
+            if account is None:
+                raise ServiceAccountNotFound
+            draft = draft.restricted_to(frozenset(account["permissions"]), account["agent_id"] or "")
         creator_expire_time = await tx.value(
             QUERIES["get_creator_expire_time"], tenant_id=tenant_id, creator_id=draft.creator_id
         )
@@ -177,12 +184,7 @@ class OperatorKeyStore:
             row = await tx.row(QUERIES["find_operator_key"], api_key_id=api_key_id)
         if row is None:
             return UNKNOWN_API_KEY
-        return StoredApiKey(
-            secret_hash=row["secret_hash"],
-            permissions=frozenset(),
-            expire_time=row["expire_time"],
-            revoke_time=row["revoke_time"],
-        )
+        return StoredApiKey(permissions=frozenset(), **row)
 
     async def list_check_keys(self) -> tuple[bytes, ...]:
         """Read the keys of check digits, the one for new keys first."""
@@ -208,8 +210,8 @@ class LegacyTokenStore:
         if secret_hash is None:
             await tx.execute(QUERIES["delete_legacy_token"], tenant_id=tenant_id)
         else:
-            taken = FieldInvalid(violations=[("token", "belongs to another tenant")])
-            with translate_constraint_errors({"legacy_tokens_pkey": taken}):
+            conflict = FieldInvalid(violations=[("token", "belongs to another tenant")])
+            with translate_constraint_errors({"legacy_tokens_pkey": conflict}):
                 await tx.execute(
                     QUERIES["set_legacy_token"], tenant_id=tenant_id, secret_hash=secret_hash, create_time=now()
                 )
@@ -261,15 +263,6 @@ async def _create(
         grant_ids=list(draft.grant_ids),
     )
     return ApiKey(**_require_row(row))
-
-
-async def _service_account_limits(tx: Transaction, tenant_id: UUID, service_account_id: UUID) -> ServiceAccountLimits:
-    row = await tx.row(
-        QUERIES["lock_service_account_for_share"], tenant_id=tenant_id, service_account_id=service_account_id
-    )
-    if row is None:
-        raise ServiceAccountNotFound
-    return ServiceAccountLimits(permissions=frozenset(row["permissions"]), agent_id=row["agent_id"] or "")
 
 
 async def _lock(tx: Transaction, tenant_id: UUID, api_key_id: UUID) -> asyncpg.Record:

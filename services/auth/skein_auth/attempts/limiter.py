@@ -183,13 +183,13 @@ class AttemptLimiter:
         ]
 
     def _check(self, counts: Sequence[AttemptCount], at: datetime) -> None:
-        over = [one for one in counts if one.count > self._limits[one.kind].most]
-        for one in over:
+        exceeded = [attempts for attempts in counts if attempts.count > self._limits[attempts.kind].most]
+        for attempts in exceeded:
             # Without the current attempt and the pending ones.
-            if one.count - max(one.held, 1) >= self._limits[one.kind].most:
-                raise _refused(one.kind, (one.expire_time - at).total_seconds())
-        if over:
-            raise _AttemptsPending(over[0].kind)
+            if attempts.count - max(attempts.pending, 1) >= self._limits[attempts.kind].most:
+                raise _refused(attempts.kind, (attempts.expire_time - at).total_seconds())
+        if exceeded:
+            raise _AttemptsPending(exceeded[0].kind)
 
 
 class _AttemptsPending(Exception):

@@ -35,7 +35,7 @@ class AttemptCount:
     expire_time: datetime
     count: int
     # Those of the count whose outcome is not known yet.
-    held: int
+    pending: int
 
 
 class AttemptStore:
@@ -53,14 +53,14 @@ class AttemptStore:
         `pending` attempts are settled later; others count whatever their outcome.
         """
         # In one order for all transactions, so that they cannot deadlock.
-        requests = sorted(requests, key=lambda one: (one.kind, one.subject_hash))
+        requests = sorted(requests, key=lambda request: (request.kind, request.subject_hash))
         async with self._database.global_transaction() as tx:
             rows = await tx.rows(
                 QUERIES["reserve_attempts"],
-                kinds=[one.kind for one in requests],
-                subject_hashes=[one.subject_hash for one in requests],
-                expire_times=[one.expire_time for one in requests],
-                held=int(pending),
+                kinds=[request.kind for request in requests],
+                subject_hashes=[request.subject_hash for request in requests],
+                expire_times=[request.expire_time for request in requests],
+                pending=int(pending),
                 at=at,
             )
             yield [AttemptCount(**row) for row in rows]
@@ -70,8 +70,8 @@ class AttemptStore:
         async with self._database.global_transaction() as tx:
             await tx.execute(
                 QUERIES["settle_attempts"],
-                kinds=[one.kind for one in counts],
-                subject_hashes=[one.subject_hash for one in counts],
-                expire_times=[one.expire_time for one in counts],
-                given_back=int(not failed),
+                kinds=[count.kind for count in counts],
+                subject_hashes=[count.subject_hash for count in counts],
+                expire_times=[count.expire_time for count in counts],
+                returned=int(not failed),
             )

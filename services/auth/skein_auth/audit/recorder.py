@@ -10,7 +10,7 @@ import asyncpg
 from prometheus_client import Counter
 
 from skein_auth.audit.model import AuditEvent
-from skein_kit.calls.call import current_call
+from skein_kit.calls.call import client_address, current_call, user_agent
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import RpcError
 from skein_kit.ids import new_id, now
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from skein_auth.audit.model import AuditFields
     from skein_auth.audit.store import AuditStore
-    from skein_kit.calls.call import Call
     from skein_kit.database.transactions import Transaction
 
 # Every event; docs/reference/audit-events.md is made from the comments.
@@ -166,8 +165,7 @@ class AuditRecorder:
         one that it merely claims must not be passed.
         """
         REFUSED.labels(error.reason).inc()
-        call = current_call()
-        source = source_network("" if call is None else call.client_address)
+        source = source_network(client_address())
         if self._refused.is_first(hashlib.sha256(credential.encode()).digest() if fields else source):
             fields["outcome"], fields["reason"] = "refused", error.reason
             await self.record("credential_refused", **fields)
@@ -189,20 +187,11 @@ def _event(event: str, fields: AuditFields) -> AuditEvent:
         account_id=fields.get("account_id") or (None if caller is None else caller.account_id),
         target=_storable(fields.get("target", "")),
         client_id=_storable(fields.get("client_id") or ("" if caller is None else caller.client_id), _MAX_CLIENT_ID),
+        address=_storable(client_address()),
+        user_agent=_storable(user_agent()),
+        request_id="" if call is None else call.request_id,
         create_time=at,
-        **_origin(call),
     )
-
-
-def _origin(call: Call | None) -> dict[str, str]:
-    """Return the origin of a call, as the gateway saw it."""
-    if call is None:
-        return {"address": "", "user_agent": "", "request_id": ""}
-    return {
-        "address": _storable(call.client_address),
-        "user_agent": _storable(call.user_agent),
-        "request_id": call.request_id,
-    }
 
 
 def _storable(text: str, most: int = _MAX_TEXT) -> str:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context, caller
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.audit.model import AuditEvent
@@ -50,25 +49,12 @@ class AuditHandlers:
     ) -> tuple[list[pb.AuditEvent], str]:
         """Return a page and the token of the next one, which only this owner's list accepts; empty on the last."""
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, owner_id, request))
+        before = pagination.read_id(owner_id, request)
         events = await self._store.list_audit_events(tenant_id, account_id=account_id, before=before, size=size + 1)
-        page = [_audit_event(event) for event in events[:size]]
-        if len(events) <= size:
-            return page, ""
-        return page, pagination.write_token([page[-1].audit_event_id], owner_id, request)
+        return pagination.fit_rows(
+            events, _audit_event, lambda event: [str(event.audit_event_id)], request, owner_id, size=size
+        )
 
 
 def _audit_event(value: AuditEvent) -> pb.AuditEvent:
-    return pb.AuditEvent(
-        audit_event_id=str(value.audit_event_id),
-        event=value.event,
-        outcome=_OUTCOMES[value.outcome],
-        reason=value.reason,
-        principal=value.principal,
-        target=value.target,
-        client_id=value.client_id,
-        address=value.address,
-        user_agent=value.user_agent,
-        request_id=value.request_id,
-        create_time=to_timestamp(value.create_time),
-    )
+    return to_message(pb.AuditEvent, value, outcome=_OUTCOMES[value.outcome])

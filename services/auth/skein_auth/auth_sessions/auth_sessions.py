@@ -6,7 +6,6 @@ import secrets
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
-from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions import model as grants
 from skein_auth.auth_sessions.model import (
     AuthSession,
@@ -14,6 +13,7 @@ from skein_auth.auth_sessions.model import (
     Lifetimes,
     RefreshRequest,
     RefreshTokenDerivation,
+    SessionTokens,
     StepContext,
 )
 from skein_auth.encryption import derive_keys
@@ -25,13 +25,12 @@ from skein_kit.errors import CredentialExpired, CredentialInvalid
 from skein_kit.identity.bearer_token import SECRET_BYTES, BearerToken
 from skein_kit.identity.permissions import ACCOUNT
 from skein_kit.ids import new_id, now
-from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_auth.audit.recorder import AuditRecorder
-    from skein_auth.auth_sessions.model import AuthSessionState, IssuedTokens, RandomSource
+    from skein_auth.auth_sessions.model import AuthSessionState, IssuedTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
     from skein_auth.settings import AuthSettings, SystemKeys
     from skein_auth.signing.access_tokens import AccessTokens
@@ -78,21 +77,19 @@ class AuthSessions:
         audit: AuditRecorder,
         lifetimes: Lifetimes,
         derivation: RefreshTokenDerivation,
-        *,
-        random: RandomSource | None = None,
     ) -> None:
         self._store = store
         self._tokens = tokens
         self._audit = audit
         self._lifetimes = lifetimes
         self._derivation = derivation
-        self.random: RandomSource = random or SystemRandomSource()
+        self.random = SystemRandomSource()
 
     def step_context(self, at: datetime) -> StepContext:
         """Return the inputs of a grant's step at this time."""
         return StepContext(at=at, lifetimes=self._lifetimes, random=self.random, derivation=self._derivation)
 
-    async def begin(self, account_id: UUID, *, at: datetime) -> pb.SignInTokens:
+    async def begin(self, account_id: UUID, *, at: datetime) -> SessionTokens:
         """Begin an account's own session after a login at this time; return its first tokens."""
         session = AuthSession(
             tenant_id=NO_TENANT,
@@ -108,7 +105,7 @@ class AuthSessions:
         await self._store.create(session, result.changes, address=client_address(), user_agent=user_agent())
         return await self._own_tokens(result.issue, at)
 
-    async def refresh(self, refresh_token: str) -> pb.SignInTokens:
+    async def refresh(self, refresh_token: str) -> SessionTokens:
         """Replace a refresh token of an account's own session. Raises CredentialInvalid and CredentialExpired."""
         presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
         if presented is None or presented.tenant_id != NO_TENANT:
@@ -137,7 +134,7 @@ class AuthSessions:
         if state is None or now() >= state.auth_time + RECENT_LOGIN:
             raise SignInTooOld
 
-    async def _own_tokens(self, issue: IssuedTokens | None, at: datetime) -> pb.SignInTokens:
+    async def _own_tokens(self, issue: IssuedTokens | None, at: datetime) -> SessionTokens:
         if issue is None:
             message = "a step without an error issues tokens"
             raise LookupError(message)
@@ -151,10 +148,10 @@ class AuthSessions:
         access_token, access_expire_time = await self._tokens.sign(
             subject, scopes=issue.scopes, resources=(self._tokens.issuer(),), at=at, until=issue.expire_time
         )
-        return pb.SignInTokens(
+        return SessionTokens(
+            auth_session_id=session.sign_in_id,
             access_token=access_token,
-            access_expire_time=to_timestamp(access_expire_time),
+            access_expire_time=access_expire_time,
             refresh_token="" if issue.refresh is None else issue.refresh.encode(),
-            refresh_expire_time=to_timestamp(issue.refresh_expire_time),
-            auth_session_id=str(session.sign_in_id),
+            refresh_expire_time=issue.refresh_expire_time,
         )

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
+    from skein_auth.audit.model import AuditFields
+
 CODE_PREFIX = "skein_code_"
 REFRESH_PREFIX = "skein_rt_"
 # The forms of a verifier and its challenge (RFC 7636).
@@ -87,6 +89,15 @@ class AuthSession:
 
     def is_live(self, at: datetime) -> bool:
         return self.revoke_time is None and at < self.expire_time
+
+    def audit_fields(self) -> AuditFields:
+        """Return the fields of an audit event about the session."""
+        return {
+            "client_id": self.client_id,
+            "account_id": self.account_id,
+            "tenant_id": self.tenant_id,
+            "target": f"sign_in:{self.sign_in_id}",
+        }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,6 +198,17 @@ class IssuedTokens:
     expire_time: datetime
     # The first tokens of a session come with an ID token.
     is_first: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SessionTokens:
+    """Signed tokens of an account's own session."""
+
+    auth_session_id: UUID
+    access_token: str = field(repr=False)
+    access_expire_time: datetime
+    refresh_token: str = field(repr=False)
+    refresh_expire_time: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -301,7 +323,7 @@ def approve(
         create_time=context.at,
         expire_time=ends,
     )
-    return with_expire_time(session, ends), code, token
+    return replace(session, expire_time=ends), code, token
 
 
 def redeem(
@@ -373,11 +395,6 @@ def revoke_for_reuse(session: AuthSession, at: datetime, reason: str) -> GrantRe
     return GrantResult(changes=changes, error=GrantError.REUSED)
 
 
-def with_expire_time(session: AuthSession, expire_time: datetime) -> AuthSession:
-    """Return the session with another expiry."""
-    return replace(session, expire_time=expire_time)
-
-
 def _belongs_to_client(session: AuthSession, presented: BearerToken, secret_hash: bytes, client_id: str) -> bool:
     return presented.matches_hash(secret_hash) and session.client_id == client_id
 
@@ -413,7 +430,7 @@ def issue_first_tokens(
     ends = at + (lifetimes.access if token is None else lifetimes.session)
     stored = None if token is None else _stored(token, at, min(at + lifetimes.refresh, ends))
     issue = IssuedTokens(
-        session=with_expire_time(session, ends),
+        session=replace(session, expire_time=ends),
         scopes=session.scopes,
         resources=resources,
         refresh=token,

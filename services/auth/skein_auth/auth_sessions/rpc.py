@@ -7,7 +7,6 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.auth_sessions.store import revoke_all_sessions, revoke_one_session
-from skein_auth.pages import id_before
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
@@ -16,12 +15,12 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import ListedAuthSession
+    from skein_auth.auth_sessions.model import ListedAuthSession, SessionTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
     from skein_kit.idempotency.store import IdempotencyStore
 
@@ -38,7 +37,7 @@ class AuthSessionHandlers:
         self._idempotency = idempotency
 
     async def RefreshSession(self, request: pb.RefreshSessionRequest, context: Context) -> pb.RefreshSessionResponse:
-        return pb.RefreshSessionResponse(tokens=await self._sessions.refresh(request.refresh_token))
+        return pb.RefreshSessionResponse(tokens=session_tokens(await self._sessions.refresh(request.refresh_token)))
 
     async def SignOut(self, request: pb.SignOutRequest, context: Context) -> pb.SignOutResponse:
         session_id = caller_of(context).auth_session_id
@@ -50,16 +49,18 @@ class AuthSessionHandlers:
         self, request: pb.ListAuthSessionsRequest, context: Context
     ) -> pb.ListAuthSessionsResponse:
         caller = caller_of(context)
+        account_id, current_id = caller.require_account(), caller.auth_session_id
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, caller.require_account(), request))
-        rows = await self._store.list_of_account(caller.require_account(), now(), before=before, size=size + 1)
-        page = [_auth_session(row, is_current=row.sign_in_id == caller.auth_session_id) for row in rows[:size]]
-        response = pb.ListAuthSessionsResponse(auth_sessions=page)
-        if len(rows) > size:
-            response.next_page_token = pagination.write_token(
-                [page[-1].auth_session_id], caller.require_account(), request
-            )
-        return response
+        before = pagination.read_id(account_id, request)
+        page, token = pagination.fit_rows(
+            await self._store.list_of_account(account_id, now(), before=before, size=size + 1),
+            lambda session: _auth_session(session, is_current=session.sign_in_id == current_id),
+            lambda session: [str(session.sign_in_id)],
+            request,
+            account_id,
+            size=size,
+        )
+        return pb.ListAuthSessionsResponse(auth_sessions=page, next_page_token=token)
 
     async def RevokeAuthSession(
         self, request: pb.RevokeAuthSessionRequest, context: Context
@@ -84,17 +85,16 @@ class AuthSessionHandlers:
             return await write.save(pb.RevokeAuthSessionResponse(revoked_count=count))
 
 
+def session_tokens(value: SessionTokens) -> pb.SignInTokens:
+    return to_message(pb.SignInTokens, value)
+
+
 def _auth_session(value: ListedAuthSession, *, is_current: bool) -> pb.AuthSession:
-    return pb.AuthSession(
+    return to_message(
+        pb.AuthSession,
+        value,
         auth_session_id=str(value.sign_in_id),
-        client_id=value.client_id or "",
-        client_name=value.client_name or "",
         tenant_id="" if value.tenant_id == NO_TENANT else str(value.tenant_id),
         permissions=[scope for scope in value.scopes if scope in TENANT_PERMISSIONS],
-        address=value.address,
-        user_agent=value.user_agent,
-        create_time=to_timestamp(value.create_time),
-        use_time=to_timestamp(value.use_time),
-        expire_time=to_timestamp(value.expire_time),
         current=is_current,
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.model import AuthSessionState
     from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
 
 
 class AccessTokenAuthenticator:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from skein_auth.api_keys.model import UNKNOWN_API_KEY, ApiKeyToken
 from skein_auth.errors import TenantNotFound
 from skein_auth.exchange.model import AuthenticatedIdentity, AuthenticationFailed, key_caller
-from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
 from skein_kit import canary
 from skein_kit.errors import CredentialInvalid, RpcError
 from skein_kit.identity.bearer_token import MIN_LEGACY, is_jwt
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.exchange.access_token_authenticator import AccessTokenAuthenticator
     from skein_auth.settings import SystemKeys
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
 
 # Services that exchange the system key for their identity; auth signs its own, others need none.
 EXCHANGING_SERVICES = frozenset({"worker"})

@@ -12,7 +12,7 @@ from skein_kit.ids import now
 from skein_kit.rpc.well_known_types import to_timestamp
 
 if TYPE_CHECKING:
-    from skein_auth.api_keys.check_keys import CheckKeys
+    from skein_auth.api_keys.credential_lookup import CheckKeys
     from skein_auth.exchange.authenticator import Authenticator
     from skein_auth.exchange.model import AuthenticatedIdentity
     from skein_auth.signing.keyring import Keyring
@@ -41,7 +41,8 @@ class ExchangeHandlers:
                 request.bearer, tenant_id, at, audience=request.audience
             )
         until = None if identity.expire_time is None else identity.expire_time.timestamp()
-        return _exchange_response(*await self._keyring.sign_identity(identity.caller, at=at.timestamp(), until=until))
+        token, seconds = await self._keyring.sign_identity(identity.caller, at=at.timestamp(), until=until)
+        return pb.ExchangeResponse(token=token, expire_time=to_timestamp(datetime.fromtimestamp(seconds, UTC)))
 
     async def GetCheckKeys(self, request: pb.GetCheckKeysRequest, context: Context) -> pb.GetCheckKeysResponse:
         return pb.GetCheckKeysResponse(check_keys=await self._check_keys.all())
@@ -62,8 +63,3 @@ def _introspection(identity: AuthenticatedIdentity | None) -> pb.IntrospectRespo
         permissions=sorted(identity.caller.permissions),
         expire_time=to_timestamp(identity.expire_time),
     )
-
-
-def _exchange_response(token: str, expire_time: float) -> pb.ExchangeResponse:
-    """`expire_time` is in Unix seconds."""
-    return pb.ExchangeResponse(token=token, expire_time=to_timestamp(datetime.fromtimestamp(expire_time, UTC)))

@@ -3,44 +3,31 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import IdentityRefused, SignInRefused, SignUpClosed, TooManyAttempts
-from skein_auth.login.password_login import record_failed_login
+from skein_auth.login.password_login import LoginResult, record_failed_login
 from skein_kit.calls.call import client_address
-from skein_kit.ids import new_id, now
+from skein_kit.ids import now
 from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from uuid import UUID
 
-    from skein.auth.v1 import accounts_pb2 as pb
-    from skein_auth.accounts.known_devices import KnownDevices
+    from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
     from skein_auth.accounts.model import Account, LoginCredentials
     from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.federation.model import ProviderIdentity
+    from skein_auth.federation.model import IdentityProof, ProviderIdentity
     from skein_auth.federation.providers import Providers
     from skein_auth.federation.store import IdentityStore
     from skein_auth.second_factor.totp import Totp
     from skein_kit.identity.identity_token import Caller
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LoginResult:
-    """The outcome of a login."""
-
-    account: Account
-    tokens: pb.SignInTokens
-    # The login created the account.
-    created: bool
-    device_token: str = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,39 +45,32 @@ class FederatedLogin:
     # Every identity gets an account; else only linked identities log in.
     sign_up_open: bool
 
-    async def login(self, request: pb.SignInWithIdentityRequest) -> LoginResult:
+    async def login(self, proof: IdentityProof, *, second_factor: str, device_token: str) -> LoginResult:
         """Begin an auth session of the identity's account; where sign-up is open, create the account if needed."""
         source, account_id = source_network(client_address()), None
-        device = await self._known_device(request.device_token)
+        device = await self._known_device(device_token)
         try:
-            identity = await self._verify(request, source, device)
+            identity = await self._verify(proof, source, device)
             account, created = await self._find_or_create(identity, source)
             account_id = account.account_id
-            credentials, own_device = await self._check_second_factor(account_id, request.second_factor, device)
+            credentials, own_device = await self._check_second_factor(account_id, second_factor, device)
         except SignInRefused as error:
-            target = f"identity:{request.provider}" if account_id is None else ""
+            target = f"identity:{proof.provider}" if account_id is None else ""
             await record_failed_login(self.attempts, self.audit, error, source, account_id, target)
             raise
         at = now()
         tokens = await self.auth_sessions.begin(account_id, at=at)
         await self.audit.record(
-            "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{request.provider}"
+            "sign_in", account_id=account_id, principal=f"account:{account_id}", target=f"identity:{proof.provider}"
         )
-        known = KnownDevice(
-            account_id=account_id,
-            device_id=new_id(at) if own_device is None else own_device.device_id,
-            generation=credentials.device_generation,
-            sign_in_time=at,
-        )
-        return LoginResult(account=account, tokens=tokens, created=created, device_token=self.devices.token(known))
+        renewed = self.devices.renew(credentials, own_device, at)
+        return LoginResult(account=account, tokens=tokens, created=created, device_token=renewed)
 
     @asynccontextmanager
-    async def verified_identity(
-        self, caller: Caller, request: pb.LinkIdentityRequest
-    ) -> AsyncIterator[ProviderIdentity]:
-        """Yield the identity that the request proves. Errors of proof and block count as attempts of the caller."""
+    async def verified_identity(self, caller: Caller, proof: IdentityProof) -> AsyncIterator[ProviderIdentity]:
+        """Yield the identity that the token proves. Errors of proof and block count as attempts of the caller."""
         async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
-            yield await self.providers.verify_token(request.provider, request.token, request.nonce)
+            yield await self.providers.verify_token(proof)
 
     async def _known_device(self, device_token: str) -> KnownDevice | None:
         """Return the device, if the account that its token names knows it."""
@@ -117,20 +97,18 @@ class FederatedLogin:
                 await self.totp.check(account_id, second_factor)
         return credentials, own_device
 
-    async def _verify(
-        self, request: pb.SignInWithIdentityRequest, source: str, device: KnownDevice | None
-    ) -> ProviderIdentity:
+    async def _verify(self, proof: IdentityProof, source: str, device: KnownDevice | None) -> ProviderIdentity:
         """Return the identity that the token proves. Raises SignInRefused and TooManyAttempts.
 
         A provider that auth calls for each token limits those calls. So a known device, or else a source, that sent
         too many wrong tokens is refused.
         """
         async with AsyncExitStack() as limits:
-            if self.providers.is_called_for_each(request.provider):
+            if self.providers.is_called_for_each(proof.provider):
                 subject = ("identity", source) if device is None else ("device", str(device.device_id))
                 await limits.enter_async_context(self.attempts.failing(subject))
             try:
-                return await self.providers.verify_token(request.provider, request.token, request.nonce)
+                return await self.providers.verify_token(proof)
             except IdentityRefused:
                 raise SignInRefused from None
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from datetime import datetime
     from uuid import UUID
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdentityProof:
+    """The token of an identity provider that a caller presents, not verified yet."""
+
+    # The name of the provider in the settings.
+    provider: str
+    token: str = field(repr=False)
+    # That of the ID token; empty for none.
+    nonce: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

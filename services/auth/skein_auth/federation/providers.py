@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Protocol
 
+    from skein_auth.federation.model import IdentityProof
     from skein_kit.outbound.fetch import JsonResponse
 
     class Provider(Protocol):
@@ -96,8 +97,8 @@ class Providers:
         OutboundSettings.
         """
         issuers = dict(_issuer(text) for text in settings.oidc_providers.replace(",", " ").split())
-        named = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
-        origins = [_origin(url) for url in named if url.startswith("https://")]
+        urls = [settings.github_url, *(issuer for issuer, _ in issuers.values())]
+        origins = [_origin(url) for url in urls if url.startswith("https://")]
         outbound = SafeHttpClient(allow=[*outbound_allow.replace(",", " ").split(), *origins])
         providers: dict[str, Provider] = {
             name: Oidc(issuer, client_ids, outbound) for name, (issuer, client_ids) in issuers.items()
@@ -112,14 +113,14 @@ class Providers:
         """Return whether auth calls the provider for each token."""
         return isinstance(self._providers.get(provider), GitHub)
 
-    async def verify_token(self, provider: str, token: str, nonce: str) -> ProviderIdentity:
+    async def verify_token(self, proof: IdentityProof) -> ProviderIdentity:
         """Return the identity of a token. Raises ProviderNotFound, ProviderUnavailable and IdentityRefused."""
-        implementation = self._providers.get(provider)
-        if implementation is None:
+        provider = self._providers.get(proof.provider)
+        if provider is None:
             raise ProviderNotFound
-        if not _TOKEN.fullmatch(token):
+        if not _TOKEN.fullmatch(proof.token):
             raise IdentityRefused
-        return await implementation.verify_token(token, nonce)
+        return await provider.verify_token(proof.token, proof.nonce)
 
 
 class GitHub:
@@ -305,8 +306,8 @@ def _header(token: str) -> dict[str, Any]:
 
 def _verify(token: str, jwk: dict[str, Any]) -> dict[str, Any] | None:
     """Return the claims if this key signed them, with the key's own algorithm if it names one; else None."""
-    own = jwk.get("alg")
-    algorithms = ALGORITHMS if own is None else tuple(name for name in ALGORITHMS if name == own)
+    key_algorithm = jwk.get("alg")
+    algorithms = [name for name in ALGORITHMS if key_algorithm in (None, name)]
     try:
         with warnings.catch_warnings():
             # The issuer chooses algorithm and key length; auth does not warn.

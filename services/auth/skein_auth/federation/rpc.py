@@ -7,12 +7,14 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import convert
+from skein_auth.auth_sessions.rpc import session_tokens
+from skein_auth.federation.model import IdentityProof
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
@@ -40,9 +42,11 @@ class FederationHandlers:
     async def SignInWithIdentity(
         self, request: pb.SignInWithIdentityRequest, context: Context
     ) -> pb.SignInWithIdentityResponse:
-        result = await self._login.login(request)
+        result = await self._login.login(
+            _proof(request), second_factor=request.second_factor, device_token=request.device_token
+        )
         return pb.SignInWithIdentityResponse(
-            tokens=result.tokens,
+            tokens=session_tokens(result.tokens),
             account=convert.account(result.account),
             created=result.created,
             device_token=result.device_token,
@@ -57,7 +61,7 @@ class FederationHandlers:
             return pb.LinkIdentityResponse.FromString(saved_response)
         await self._auth_sessions.require_recent_login(caller)
         async with (
-            self._login.verified_identity(caller, request) as identity,
+            self._login.verified_identity(caller, _proof(request)) as identity,
             self._idempotency.begin(NO_TENANT, idempotency_key) as write,
         ):
             if write.saved_response is not None:
@@ -84,11 +88,9 @@ class FederationHandlers:
         return pb.ListIdentitiesResponse(identities=page, next_page_token=token)
 
 
+def _proof(request: pb.SignInWithIdentityRequest | pb.LinkIdentityRequest) -> IdentityProof:
+    return IdentityProof(provider=request.provider, token=request.token, nonce=request.nonce)
+
+
 def _identity(value: LinkedIdentity) -> pb.Identity:
-    return pb.Identity(
-        identity_id=str(value.identity_id),
-        provider=value.provider,
-        subject=value.subject,
-        login=value.login,
-        create_time=to_timestamp(value.create_time),
-    )
+    return to_message(pb.Identity, value)

@@ -7,30 +7,30 @@ has a limit of its own, and the right second factor together with the right pass
 from __future__ import annotations
 
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
-from uuid import UUID
 
-from skein_auth.accounts.known_devices import KnownDevice
 from skein_auth.accounts.model import normal_email
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import is_failure, subject_at_network
 from skein_auth.errors import SignInRefused, TooManyAttempts
 from skein_kit.calls.call import client_address
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.errors import Overloaded, RpcError, TransactionConflict
-from skein_kit.ids import new_id, now
+from skein_kit.ids import now
 from skein_kit.network.source_network import source_network
 
 if TYPE_CHECKING:
-    from skein.auth.v1 import accounts_pb2 as pb
-    from skein_auth.accounts.known_devices import KnownDevices
+    from uuid import UUID
+
+    from skein_auth.accounts.known_devices import KnownDevice, KnownDevices
     from skein_auth.accounts.model import Account, LoginCredentials
     from skein_auth.accounts.passwords import PasswordCheck, Passwords
     from skein_auth.accounts.store import AccountStore
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
+    from skein_auth.auth_sessions.model import SessionTokens
     from skein_auth.second_factor.totp import Totp
 
 
@@ -40,8 +40,8 @@ class LoginAttempt:
 
     # In the form of lookups.
     email: str
-    password: str
-    second_factor: str
+    password: str = field(repr=False)
+    second_factor: str = field(repr=False)
     # None: unknown to the account.
     device: KnownDevice | None
     source: str
@@ -50,6 +50,17 @@ class LoginAttempt:
     def queue_key(self) -> QueueKey:
         """Return the key of its passwords in the queue."""
         return QueueKey.of_source(self.source) if self.device is None else QueueKey.of_devices(self.device.account_id)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LoginResult:
+    """The outcome of a login."""
+
+    account: Account
+    tokens: SessionTokens
+    device_token: str = field(repr=False)
+    # The login created the account.
+    created: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,18 +75,18 @@ class PasswordLogin:
     attempts: AttemptLimiter
     audit: AuditRecorder
 
-    async def login(self, request: pb.SignInRequest) -> tuple[pb.SignInTokens, Account, str]:
-        """Begin an auth session; return its tokens, the account and a device token.
+    async def login(self, email: str, password: str, *, second_factor: str, device_token: str) -> LoginResult:
+        """Begin an auth session.
 
         Every wrong input gets the same error; only a caller with the right password learns of a second factor.
         """
-        email, source = normal_email(request.email), source_network(client_address())
+        email, source = normal_email(email), source_network(client_address())
         credentials = await self.store.credentials_of(email)
         attempt = LoginAttempt(
             email=email,
-            password=request.password,
-            second_factor=request.second_factor,
-            device=self.devices.known(request.device_token, credentials, now()),
+            password=password,
+            second_factor=second_factor,
+            device=self.devices.known(device_token, credentials, now()),
             source=source,
         )
         try:
@@ -88,13 +99,11 @@ class PasswordLogin:
         tokens = await self.auth_sessions.begin(account.account_id, at=at)
         await self._check_unchanged(account, tokens)
         await self.audit.record("sign_in", account_id=account.account_id, principal=f"account:{account.account_id}")
-        device = KnownDevice(
-            account_id=account.account_id,
-            device_id=new_id(at) if attempt.device is None else attempt.device.device_id,
-            generation=account.device_generation,
-            sign_in_time=at,
+        return LoginResult(
+            account=await self.store.get_account(account.account_id),
+            tokens=tokens,
+            device_token=self.devices.renew(account, attempt.device, at),
         )
-        return tokens, await self.store.get_account(account.account_id), self.devices.token(device)
 
     async def _authenticate(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
         """Return the account whose password and second factor these are, within the limits of attempts."""
@@ -155,11 +164,11 @@ class PasswordLogin:
         except (SignInRefused, TooManyAttempts):
             raise too_many from None
 
-    async def _check_unchanged(self, account: LoginCredentials, tokens: pb.SignInTokens) -> None:
+    async def _check_unchanged(self, account: LoginCredentials, tokens: SessionTokens) -> None:
         """Revoke a session that began while the account was deactivated, or its password changed."""
         credentials = await self.store.credentials(account.account_id)
         if credentials is None or not credentials.active or credentials.revision != account.revision:
-            await self.auth_sessions.revoke_one(account.account_id, UUID(tokens.auth_session_id), "account_changed")
+            await self.auth_sessions.revoke_one(account.account_id, tokens.auth_session_id, "account_changed")
             raise TransactionConflict
 
 

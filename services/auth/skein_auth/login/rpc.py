@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth.accounts import convert
+from skein_auth.auth_sessions.rpc import session_tokens
 
 if TYPE_CHECKING:
     from skein_auth.login.password_login import PasswordLogin
@@ -19,5 +20,11 @@ class LoginHandlers:
         self._login = login
 
     async def SignIn(self, request: pb.SignInRequest, context: Context) -> pb.SignInResponse:
-        tokens, account, device_token = await self._login.login(request)
-        return pb.SignInResponse(tokens=tokens, account=convert.account(account), device_token=device_token)
+        result = await self._login.login(
+            request.email, request.password, second_factor=request.second_factor, device_token=request.device_token
+        )
+        return pb.SignInResponse(
+            tokens=session_tokens(result.tokens),
+            account=convert.account(result.account),
+            device_token=result.device_token,
+        )

@@ -103,15 +103,15 @@ class MaintenanceStore:
     async def purge(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Delete at most `limit` rows of a tenant; return how many by table, and whether there may be more."""
         counts: dict[str, int] = {}
-        left = limit
+        remaining = limit
         async with self._database.transaction(tenant_id) as tx:
             await tenant_purge.lock(tx, tenant_id)
             for table, name in _PURGES.items():
-                deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=left)
+                deleted = await tx.execute(QUERIES[name], tenant_id=tenant_id, size=remaining)
                 if deleted:
                     counts[table] = deleted
-                left = max(0, left - deleted)
-        return counts, left == 0
+                remaining = max(0, remaining - deleted)
+        return counts, remaining == 0
 
     async def _delete_expired_of(self, tx: Transaction, tenant_id: UUID, at: datetime) -> int:
         sessions = await tx.execute(

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
     from uuid import UUID
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.store import AuthSessionStore
@@ -37,13 +36,30 @@ if TYPE_CHECKING:
     from skein_auth.oauth_clients.model import Client
     from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
 # Slashes of "https://host/".
 _ORIGIN_SLASHES = 3
 HANDLE_LIFETIME = timedelta(minutes=10)
 _ENCRYPTION_NAME = "authorization request"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuthorizationParameters:
+    """The parameters of an authorization request (RFC 6749, 7636, 8707, OpenID Connect), not validated yet."""
+
+    client_id: str
+    redirect_uri: str
+    response_type: str
+    response_mode: str
+    scope: str
+    resources: Sequence[str]
+    state: str
+    nonce: str
+    code_challenge: str
+    code_challenge_method: str
+    prompt: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,6 +90,16 @@ class AuthorizationPrompt:
     prompt: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """A person's answer to an application or a device."""
+
+    approved: bool
+    # Empty: all that were requested.
+    scopes: Sequence[str]
+    tenant_id: UUID | None
+
+
 class AuthorizationError(Exception):
     """An invalid request whose redirect URI is valid: an OAuth error code and its description."""
 
@@ -83,34 +109,24 @@ class AuthorizationError(Exception):
         self.description = description
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Authorizations:
     """Authorization requests and the answers of people."""
 
-    def __init__(
-        self,
-        *,
-        registry: ClientRegistry,
-        store: AuthSessionStore,
-        auth_sessions: AuthSessions,
-        tokens: AccessTokens,
-        tenants: TenantDirectory,
-        cipher: SecretCipher,
-        audit: AuditRecorder,
-    ) -> None:
-        self._registry = registry
-        self._store = store
-        self._auth_sessions = auth_sessions
-        self._tokens = tokens
-        self._tenants = tenants
-        self._cipher = cipher
-        self._audit = audit
+    registry: ClientRegistry
+    store: AuthSessionStore
+    auth_sessions: AuthSessions
+    tokens: AccessTokens
+    tenants: TenantDirectory
+    cipher: SecretCipher
+    audit: AuditRecorder
 
-    async def create(self, request: pb.CreateAuthorizationRequest) -> AuthorizationPrompt | str:
+    async def create(self, request: AuthorizationParameters) -> AuthorizationPrompt | str:
         """Return the prompt for the person, or the redirect URL with an error.
 
         Raises ClientUnknown and InvalidRequest when there is no valid redirect URI.
         """
-        client = await self._registry.get_fresh(request.client_id)
+        client = await self.registry.get_fresh(request.client_id)
         redirect_uri = client.redirect(request.redirect_uri)
         if redirect_uri is None:
             raise InvalidRequest(violations=[("redirect_uri", "is not one that the application registered")])
@@ -119,7 +135,7 @@ class Authorizations:
         except AuthorizationError as error:
             parameters = {"error": error.error, "error_description": error.description, "state": request.state}
             return self._redirect(redirect_uri, parameters)
-        handle = self._cipher.encrypt(json.dumps(asdict(authorization)).encode(), name=_ENCRYPTION_NAME)
+        handle = self.cipher.encrypt(json.dumps(asdict(authorization)).encode(), name=_ENCRYPTION_NAME)
         return AuthorizationPrompt(
             handle=base64.urlsafe_b64encode(handle).decode(),
             client=client,
@@ -127,51 +143,34 @@ class Authorizations:
             prompt=request.prompt,
         )
 
-    async def approve(self, caller: Caller, request: pb.ApproveAuthorizationRequest, tenant_id: UUID | None) -> str:
+    async def approve(self, caller: Caller, handle: str, answer: Answer) -> str:
         """Record a person's answer; return the redirect URL. Raises InvalidRequest and TenantNotFound."""
         at = now()
-        authorization = self._decrypt(request.handle, at)
-        if not request.approved:
-            await self._audit.record(
+        authorization = self._decrypt(handle, at)
+        if not answer.approved:
+            await self.audit.record(
                 "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )
-            parameters = {
-                "error": "access_denied",
-                "error_description": "The person denied the request.",
-                "state": authorization.state,
-            }
-            return self._redirect(authorization.redirect_uri, parameters)
+            return self._deny(authorization, "The person denied the request.")
         session = await self.grant_session(
             caller,
             client_id=authorization.client_id,
             requested=authorization.scopes,
-            approved=request.scopes,
+            answer=answer,
             resources=authorization.resources,
             nonce=authorization.nonce,
-            tenant_id=tenant_id,
             at=at,
         )
         if session is None:
-            parameters = {
-                "error": "access_denied",
-                "error_description": "None of the requested scopes can be granted in this tenant.",
-                "state": authorization.state,
-            }
-            return self._redirect(authorization.redirect_uri, parameters)
+            return self._deny(authorization, "None of the requested scopes can be granted in this tenant.")
         session, code, token = grants.approve(
             session,
             authorization.requested_redirect_uri,
             authorization.code_challenge,
-            self._auth_sessions.step_context(at),
+            self.auth_sessions.step_context(at),
         )
-        await self._store.approve(session, code, address=client_address(), user_agent=user_agent())
-        await self._audit.record(
-            "authorization_approved",
-            client_id=authorization.client_id,
-            account_id=caller.require_account(),
-            tenant_id=session.tenant_id,
-            target=f"sign_in:{session.sign_in_id}",
-        )
+        await self.store.approve(session, code, address=client_address(), user_agent=user_agent())
+        await self.audit.record("authorization_approved", **session.audit_fields())
         return self._redirect(authorization.redirect_uri, {"code": token.encode(), "state": authorization.state})
 
     async def grant_session(
@@ -180,9 +179,8 @@ class Authorizations:
         *,
         client_id: str,
         requested: Collection[str],
-        approved: Collection[str],
+        answer: Answer,
         resources: Sequence[str],
-        tenant_id: UUID | None,
         at: datetime,
         nonce: str = "",
     ) -> AuthSession | None:
@@ -191,39 +189,38 @@ class Authorizations:
         A session without a permission belongs to no tenant. None: no scope is left. Raises TenantMissing and
         TenantNotFound.
         """
-        granted = frozenset(requested) & frozenset(approved) if approved else frozenset(requested)
+        granted = frozenset(requested).intersection(answer.scopes or requested)
+        tenant_id = answer.tenant_id
         scopes = granted & OIDC_SCOPES
         if permissions := granted & TENANT_PERMISSIONS:
             if tenant_id is None:
                 raise TenantMissing
-            membership = await self._tenants.get_membership(tenant_id, caller.require_account())
+            membership = await self.tenants.get_membership(tenant_id, caller.require_account())
             if not membership.tenant_is_open or not membership.role:
                 raise TenantNotFound
             permissions &= ROLE_PERMISSIONS[membership.role]
             scopes |= permissions
         if not scopes:
             return None
-        own = (
+        login = (
             None
             if caller.auth_session_id is None
-            else await self._auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
+            else await self.auth_sessions.get_state(NO_TENANT, caller.auth_session_id)
         )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
-            sign_in_id=self._auth_sessions.random.id(at),
+            sign_in_id=self.auth_sessions.random.id(at),
             account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,
             resources=tuple(resources),
             nonce=nonce,
-            auth_time=at if own is None else own.auth_time,
+            auth_time=at if login is None else login.auth_time,
             create_time=at,
             expire_time=at,
         )
 
-    def _validate(
-        self, request: pb.CreateAuthorizationRequest, client: Client, redirect_uri: str
-    ) -> AuthorizationRequest:
+    def _validate(self, request: AuthorizationParameters, client: Client, redirect_uri: str) -> AuthorizationRequest:
         """Raises AuthorizationError for a request that cannot be granted."""
         if request.response_type != "code":
             raise AuthorizationError("unsupported_response_type", "The response_type must be code.")
@@ -242,7 +239,7 @@ class Authorizations:
             raise AuthorizationError("invalid_request", "The prompt must be login, consent or select_account.")
         try:
             scopes = client.scopes(request.scope)
-            resources = requested_resources(self._tokens, request.resources)
+            resources = requested_resources(self.tokens, request.resources)
         except InvalidScope as refusal:
             raise AuthorizationError("invalid_scope", refusal.message) from None
         except InvalidTarget as refusal:
@@ -262,25 +259,29 @@ class Authorizations:
     def _decrypt(self, handle: str, at: datetime) -> AuthorizationRequest:
         try:
             encrypted = base64.b64decode(handle, altchars=b"-_", validate=True)
-            authorization = AuthorizationRequest(**json.loads(self._cipher.decrypt(encrypted, name=_ENCRYPTION_NAME)))
+            authorization = AuthorizationRequest(**json.loads(self.cipher.decrypt(encrypted, name=_ENCRYPTION_NAME)))
         except (binascii.Error, ValueError, TypeError, DecryptionError):
             raise InvalidRequest from None
         if at >= datetime.fromtimestamp(authorization.expire_time, UTC):
             raise InvalidRequest
         return authorization
 
+    def _deny(self, authorization: AuthorizationRequest, description: str) -> str:
+        parameters = {"error": "access_denied", "error_description": description, "state": authorization.state}
+        return self._redirect(authorization.redirect_uri, parameters)
+
     def _redirect(self, uri: str, parameters: dict[str, str]) -> str:
         filled = {name: value for name, value in parameters.items() if value}
-        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self._tokens.issuer()})}"
+        return f"{uri}{'&' if '?' in uri else '?'}{urlencode({**filled, 'iss': self.tokens.issuer()})}"
 
 
 def requested_resources(tokens: AccessTokens, uris: Sequence[str]) -> tuple[str, ...]:
     """Return the requested resources, each once, or the API for none. Raises InvalidTarget for an unknown one."""
-    known = tokens.resources()
+    known_resources = tokens.resources()
     # An origin may end with a slash.
     requested = tuple(
         dict.fromkeys(uri.removesuffix("/") if uri.count("/") == _ORIGIN_SLASHES else uri for uri in uris)
     )
-    if not set(requested) <= set(known):
+    if not set(requested) <= set(known_resources):
         raise InvalidTarget
-    return requested or known[:1]
+    return requested or known_resources[:1]

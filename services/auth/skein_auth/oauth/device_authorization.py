@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from skein_auth.auth_sessions import model as grants
-from skein_auth.auth_sessions.model import GrantError
+from skein_auth.auth_sessions.model import GrantError, GrantResult
 from skein_auth.errors import AccessDenied, DeviceCodeNotFound
 from skein_auth.oauth.authorizations import requested_resources
 from skein_auth.oauth.device_model import DEVICE_PREFIX, DeviceAuthorization, DeviceState, DeviceTokenRequest
@@ -20,16 +20,14 @@ from skein_kit.ids import now
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
-    from uuid import UUID
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
-    from skein_auth.auth_sessions.model import AuthSession, GrantResult
-    from skein_auth.oauth.authorizations import Authorizations
+    from skein_auth.auth_sessions.model import AuthSession
+    from skein_auth.oauth.authorizations import Answer, Authorizations
     from skein_auth.oauth.device_store import DeviceStore, PendingDevice
-    from skein_auth.oauth_clients.model import Client
+    from skein_auth.oauth_clients.model import Client, ClientCredentials
     from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessTokens
     from skein_kit.identity.identity_token import Caller
@@ -52,111 +50,95 @@ def normalize_user_code(text: str) -> str:
     return "".join(letter for letter in text.upper() if letter.isalnum())
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class DeviceFlow:
     """Device authorizations."""
 
-    def __init__(
-        self,
-        *,
-        store: DeviceStore,
-        registry: ClientRegistry,
-        authorizations: Authorizations,
-        auth_sessions: AuthSessions,
-        tokens: AccessTokens,
-        attempts: AttemptLimiter,
-        audit: AuditRecorder,
-        lifetime: timedelta,
-    ) -> None:
-        self._store = store
-        self._registry = registry
-        self._authorizations = authorizations
-        self._auth_sessions = auth_sessions
-        self._tokens = tokens
-        self._attempts = attempts
-        self._audit = audit
-        self.lifetime = lifetime
+    store: DeviceStore
+    registry: ClientRegistry
+    authorizations: Authorizations
+    auth_sessions: AuthSessions
+    tokens: AccessTokens
+    attempts: AttemptLimiter
+    audit: AuditRecorder
+    lifetime: timedelta
 
-    async def start(self, request: pb.StartDeviceAuthorizationRequest) -> tuple[BearerToken, str]:
+    async def start(
+        self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
+    ) -> tuple[BearerToken, str]:
         """Start a device authorization; return its device code and its user code."""
-        if clients.is_document(request.client.client_id):
-            await self._registry.get_fresh(request.client.client_id)
-        client = await self._registry.authenticate(request.client)
+        if clients.is_document(credentials.client_id):
+            await self.registry.get_fresh(credentials.client_id)
+        client = await self.registry.authenticate(credentials)
         client.require_grant_type(clients.DEVICE_CODE)
-        scopes = client.scopes(request.scope)
-        resources = requested_resources(self._tokens, request.resources)
+        scopes = client.scopes(scope)
+        known_resources = requested_resources(self.tokens, resources)
         # Strangers at the same address must not delay an authenticated client.
         is_public = client.token_endpoint_auth_method == clients.AUTH_METHOD_NONE
-        await self._attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
+        await self.attempts.charge("device_start", client_address() if is_public else f"client {client.client_id}")
         at = now()
         token = BearerToken.generate(
-            DEVICE_PREFIX, NO_TENANT, self._auth_sessions.random.id(at), self._auth_sessions.random.secret()
+            DEVICE_PREFIX, NO_TENANT, self.auth_sessions.random.id(at), self.auth_sessions.random.secret()
         )
         device = DeviceAuthorization(
             device_code_id=token.token_id,
             secret_hash=token.secret_hash(),
             client_id=client.client_id,
             scopes=scopes,
-            resources=resources,
+            resources=known_resources,
             state=DeviceState.PENDING,
             interval=INTERVAL,
             expire_time=at + self.lifetime,
         )
         for _ in range(_TRIES):
             code = user_code()
-            if await self._store.start(device, code, at):
+            if await self.store.start(device, code, at):
                 return token, f"{code[:4]}-{code[4:]}"
         message = "no user code is free"
         raise LookupError(message)
 
     async def find(self, caller: Caller, code: str) -> PendingDevice:
         """Return the pending device with this user code. Raises DeviceCodeNotFound and TooManyAttempts."""
-        async with self._attempts.failing(("user_code", str(caller.require_account()))):
-            pending = await self._store.find_by_user_code(normalize_user_code(code))
+        async with self.attempts.failing(("user_code", str(caller.require_account()))):
+            pending = await self.store.find_by_user_code(normalize_user_code(code))
             if pending is None or not pending.device.is_pending(now()):
                 raise DeviceCodeNotFound
         return pending
 
-    async def answer(self, caller: Caller, request: pb.ApproveDeviceRequest, tenant_id: UUID | None) -> None:
+    async def answer(self, caller: Caller, code: str, answer: Answer) -> None:
         """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and, without a scope, AccessDenied."""
-        device = (await self.find(caller, request.user_code)).device
+        device = (await self.find(caller, code)).device
         at = now()
-        if not request.approved:
-            if not await self._store.deny(device, at):
+        if not answer.approved:
+            if not await self.store.deny(device, at):
                 raise DeviceCodeNotFound
-            await self._audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
+            await self.audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())
             return
-        session = await self._authorizations.grant_session(
+        session = await self.authorizations.grant_session(
             caller,
             client_id=device.client_id,
             requested=device.scopes,
-            approved=request.scopes,
+            answer=answer,
             resources=device.resources,
-            tenant_id=tenant_id,
             at=at,
         )
         if session is None:
             raise AccessDenied
-        pending = grants.with_expire_time(session, device.expire_time)
-        if not await self._store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
+        pending = replace(session, expire_time=device.expire_time)
+        if not await self.store.approve(device, pending, at, address=client_address(), user_agent=user_agent()):
             raise DeviceCodeNotFound
-        await self._audit.record(
-            "device_approved",
-            client_id=device.client_id,
-            account_id=caller.require_account(),
-            tenant_id=session.tenant_id,
-            target=f"sign_in:{session.sign_in_id}",
-        )
+        await self.audit.record("device_approved", **session.audit_fields())
 
     async def redeem(
-        self, client: Client, code: str, resources: Sequence[str], at: datetime
+        self, client: Client, code: str, resources: tuple[str, ...], at: datetime
     ) -> tuple[GrantResult, AuthSession | None]:
         """Redeem a device code; return the result, and the session when the device is approved."""
         presented = BearerToken.decode(DEVICE_PREFIX, code)
         if presented is None:
-            return grants.GrantResult(error=GrantError.INVALID), None
+            return GrantResult(error=GrantError.INVALID), None
         request = DeviceTokenRequest(
             client_id=client.client_id,
-            resources=tuple(resources),
+            resources=resources,
             refreshes=clients.REFRESH_TOKEN in client.grant_types,
         )
-        return await self._store.poll(presented, request, self._auth_sessions.step_context(at))
+        return await self.store.poll(presented, request, self.auth_sessions.step_context(at))

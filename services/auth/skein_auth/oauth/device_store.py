@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skein_auth.auth_sessions.model import AuthSession, StepContext
     from skein_auth.oauth.device_model import DeviceTokenRequest
-    from skein_kit.database.transactions import Database
+    from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.bearer_token import BearerToken
 
 
@@ -75,15 +75,7 @@ class DeviceStore:
     ) -> bool:
         """Record an approval and create its session; False when the device is answered or expired."""
         async with self._database.transaction(session.tenant_id) as tx:
-            answered = await tx.execute(
-                QUERIES["answer_device_code"],
-                device_code_id=device.device_code_id,
-                state=DeviceState.APPROVED.value,
-                approved_tenant_id=session.tenant_id,
-                approved_sign_in_id=session.sign_in_id,
-                at=at,
-            )
-            if not answered:
+            if not await _answer(tx, device, DeviceState.APPROVED, at, session):
                 return False
             await create_auth_session(tx, session, address=address, user_agent=user_agent)
         return True
@@ -91,16 +83,7 @@ class DeviceStore:
     async def deny(self, device: DeviceAuthorization, at: datetime) -> bool:
         """Record a denial; False when the device is answered or expired."""
         async with self._database.global_transaction() as tx:
-            return bool(
-                await tx.execute(
-                    QUERIES["answer_device_code"],
-                    device_code_id=device.device_code_id,
-                    state=DeviceState.DENIED.value,
-                    approved_tenant_id=None,
-                    approved_sign_in_id=None,
-                    at=at,
-                )
-            )
+            return await _answer(tx, device, DeviceState.DENIED, at, session=None)
 
     async def poll(
         self, presented: BearerToken, request: DeviceTokenRequest, context: StepContext
@@ -138,6 +121,21 @@ class DeviceStore:
                 result = device_model.issue_device_tokens(session, live_token, presented, request, context)
             await apply_changes(tx, session, result.changes)
         return result, session
+
+
+async def _answer(
+    tx: Transaction, device: DeviceAuthorization, state: DeviceState, at: datetime, session: AuthSession | None
+) -> bool:
+    """Record an answer; False when the device is answered or expired."""
+    answered = await tx.execute(
+        QUERIES["answer_device_code"],
+        device_code_id=device.device_code_id,
+        state=state.value,
+        approved_tenant_id=None if session is None else session.tenant_id,
+        approved_sign_in_id=None if session is None else session.sign_in_id,
+        at=at,
+    )
+    return bool(answered)
 
 
 def _device(row: asyncpg.Record) -> DeviceAuthorization:

@@ -36,21 +36,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from datetime import datetime, timedelta
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.api_keys.credential_lookup import CredentialLookup
     from skein_auth.api_keys.model import StoredApiKey
     from skein_auth.api_keys.store import ApiKeyStore
     from skein_auth.attempts.limiter import AttemptLimiter
+    from skein_auth.audit.model import AuditFields
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.auth_sessions.model import AuthSession, AuthSessionState, GrantResult, IssuedTokens
     from skein_auth.auth_sessions.store import AuthSessionStore
-    from skein_auth.exchange.refusal_cache import RejectedCredentialCache
+    from skein_auth.exchange.rejected_credentials import RejectedCredentialCache
     from skein_auth.oauth.device_authorization import DeviceFlow
-    from skein_auth.oauth_clients.model import Client
+    from skein_auth.oauth_clients.model import Client, ClientCredentials
     from skein_auth.oauth_clients.registry import ClientRegistry
     from skein_auth.signing.access_tokens import AccessClaims, AccessTokens
-    from skein_auth.tenancy.tenants import TenantDirectory
+    from skein_auth.tenant_directory import TenantDirectory
     from skein_kit.identity.identity_token import Caller
 
 _ERRORS: Mapping[GrantError, type[RpcError]] = {
@@ -110,29 +110,101 @@ class TokenEndpoint:
     # Of a service account's access token.
     lifetime: timedelta
 
-    async def exchange(self, request: pb.ExchangeTokenRequest) -> TokenResponse:
-        """Issue tokens for a grant. Raises the errors of OAuth."""
+    async def redeem_code(
+        self, credentials: ClientCredentials, *, code: str, redirect_uri: str, verifier: str, resources: Sequence[str]
+    ) -> TokenResponse:
+        """Issue tokens for an authorization code and its PKCE verifier. Raises the errors of OAuth."""
         at = now()
-        if request.WhichOneof("grant") == "client_credentials":
-            return await self._for_service_account(request, at)
-        client = await self.registry.authenticate(request.client)
-        # No attempt is counted: a refused code or token of 256 random bits is a dead one, not a guess.
-        issue = await self._issue(client, request, at)
-        response = await self._token_response(issue, at)
-        if issue.is_first:
-            issued = issue.session
-            await self.audit.record(
-                "code_used" if request.HasField("authorization_code") else "token_issued",
-                client_id=client.client_id,
-                account_id=issued.account_id,
-                tenant_id=issued.tenant_id,
-                target=f"sign_in:{issued.sign_in_id}",
-            )
-        return response
+        client, named_resources = await self._authenticate(credentials, clients.AUTHORIZATION_CODE, resources)
+        presented = BearerToken.decode(grants.CODE_PREFIX, code)
+        if presented is None:
+            raise InvalidGrant
+        request = CodeRequest(
+            client_id=client.client_id,
+            redirect_uri=redirect_uri,
+            verifier=verifier,
+            resources=named_resources,
+            refreshes=clients.REFRESH_TOKEN in client.grant_types,
+        )
+        result, session = await self.store.redeem(presented, request, self.auth_sessions.step_context(at))
+        issue = await self._require_tokens(result, session, reuse_event="code_replayed")
+        return await self._issue(issue, at, event="code_used")
 
-    async def revoke(self, authentication: pb.ClientAuthentication, text: str) -> None:
+    async def refresh(
+        self, credentials: ClientCredentials, refresh_token: str, *, scope: str, resources: Sequence[str]
+    ) -> TokenResponse:
+        """Replace a refresh token. Raises the errors of OAuth."""
+        at = now()
+        client, named_resources = await self._authenticate(credentials, clients.REFRESH_TOKEN, resources)
+        presented = BearerToken.decode(grants.REFRESH_PREFIX, refresh_token)
+        if presented is None:
+            raise InvalidGrant
+        # Before the token is spent: a failure of tenancy must not cost a grant.
+        token_state = await self.store.get_refresh_token_state(presented)
+        allowed: frozenset[str] = frozenset()
+        if token_state is not None:
+            session_scopes = await self._allowed(token_state.session.tenant_id, token_state.session.account_id)
+            if session_scopes is None:
+                raise InvalidGrant
+            allowed = session_scopes
+        request = RefreshRequest(client_id=client.client_id, scopes=frozenset(scope.split()), resources=named_resources)
+        result, session = await self.store.refresh(presented, request, self.auth_sessions.step_context(at))
+        issue = await self._require_tokens(result, session, reuse_event="refresh_reused")
+        # Resource servers that read the token itself do not look up the role.
+        return await self._issue(replace(issue, scopes=issue.scopes & allowed), at)
+
+    async def redeem_device_code(
+        self, credentials: ClientCredentials, device_code: str, *, resources: Sequence[str]
+    ) -> TokenResponse:
+        """Issue tokens for a device that a person approved. Raises the errors of OAuth."""
+        at = now()
+        client, named_resources = await self._authenticate(credentials, clients.DEVICE_CODE, resources)
+        result, session = await self.devices.redeem(client, device_code, named_resources, at)
+        if result.error is GrantError.EXPIRED:
+            raise ExpiredToken
+        return await self._issue(await self._require_tokens(result, session, reuse_event="code_replayed"), at)
+
+    async def issue_to_service_account(
+        self, credentials: ClientCredentials, *, scope: str, resources: Sequence[str]
+    ) -> TokenResponse:
+        """Issue a service account's access token for one of its keys, within the key's permissions.
+
+        Raises the errors of OAuth.
+        """
+        at = now()
+        key, stored = await self._service_key(credentials, at)
+        requested = frozenset(scope.split())
+        if not requested <= TENANT_PERMISSIONS & stored.permissions:
+            raise InvalidScope
+        until = at + self.lifetime
+        if stored.expire_time is not None:
+            until = min(until, stored.expire_time)
+        subject = TokenSubject(
+            subject=UUID(credentials.client_id),
+            client_id=credentials.client_id,
+            tenant_id=key.tenant_id,
+            api_key_id=key.key_id,
+        )
+        scopes = requested or stored.permissions
+        text, access_expire_time = await self.tokens.sign(
+            subject, scopes=scopes, resources=requested_resources(self.tokens, resources), at=at, until=until
+        )
+        await self.audit.record(
+            "token_issued",
+            tenant_id=key.tenant_id,
+            principal=f"service_account:{credentials.client_id}",
+            target=f"api_key:{key.key_id}",
+            client_id=credentials.client_id,
+        )
+        return TokenResponse(
+            access_token=text,
+            seconds=max(0, int((access_expire_time - at).total_seconds())),
+            scope=" ".join(sorted(scopes)),
+        )
+
+    async def revoke(self, credentials: ClientCredentials, text: str) -> None:
         """Revoke the session of a token of this client; ignore any other token."""
-        client = await self.registry.authenticate(authentication)
+        client = await self.registry.authenticate(credentials)
         at = now()
         if (presented := BearerToken.decode(grants.REFRESH_PREFIX, text)) is not None:
             token_state = await self.store.get_refresh_token_state(presented)
@@ -190,69 +262,36 @@ class TokenEndpoint:
             raise InsufficientScope(scope="openid")
         return state, scopes
 
-    async def _issue(self, client: Client, request: pb.ExchangeTokenRequest, at: datetime) -> IssuedTokens:
-        """Return the tokens of the grant. Raises the errors of OAuth."""
-        result, session = await self._redeem_grant(client, request, at)
+    async def _authenticate(
+        self, credentials: ClientCredentials, grant_type: str, resources: Sequence[str]
+    ) -> tuple[Client, tuple[str, ...]]:
+        """Return the client and the resources that it names; none for all that were granted.
+
+        Raises InvalidClient, InvalidTarget and UnauthorizedClient.
+        """
+        client = await self.registry.authenticate(credentials)
+        named_resources = requested_resources(self.tokens, resources) if resources else ()
+        client.require_grant_type(grant_type)
+        return client, named_resources
+
+    async def _require_tokens(
+        self, result: GrantResult, session: AuthSession | None, *, reuse_event: str
+    ) -> IssuedTokens:
+        """Return the tokens of a grant. Raises the errors of OAuth, and records them for a known session.
+
+        No attempt is counted: a refused code or token of 256 random bits is a dead one, not a guess.
+        """
         if result.issue is not None and result.error is None:
             return result.issue
         if session is not None:
-            await self._record_refusal(request, session, result.error)
-        if result.error is GrantError.EXPIRED and request.HasField("device_code"):
-            raise ExpiredToken
+            refusal: AuditFields = {
+                **session.audit_fields(),
+                "outcome": "refused",
+                "reason": InvalidGrant.reason,
+            }
+            event = reuse_event if result.error is GrantError.REUSED else "token_refused"
+            await self.audit.record(event, **refusal)
         raise _ERRORS[result.error or GrantError.INVALID]
-
-    async def _redeem_grant(
-        self, client: Client, request: pb.ExchangeTokenRequest, at: datetime
-    ) -> tuple[GrantResult, AuthSession | None]:
-        resources = requested_resources(self.tokens, request.resources) if request.resources else ()
-        if request.HasField("authorization_code"):
-            client.require_grant_type(clients.AUTHORIZATION_CODE)
-            return await self._redeem_code(client, request.authorization_code, resources, at)
-        if request.HasField("refresh_token"):
-            client.require_grant_type(clients.REFRESH_TOKEN)
-            return await self._refresh(client, request.refresh_token, resources, at)
-        client.require_grant_type(clients.DEVICE_CODE)
-        return await self.devices.redeem(client, request.device_code.device_code, resources, at)
-
-    async def _redeem_code(
-        self, client: Client, grant: pb.AuthorizationCodeGrant, resources: Sequence[str], at: datetime
-    ) -> tuple[GrantResult, AuthSession | None]:
-        presented = BearerToken.decode(grants.CODE_PREFIX, grant.code)
-        if presented is None:
-            raise InvalidGrant
-        code_request = CodeRequest(
-            client_id=client.client_id,
-            redirect_uri=grant.redirect_uri,
-            verifier=grant.code_verifier,
-            resources=tuple(resources),
-            refreshes=clients.REFRESH_TOKEN in client.grant_types,
-        )
-        return await self.store.redeem(presented, code_request, self.auth_sessions.step_context(at))
-
-    async def _refresh(
-        self, client: Client, grant: pb.RefreshTokenGrant, resources: Sequence[str], at: datetime
-    ) -> tuple[GrantResult, AuthSession | None]:
-        presented = BearerToken.decode(grants.REFRESH_PREFIX, grant.refresh_token)
-        if presented is None:
-            raise InvalidGrant
-        # Before the token is spent: a failure of tenancy must not cost a grant.
-        token_state = await self.store.get_refresh_token_state(presented)
-        allowed = (
-            None
-            if token_state is None
-            else await self._allowed(token_state.session.tenant_id, token_state.session.account_id)
-        )
-        if token_state is not None and allowed is None:
-            raise InvalidGrant
-        refresh_request = RefreshRequest(
-            client_id=client.client_id, scopes=frozenset(grant.scope.split()), resources=tuple(resources)
-        )
-        result, session = await self.store.refresh(presented, refresh_request, self.auth_sessions.step_context(at))
-        if result.issue is not None:
-            # Resource servers that read the token itself do not look up the role.
-            issue = replace(result.issue, scopes=result.issue.scopes & (allowed or frozenset()))
-            result = replace(result, issue=issue)
-        return result, session
 
     async def _allowed(self, tenant_id: UUID, account_id: UUID) -> frozenset[str] | None:
         """Return the scopes that an account can grant in a tenant; None when it is no member."""
@@ -262,7 +301,8 @@ class TokenEndpoint:
         is_member = membership.tenant_is_open and bool(membership.role)
         return ROLE_PERMISSIONS[membership.role] | OIDC_SCOPES if is_member else None
 
-    async def _token_response(self, issue: IssuedTokens, at: datetime) -> TokenResponse:
+    async def _issue(self, issue: IssuedTokens, at: datetime, *, event: str = "token_issued") -> TokenResponse:
+        """Sign the tokens of a grant, and record the first ones of a session as this event."""
         session = issue.session
         subject = TokenSubject(
             subject=session.account_id,
@@ -285,6 +325,8 @@ class TokenEndpoint:
                 until=access_expire_time,
                 account_claims={} if state is None else account_claims(state, issue.scopes),
             )
+        if issue.is_first:
+            await self.audit.record(event, **session.audit_fields())
         return TokenResponse(
             access_token=text,
             seconds=max(0, int((access_expire_time - at).total_seconds())),
@@ -293,59 +335,23 @@ class TokenEndpoint:
             id_token=id_token,
         )
 
-    async def _for_service_account(self, request: pb.ExchangeTokenRequest, at: datetime) -> TokenResponse:
-        """Issue a service account's access token for one of its keys, within the key's permissions."""
-        authentication = request.client
-        key, stored = await self._service_key(authentication, at)
-        requested = frozenset(request.client_credentials.scope.split())
-        if not requested <= TENANT_PERMISSIONS & stored.permissions:
-            raise InvalidScope
-        resources = requested_resources(self.tokens, request.resources)
-        until = at + self.lifetime
-        if stored.expire_time is not None:
-            until = min(until, stored.expire_time)
-        subject = TokenSubject(
-            subject=UUID(authentication.client_id),
-            client_id=authentication.client_id,
-            tenant_id=key.tenant_id,
-            api_key_id=key.key_id,
-        )
-        scopes = requested or stored.permissions
-        text, access_expire_time = await self.tokens.sign(
-            subject, scopes=scopes, resources=resources, at=at, until=until
-        )
-        await self.audit.record(
-            "token_issued",
-            tenant_id=key.tenant_id,
-            principal=f"service_account:{authentication.client_id}",
-            target=f"api_key:{key.key_id}",
-            client_id=authentication.client_id,
-        )
-        return TokenResponse(
-            access_token=text,
-            seconds=max(0, int((access_expire_time - at).total_seconds())),
-            scope=" ".join(sorted(scopes)),
-        )
-
-    async def _service_key(
-        self, authentication: pb.ClientAuthentication, at: datetime
-    ) -> tuple[ApiKeyToken, StoredApiKey]:
-        key = ApiKeyToken.parse(authentication.client_secret)
-        service_account_id = parse_id(authentication.client_id)
+    async def _service_key(self, credentials: ClientCredentials, at: datetime) -> tuple[ApiKeyToken, StoredApiKey]:
+        key = ApiKeyToken.parse(credentials.client_secret)
+        service_account_id = parse_id(credentials.client_id)
         if (
             key is None
             or key.is_operators
             or service_account_id is None
-            or authentication.method == clients.AUTH_METHOD_NONE
+            or credentials.method == clients.AUTH_METHOD_NONE
         ):
             raise InvalidClient
-        if self.rejected.find(authentication.client_secret) is not None:
+        if self.rejected.find(credentials.client_secret) is not None:
             raise InvalidClient
         # Only the database tells a key without check digits from an invented one, so wrong ones count by source.
         source = "" if key.mac else client_address()
         try:
             async with self.lookup.slot(key), self.attempts.failing(("unchecked_key", source)):
-                stored = await self._verify_key(key, authentication.client_secret, at)
+                stored = await self._verify_key(key, credentials.client_secret, at)
         except Unauthenticated:
             raise InvalidClient from None
         if stored.service_account_id != service_account_id:
@@ -430,21 +436,6 @@ class TokenEndpoint:
         if state is None or not state.live or not state.account_active:
             return None
         return state if state.client_id == claims.client_id else None
-
-    async def _record_refusal(
-        self, request: pb.ExchangeTokenRequest, session: AuthSession, error: GrantError | None
-    ) -> None:
-        """Record a refused code or token of a known session; the owner of any other is unknown."""
-        reuse = "refresh_reused" if request.HasField("refresh_token") else "code_replayed"
-        await self.audit.record(
-            reuse if error is GrantError.REUSED else "token_refused",
-            outcome="refused",
-            reason=InvalidGrant.reason,
-            client_id=session.client_id,
-            account_id=session.account_id,
-            tenant_id=session.tenant_id,
-            target=f"sign_in:{session.sign_in_id}",
-        )
 
 
 def account_claims(state: AuthSessionState, scopes: frozenset[str]) -> dict[str, Any]:

@@ -119,11 +119,11 @@ class Client:
 
     def scopes(self, scope: str) -> frozenset[str]:
         """Return the requested scopes, or its own when none is requested. Raises InvalidScope for others."""
-        own = frozenset(self.scope.split())
+        registered = frozenset(self.scope.split())
         requested = frozenset(scope.split()) - _IGNORED_SCOPES
         if not requested:
-            return own or DEFAULT_SCOPES
-        if not requested <= (own or KNOWN_SCOPES):
+            return registered or DEFAULT_SCOPES
+        if not requested <= (registered or KNOWN_SCOPES):
             raise InvalidScope
         return requested
 
@@ -159,6 +159,16 @@ class Client:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class ClientCredentials:
+    """What a client presents to authenticate."""
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    # One of METHODS; empty: none.
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class RegistrationQuota:
     """The source of a registration, and the most clients without a grant."""
 
@@ -187,11 +197,11 @@ def matches(registered: str, requested: str) -> bool:
     """Return whether a redirect URI equals the registered one, apart from the port of a loopback address."""
     if registered == requested:
         return True
-    theirs, ours = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
+    requested_parts, registered_parts = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
     return (
-        theirs is not None
-        and ours is not None
-        and theirs.groups() == ours.groups()
+        requested_parts is not None
+        and registered_parts is not None
+        and requested_parts.groups() == registered_parts.groups()
         and redirect_uri_error(requested, frozenset()) is None
     )
 
@@ -299,12 +309,12 @@ def with_credentials(client: Client, client_id: UUID) -> tuple[Client, BearerTok
         else BearerToken.generate(SECRET_PREFIX, NO_TENANT, client_id)
     )
     registration_token = BearerToken.generate(REGISTRATION_PREFIX, NO_TENANT, client_id)
-    known = replace(
+    with_hashes = replace(
         client,
         secret_hash=None if secret is None else secret.secret_hash(),
         registration_hash=registration_token.secret_hash(),
     )
-    return known, secret, registration_token
+    return with_hashes, secret, registration_token
 
 
 def imported_client(client: Client, secret_hash: bytes, at: datetime, expire_time: datetime | None) -> Client:
@@ -374,7 +384,7 @@ def _texts(metadata: Mapping[str, Any], name: str, most: int = 20) -> tuple[str,
         raise InvalidClientMetadata(violations=[(name, "is not a list of texts")])
     items = tuple(value)
     if len(items) > most or not all(
-        isinstance(each, str) and len(each) <= _MAX_URI and "\x00" not in each for each in items
+        isinstance(text, str) and len(text) <= _MAX_URI and "\x00" not in text for text in items
     ):
         raise InvalidClientMetadata(violations=[(name, f"is not a list of at most {most} texts")])
     return items

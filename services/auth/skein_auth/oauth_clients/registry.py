@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import subject_at_network
 from skein_auth.errors import ClientUnknown, InvalidClient, InvalidClientMetadata, InvalidToken, TooManyAttempts
 from skein_auth.oauth_clients import model as clients
@@ -19,17 +19,16 @@ from skein_kit.identity.bearer_token import BearerToken
 from skein_kit.ids import new_id, now
 from skein_kit.network.source_network import source_network
 from skein_kit.outbound.fetch import OutboundError
-from skein_kit.rpc.well_known_types import read_time
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from skein.auth.v1 import oauth_pb2 as pb
     from skein_auth.accounts.passwords import Passwords
     from skein_auth.attempts.limiter import AttemptLimiter
     from skein_auth.audit.recorder import AuditRecorder
+    from skein_auth.oauth_clients.model import ClientCredentials
     from skein_auth.oauth_clients.store import ClientStore
     from skein_auth.settings import AuthSettings
     from skein_kit.outbound.fetch import SafeHttpClient
@@ -69,7 +68,8 @@ class ClientRegistry:
 
     async def get(self, client_id: str) -> Client | None:
         """Return a stored client; None for an unknown one."""
-        return await self._store.get_client(client_id) if _can_be(client_id) else None
+        is_possible = clients.is_name(client_id) or clients.is_document(client_id)
+        return await self._store.get_client(client_id) if is_possible else None
 
     async def get_fresh(self, client_id: str) -> Client:
         """Return a client with its current metadata; fetch its document if it has one and the stored one is old.
@@ -85,43 +85,46 @@ class ClientRegistry:
             raise ClientUnknown
         return client
 
-    async def authenticate(self, authentication: pb.ClientAuthentication) -> Client:
+    async def authenticate(self, credentials: ClientCredentials) -> Client:
         """Return the client that the credentials prove. Raises InvalidClient and TooManyAttempts.
 
         Wrong secrets never block the right one. Only imported secrets can be guessed: after too many wrong ones of a
         source, each further attempt from there takes a slot, and the time, of a password.
         """
-        client = await self.get(authentication.client_id)
-        method = authentication.method or clients.AUTH_METHOD_NONE
+        client = await self.get(credentials.client_id)
+        method = credentials.method or clients.AUTH_METHOD_NONE
         if client is not None and client.token_endpoint_auth_method == method == clients.AUTH_METHOD_NONE:
-            client.authenticate(authentication.client_secret, method, now())
+            client.authenticate(credentials.client_secret, method, now())
             return client
         try:
             if client is None:
-                clients.refuse_unknown(authentication.client_secret)
+                clients.refuse_unknown(credentials.client_secret)
             if client.has_imported_secret:
-                await self._authenticate_imported(client, authentication.client_secret, method)
+                await self._authenticate_imported(client, credentials.client_secret, method)
             else:
-                client.authenticate(authentication.client_secret, method, now())
+                client.authenticate(credentials.client_secret, method, now())
         except InvalidClient as error:
             # Limits the audit events of an unauthenticated caller.
             await self._attempts.charge("refused_address", client_address())
-            await self._attempts.charge("refused_client", authentication.client_id)
+            await self._attempts.charge("refused_client", credentials.client_id)
             known_id = "" if client is None else client.client_id
             await self._audit.record("client_refused", outcome="refused", reason=error.reason, client_id=known_id)
             raise
         return client
 
     async def register(
-        self, message: pb.Client, initial_access_token: str
+        self, metadata: Mapping[str, Any], initial_access_token: str
     ) -> tuple[Client, BearerToken | None, BearerToken]:
-        """Register a client; return it, its secret, None for a public one, and its registration token."""
+        """Register a client with this metadata (RFC 7591).
+
+        Return it, its secret, None for a public one, and its registration token.
+        """
         self._check_registration(initial_access_token)
         if self.registration_open:
             await self._attempts.charge("registration", client_address())
         at = now()
         client_id = new_id(at)
-        metadata_client = clients.from_metadata(metadata(message), self._schemes, at, client_id=str(client_id))
+        metadata_client = clients.from_metadata(metadata, self._schemes, at, client_id=str(client_id))
         client, secret, registration_token = clients.with_credentials(metadata_client, client_id)
         # Holders of the initial access token have no quota.
         quota = self._quota() if self.registration_open else None
@@ -129,12 +132,19 @@ class ClientRegistry:
         await self._audit.record("client_registered", client_id=client.client_id)
         return client, secret, registration_token
 
-    def imported_client(self, message: pb.Client, secret_hash: bytes) -> Client:
+    def imported_client(
+        self,
+        client_id: str,
+        metadata: Mapping[str, Any],
+        secret_hash: bytes,
+        *,
+        create_time: datetime | None,
+        secret_expire_time: datetime | None,
+    ) -> Client:
         """Return a client of an earlier system under the id that it has there. Raises InvalidClientMetadata."""
         at = now()
-        client = clients.from_metadata(metadata(message), self._schemes, at, client_id=message.client_id)
-        create_time = min(read_time(message, "create_time") or at, at)
-        return clients.imported_client(client, secret_hash, create_time, read_time(message, "secret_expire_time"))
+        client = clients.from_metadata(metadata, self._schemes, at, client_id=client_id)
+        return clients.imported_client(client, secret_hash, min(create_time or at, at), secret_expire_time)
 
     async def get_managed(self, client_id: str, registration_token: str) -> Client:
         """Return the client of a registration token. Raises InvalidToken."""
@@ -147,11 +157,11 @@ class ClientRegistry:
         client.verify_registration_token(registration_token)
         return client
 
-    async def update(self, message: pb.Client, registration_token: str) -> Client:
+    async def update(self, client_id: str, metadata: Mapping[str, Any], registration_token: str) -> Client:
         """Replace a client's metadata. Raises InvalidToken and InvalidClientMetadata."""
-        before = await self.get_managed(message.client_id, registration_token)
+        before = await self.get_managed(client_id, registration_token)
         at = now()
-        new = clients.from_metadata(metadata(message), self._schemes, at, client_id=before.client_id)
+        new = clients.from_metadata(metadata, self._schemes, at, client_id=before.client_id)
         if (new.token_endpoint_auth_method == clients.AUTH_METHOD_NONE) != (before.secret_hash is None):
             raise InvalidClientMetadata(
                 violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
@@ -210,12 +220,3 @@ class ClientRegistry:
         if is_new:
             await self._audit.record("client_registered", client_id=client_id)
         return client
-
-
-def metadata(message: pb.Client) -> Mapping[str, Any]:
-    """Return a client's metadata under the names of RFC 7591."""
-    return {field.name: value for field, value in message.ListFields()}
-
-
-def _can_be(client_id: str) -> bool:
-    return clients.is_name(client_id) or clients.is_document(client_id)

@@ -1,12 +1,14 @@
 -- get_second_factor --
 -- Read an account's second factor, address and password hash.
-SELECT email, password_hash, sealed_totp_secret, totp_confirm_time, totp_step
+SELECT coalesce(email, '') AS email, password_hash, coalesce(sealed_totp_secret, '') AS encrypted_secret,
+    totp_confirm_time IS NOT NULL AS confirmed, totp_step AS step
 FROM auth.accounts
 WHERE account_id = :account_id;
 
 -- lock_second_factor --
 -- Lock an account's second factor until the transaction ends.
-SELECT sealed_totp_secret, totp_confirm_time, totp_step
+SELECT coalesce(sealed_totp_secret, '') AS encrypted_secret, totp_confirm_time IS NOT NULL AS confirmed,
+    totp_step AS step
 FROM auth.accounts
 WHERE account_id = :account_id
 FOR UPDATE;
@@ -14,7 +16,7 @@ FOR UPDATE;
 -- start_totp --
 -- Store a secret that waits for confirmation; no row is updated when the second factor is confirmed.
 UPDATE auth.accounts
-SET sealed_totp_secret = :sealed_totp_secret, totp_step = 0, revision = revision + 1, update_time = :at
+SET sealed_totp_secret = :encrypted_secret, totp_step = 0, revision = revision + 1, update_time = :at
 WHERE account_id = :account_id AND totp_confirm_time IS NULL;
 
 -- confirm_totp --
@@ -32,8 +34,8 @@ WHERE account_id = :account_id AND totp_confirm_time IS NOT NULL AND totp_step <
 -- reencrypt_totp_secret --
 -- Replace the encryption of the same secret, unless the secret changed since.
 UPDATE auth.accounts
-SET sealed_totp_secret = :resealed
-WHERE account_id = :account_id AND sealed_totp_secret = :sealed_totp_secret;
+SET sealed_totp_secret = :encrypted_secret
+WHERE account_id = :account_id AND sealed_totp_secret = :old_encrypted_secret;
 
 -- disable_totp --
 -- Delete the second factor.

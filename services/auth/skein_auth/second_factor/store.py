@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    import asyncpg
-
     from skein_auth.audit.recorder import AuditRecorder
     from skein_kit.database.transactions import Database, Transaction
 
@@ -30,7 +28,7 @@ class TotpStore:
         """Read an account's second factor with its e-mail address and password hash; None for no such account."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_second_factor"], account_id=account_id)
-        return None if row is None else _factor(row, email=row["email"] or "", password_hash=row["password_hash"])
+        return None if row is None else SecondFactor(**row)
 
     async def spend_step(self, account_id: UUID, step: int) -> bool:
         """Spend the code of a time step; return whether it was unspent."""
@@ -46,13 +44,13 @@ class TotpStore:
         """Replace the encryption of the same secret, unless the secret changed since."""
         async with self._database.global_transaction() as tx:
             await tx.execute(
-                QUERIES["reencrypt_totp_secret"], account_id=account_id, sealed_totp_secret=old, resealed=new
+                QUERIES["reencrypt_totp_secret"], account_id=account_id, old_encrypted_secret=old, encrypted_secret=new
             )
 
     async def start(self, tx: Transaction, account_id: UUID, encrypted_secret: bytes) -> None:
         """Store a secret that waits for confirmation. Raises TotpStateInvalid."""
         started = await tx.execute(
-            QUERIES["start_totp"], account_id=account_id, sealed_totp_secret=encrypted_secret, at=now()
+            QUERIES["start_totp"], account_id=account_id, encrypted_secret=encrypted_secret, at=now()
         )
         if not started:
             raise TotpStateInvalid
@@ -64,9 +62,10 @@ class TotpStore:
         Raises TotpStateInvalid unless it is started, and confirmed as `confirmed` says.
         """
         row = await tx.row(QUERIES["lock_second_factor"], account_id=account_id)
-        if row is None or row["sealed_totp_secret"] is None or (row["totp_confirm_time"] is not None) != confirmed:
+        factor = None if row is None else SecondFactor(**row)
+        if factor is None or not factor.encrypted_secret or factor.confirmed != confirmed:
             raise TotpStateInvalid
-        return _factor(row)
+        return factor
 
     async def confirm(self, tx: Transaction, account_id: UUID, step: int, code_hashes: Sequence[bytes]) -> None:
         """Make a locked second factor obligatory; the code of this step is spent."""
@@ -89,13 +88,3 @@ class TotpStore:
 async def _spend(tx: Transaction, account_id: UUID, code_hash: bytes) -> bool:
     spent = await tx.execute(QUERIES["spend_recovery_code"], account_id=account_id, code_hash=code_hash, at=now())
     return spent == 1
-
-
-def _factor(row: asyncpg.Record, *, email: str = "", password_hash: str | None = None) -> SecondFactor:
-    return SecondFactor(
-        email=email,
-        password_hash=password_hash,
-        encrypted_secret=row["sealed_totp_secret"] or b"",
-        confirmed=row["totp_confirm_time"] is not None,
-        step=row["totp_step"],
-    )

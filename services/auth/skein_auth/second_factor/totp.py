@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skein_auth.accounts.password_queue import QueueKey
+from skein_auth.accounts.passwords import QueueKey
 from skein_auth.attempts.limiter import auth_session_subject
 from skein_auth.errors import CodeWrong, PasswordWrong, SecondFactorNeeded, SignInRefused
 from skein_auth.second_factor.model import Secret, is_totp, normalize_code, recovery_codes, recovery_hash
@@ -28,44 +29,34 @@ if TYPE_CHECKING:
     from skein_kit.identity.identity_token import Caller
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Totp:
     """The second factors of all accounts. A repeated request gets no secret: none is stored with its response."""
 
-    def __init__(
-        self,
-        *,
-        store: TotpStore,
-        cipher: SecretCipher,
-        passwords: Passwords,
-        auth_sessions: AuthSessions,
-        attempts: AttemptLimiter,
-        audit: AuditRecorder,
-        idempotency: IdempotencyStore,
-    ) -> None:
-        self._store = store
-        self._cipher = cipher
-        self._passwords = passwords
-        self._auth_sessions = auth_sessions
-        self._attempts = attempts
-        self._audit = audit
-        self._idempotency = idempotency
+    store: TotpStore
+    cipher: SecretCipher
+    passwords: Passwords
+    auth_sessions: AuthSessions
+    attempts: AttemptLimiter
+    audit: AuditRecorder
+    idempotency: IdempotencyStore
 
     async def check(self, account_id: UUID, second_factor: str) -> None:
         """Check the second factor, if the account has one; a right code is spent. The caller limits the attempts.
 
         Raises SecondFactorNeeded when `second_factor` is empty and SignInRefused when it is wrong.
         """
-        factor = await self._store.second_factor(account_id)
+        factor = await self.store.second_factor(account_id)
         if factor is None or not factor.confirmed:
             return
         if not second_factor:
             raise SecondFactorNeeded
         if not is_totp(second_factor):
-            is_right = await self._store.spend_recovery_code(account_id, recovery_hash(second_factor))
+            is_right = await self.store.spend_recovery_code(account_id, recovery_hash(second_factor))
         else:
             secret = self._secret(account_id, factor)
             step = secret.step_of(normalize_code(second_factor), now(), after=factor.step)
-            is_right = step is not None and await self._store.spend_step(account_id, step)
+            is_right = step is not None and await self.store.spend_step(account_id, step)
             if is_right:
                 await self._reencrypt(account_id, factor, secret)
         if not is_right:
@@ -77,11 +68,11 @@ class Totp:
         async with self._limit_and_record(caller, "totp_started"):
             email = await self._authenticate(caller, password)
             secret = Secret.generate()
-            encrypted = self._cipher.encrypt(secret.raw, name=_encryption_name(account_id))
-            async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
+            encrypted = self.cipher.encrypt(secret.raw, name=_encryption_name(account_id))
+            async with self.idempotency.begin(NO_TENANT, idempotency_key) as write:
                 if write.saved_response is not None:
                     return "", ""
-                await self._store.start(write.tx, account_id, encrypted)
+                await self.store.start(write.tx, account_id, encrypted)
         return secret.text(), secret.uri(email or str(account_id))
 
     async def confirm(self, caller: Caller, code: str, idempotency_key: IdempotencyKey) -> Sequence[str]:
@@ -90,15 +81,15 @@ class Totp:
         codes = recovery_codes()
         async with (
             self._limit_and_record(caller, "totp_confirmed"),
-            self._idempotency.begin(NO_TENANT, idempotency_key) as write,
+            self.idempotency.begin(NO_TENANT, idempotency_key) as write,
         ):
             if write.saved_response is not None:
                 return ()
-            factor = await self._store.lock_second_factor(write.tx, account_id, confirmed=False)
+            factor = await self.store.lock_second_factor(write.tx, account_id, confirmed=False)
             step = self._secret(account_id, factor).step_of(code, now(), after=factor.step)
             if step is None:
                 raise CodeWrong
-            await self._store.confirm(write.tx, account_id, step, [recovery_hash(each) for each in codes])
+            await self.store.confirm(write.tx, account_id, step, list(map(recovery_hash, codes)))
         return codes
 
     async def disable(self, caller: Caller, password: str, second_factor: str, idempotency_key: IdempotencyKey) -> None:
@@ -106,50 +97,50 @@ class Totp:
         account_id = caller.require_account()
         async with self._limit_and_record(caller, "totp_disabled"):
             await self._authenticate(caller, password)
-            async with self._idempotency.begin(NO_TENANT, idempotency_key) as write:
+            async with self.idempotency.begin(NO_TENANT, idempotency_key) as write:
                 if write.saved_response is not None:
                     return
-                factor = await self._store.lock_second_factor(write.tx, account_id, confirmed=True)
+                factor = await self.store.lock_second_factor(write.tx, account_id, confirmed=True)
                 if not is_totp(second_factor):
-                    await self._store.spend_recovery_code_in(write.tx, account_id, recovery_hash(second_factor))
+                    await self.store.spend_recovery_code_in(write.tx, account_id, recovery_hash(second_factor))
                 else:
                     code = normalize_code(second_factor)
                     if self._secret(account_id, factor).step_of(code, now(), after=factor.step) is None:
                         raise CodeWrong
-                await self._store.disable(write.tx, account_id)
+                await self.store.disable(write.tx, account_id)
 
     @asynccontextmanager
     async def _limit_and_record(self, caller: Caller, event: str) -> AsyncIterator[None]:
         """Limit the failures within an auth session, and record those that may be another person's."""
         try:
-            async with self._attempts.failing(("own_proof", auth_session_subject(caller))):
+            async with self.attempts.failing(("own_proof", auth_session_subject(caller))):
                 yield
         except (PasswordWrong, CodeWrong) as error:
-            await self._audit.record(event, outcome="refused", reason=error.reason, account_id=caller.require_account())
+            await self.audit.record(event, outcome="refused", reason=error.reason, account_id=caller.require_account())
             raise
 
     async def _authenticate(self, caller: Caller, password: str) -> str:
         """Return the account's address if this is its password; an account without one needs a recent login."""
-        factor = await self._store.second_factor(caller.require_account())
+        factor = await self.store.second_factor(caller.require_account())
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
             queue_key = QueueKey.of_account(caller.require_account())
-            if not (await self._passwords.verify(factor.password_hash, password, queue_key)).ok:
+            if not (await self.passwords.verify(factor.password_hash, password, queue_key)).ok:
                 raise PasswordWrong
         else:
-            await self._auth_sessions.require_recent_login(caller)
+            await self.auth_sessions.require_recent_login(caller)
         return factor.email
 
     def _secret(self, account_id: UUID, factor: SecondFactor) -> Secret:
-        return Secret(self._cipher.decrypt(factor.encrypted_secret, name=_encryption_name(account_id)))
+        return Secret(self.cipher.decrypt(factor.encrypted_secret, name=_encryption_name(account_id)))
 
     async def _reencrypt(self, account_id: UUID, factor: SecondFactor, secret: Secret) -> None:
         """Encrypt a secret under the current system key, if it is under the one before."""
         name = _encryption_name(account_id)
-        if not self._cipher.is_current(factor.encrypted_secret, name=name):
-            encrypted = self._cipher.encrypt(secret.raw, name=name)
-            await self._store.replace_encrypted_secret(account_id, factor.encrypted_secret, encrypted)
+        if not self.cipher.is_current(factor.encrypted_secret, name=name):
+            encrypted = self.cipher.encrypt(secret.raw, name=name)
+            await self.store.replace_encrypted_secret(account_id, factor.encrypted_secret, encrypted)
 
 
 def _encryption_name(account_id: UUID) -> str:

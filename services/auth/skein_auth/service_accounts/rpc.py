@@ -7,16 +7,22 @@ from uuid import UUID
 
 from skein.auth.v1 import accounts_pb2 as pb
 from skein_auth import permissions
-from skein_auth.pages import id_before
-from skein_auth.service_accounts import convert
+from skein_auth.service_accounts.model import UPDATABLE, ServiceAccountChange, ServiceAccountDraft
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import FieldInvalid
 from skein_kit.idempotency.store import IdempotencyKey
-from skein_kit.rpc import pagination
+from skein_kit.ids import parse_id
+from skein_kit.rpc import pagination, well_known_types
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
+    from google.protobuf.field_mask_pb2 import FieldMask
+
+    from skein_auth.service_accounts.model import ServiceAccount
     from skein_auth.service_accounts.store import ServiceAccountStore
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
 
 
 class ServiceAccountHandlers:
@@ -30,12 +36,12 @@ class ServiceAccountHandlers:
         self, request: pb.CreateServiceAccountRequest, context: Context
     ) -> pb.CreateServiceAccountResponse:
         caller = caller_of(context)
-        draft = convert.draft(request.service_account, caller)
+        draft = _draft(request.service_account, caller)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateServiceAccountResponse.FromString(write.saved_response)
             account = await self._store.create_service_account(write.tx, caller.require_tenant(), draft)
-            return await write.save(pb.CreateServiceAccountResponse(service_account=convert.service_account(account)))
+            return await write.save(pb.CreateServiceAccountResponse(service_account=_service_account(account)))
 
     async def GetServiceAccount(
         self, request: pb.GetServiceAccountRequest, context: Context
@@ -43,31 +49,30 @@ class ServiceAccountHandlers:
         account = await self._store.get_service_account(
             caller_of(context).require_tenant(), UUID(request.service_account_id)
         )
-        return pb.GetServiceAccountResponse(service_account=convert.service_account(account))
+        return pb.GetServiceAccountResponse(service_account=_service_account(account))
 
     async def ListServiceAccounts(
         self, request: pb.ListServiceAccountsRequest, context: Context
     ) -> pb.ListServiceAccountsResponse:
         tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = id_before(pagination.read_token(request.page_token, tenant_id, request))
+        before = pagination.read_id(tenant_id, request)
         accounts = await self._store.list_service_accounts(tenant_id, before=before, size=size + 1)
-        response = pb.ListServiceAccountsResponse(service_accounts=map(convert.service_account, accounts[:size]))
-        if len(accounts) > size:
-            last_id = str(accounts[size - 1].service_account_id)
-            response.next_page_token = pagination.write_token([last_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            accounts, _service_account, lambda account: [str(account.service_account_id)], request, tenant_id, size=size
+        )
+        return pb.ListServiceAccountsResponse(service_accounts=page, next_page_token=token)
 
     async def UpdateServiceAccount(
         self, request: pb.UpdateServiceAccountRequest, context: Context
     ) -> pb.UpdateServiceAccountResponse:
         caller = caller_of(context)
-        change = convert.change(request.service_account, request.update_mask, caller)
+        change = _change(request.service_account, request.update_mask, caller)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.UpdateServiceAccountResponse.FromString(write.saved_response)
             account = await self._store.update_service_account(write.tx, caller.require_tenant(), change)
-            return await write.save(pb.UpdateServiceAccountResponse(service_account=convert.service_account(account)))
+            return await write.save(pb.UpdateServiceAccountResponse(service_account=_service_account(account)))
 
     async def AdoptServiceAccount(
         self, request: pb.AdoptServiceAccountRequest, context: Context
@@ -79,7 +84,7 @@ class ServiceAccountHandlers:
             if write.saved_response is not None:
                 return pb.AdoptServiceAccountResponse.FromString(write.saved_response)
             account = await self._store.adopt_service_account(write.tx, caller.require_tenant(), account_id, caller)
-            return await write.save(pb.AdoptServiceAccountResponse(service_account=convert.service_account(account)))
+            return await write.save(pb.AdoptServiceAccountResponse(service_account=_service_account(account)))
 
     async def DeleteServiceAccount(
         self, request: pb.DeleteServiceAccountRequest, context: Context
@@ -89,3 +94,40 @@ class ServiceAccountHandlers:
             if write.saved_response is None:
                 await self._store.delete_service_account(write.tx, caller.require_tenant(), account_id)
         return pb.DeleteServiceAccountResponse()
+
+
+def _service_account(value: ServiceAccount) -> pb.ServiceAccount:
+    return to_message(pb.ServiceAccount, value)
+
+
+def _draft(message: pb.ServiceAccount, creator: Caller) -> ServiceAccountDraft:
+    """Without permissions it gets all that its creator has. Raises PermissionEscalation and FieldInvalid."""
+    _require_name(message)
+    return ServiceAccountDraft(
+        display_name=message.display_name,
+        permissions=permissions.permissions_to_grant(message.permissions, creator),
+        agent_id=permissions.agent_to_grant(message.agent_id, creator),
+        disabled=message.disabled,
+        created_by=creator.principal,
+        grant_ids=creator.grant_ids,
+    )
+
+
+def _change(message: pb.ServiceAccount, mask: FieldMask, by: Caller) -> ServiceAccountChange:
+    """Read the fields that the mask names, or all when it is empty. Raises FieldInvalid."""
+    account_id = parse_id(message.service_account_id)
+    if account_id is None:
+        raise FieldInvalid(violations=[("service_account.service_account_id", "is not a UUID")])
+    fields = well_known_types.updated_fields(mask, UPDATABLE)
+    if "display_name" in fields:
+        _require_name(message)
+    values: dict[str, object] = {field: getattr(message, field) for field in fields - {"permissions"}}
+    if "permissions" in fields:
+        permissions.require_known_permissions(message.permissions)
+        values["permissions"] = sorted(message.permissions)
+    return ServiceAccountChange(service_account_id=account_id, revision=message.revision, values=values, by=by)
+
+
+def _require_name(message: pb.ServiceAccount) -> None:
+    if not message.display_name.strip():
+        raise FieldInvalid(violations=[("service_account.display_name", "must not be empty")])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import OrderedDict
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal, overload
 
@@ -12,10 +13,9 @@ import asyncpg
 from joserfc.jwk import OKPKey, RSAKey
 
 from skein_auth.encryption import DecryptionError
-from skein_auth.signing.identity_cache import IdentityCache
 from skein_auth.signing.model import NewKey
 from skein_kit.errors import RpcError
-from skein_kit.identity.identity_token import LIFETIME_SECONDS
+from skein_kit.identity.identity_token import LIFETIME_SECONDS, sign_identity_token
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
 
@@ -38,6 +38,9 @@ ACCESS_OVERLAP = timedelta(seconds=60)
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25
+# Least remaining lifetime of a cached identity token, unless its credential expires sooner.
+LEAST_SECONDS = LIFETIME_SECONDS / 2
+_MAX_CACHED = 10_000
 
 log = logs.get("auth")
 
@@ -91,11 +94,11 @@ class Keyring:
             message = "no signing key although one was just created"
             raise LookupError(message)
         key_id = row["key_id"]
-        known = self._active.get(purpose)
-        if known is not None and known.kid == key_id:
-            return known
+        cached = self._active.get(purpose)
+        if cached is not None and cached.kid == key_id:
+            return cached
         try:
-            private = json.loads(self._cipher.decrypt(row["sealed_private_jwk"], name=key_id))
+            private = json.loads(self._cipher.decrypt(row["encrypted_private_jwk"], name=key_id))
         except DecryptionError:
             self._active.pop(purpose, None)
             if self._broken != key_id:
@@ -144,3 +147,24 @@ class Keyring:
             keys = await self._store.list_signing_keys(now(), "access")
             self._verification_keys = {key.key_id: RSAKey.import_key(json.loads(key.public_jwk)) for key in keys}
             self._read_at = started
+
+
+class IdentityCache:
+    """Identity tokens by caller, key and expiry: to sign and verify them is most of the cost of an exchange."""
+
+    def __init__(self) -> None:
+        # With the expiry of each, in Unix seconds.
+        self._tokens: OrderedDict[tuple[Caller, str, float | None], tuple[str, float]] = OrderedDict()
+
+    def get_or_sign(self, caller: Caller, *, key: OKPKey, at: float, until: float | None = None) -> tuple[str, float]:
+        """Return an identity token and its expiry in Unix seconds, `until` at the latest."""
+        cache_key = (caller, str(key.kid), until)
+        token, expire_time = self._tokens.get(cache_key, ("", 0.0))
+        if at + LEAST_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
+            return token, expire_time
+        signed = sign_identity_token(caller, key=key, at=at, until=until)
+        self._tokens[cache_key] = signed
+        self._tokens.move_to_end(cache_key)
+        if len(self._tokens) > _MAX_CACHED:
+            self._tokens.popitem(last=False)
+        return signed

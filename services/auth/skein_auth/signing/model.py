@@ -41,7 +41,7 @@ class NewKey:
     key_id: str
     purpose: Purpose
     public_jwk: str
-    sealed_private_jwk: bytes = field(repr=False)
+    encrypted_private_jwk: bytes = field(repr=False)
     create_time: datetime
 
     @classmethod
@@ -60,6 +60,6 @@ class NewKey:
             key_id=key_id,
             purpose=purpose,
             public_jwk=json.dumps({**key.as_dict(private=False), **names}),
-            sealed_private_jwk=cipher.encrypt(private.encode(), name=key_id),
+            encrypted_private_jwk=cipher.encrypt(private.encode(), name=key_id),
             create_time=at,
         )

@@ -12,7 +12,7 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc.pagination import MAX_UNPAGED, paginate
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -69,12 +69,7 @@ class SigningKeyHandlers:
 
 
 def _signing_key(key: SigningKey) -> pb.SigningKey:
-    return pb.SigningKey(
-        key_id=key.key_id,
-        jwk=key.public_jwk,
-        create_time=to_timestamp(key.create_time),
-        expire_time=to_timestamp(key.expire_time),
-    )
+    return to_message(pb.SigningKey, key, jwk=key.public_jwk)
 
 
 def _purpose(value: int) -> Purpose:

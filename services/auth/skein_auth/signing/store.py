@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from skein_auth.queries import QUERIES
@@ -22,7 +23,7 @@ class SigningKeyStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def active_signing_key(self, purpose: Purpose = "identity") -> asyncpg.Record | None:
+    async def active_signing_key(self, purpose: Purpose) -> asyncpg.Record | None:
         """Read the id and the encrypted private half of the active key; None before the first one."""
         async with self._database.global_transaction() as tx:
             return await tx.row(QUERIES["active_signing_key"], purpose=purpose)
@@ -44,7 +45,7 @@ class SigningKeyStore:
         await tx.execute(expire, purpose=new.purpose, expire_time=old_expire_time)
         await _create(tx, new)
 
-    async def list_signing_keys(self, at: datetime, purpose: Purpose = "identity") -> list[SigningKey]:
+    async def list_signing_keys(self, at: datetime, purpose: Purpose) -> list[SigningKey]:
         """Read the public halves that verify at this time, the active key first."""
         async with self._database.global_transaction() as tx:
             rows = await tx.rows(QUERIES["list_signing_keys"], at=at, purpose=purpose)
@@ -52,11 +53,4 @@ class SigningKeyStore:
 
 
 async def _create(tx: Transaction, new: NewKey) -> None:
-    await tx.execute(
-        QUERIES["create_signing_key"],
-        key_id=new.key_id,
-        purpose=new.purpose,
-        public_jwk=new.public_jwk,
-        sealed_private_jwk=new.sealed_private_jwk,
-        create_time=new.create_time,
-    )
+    await tx.execute(QUERIES["create_signing_key"], **dataclasses.asdict(new))

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
-from skein_kit.rpc.well_known_types import to_timestamp
-from skein_tenancy.agents.model import AgentChange, AgentDraft
+from skein_tenancy.rows import RowChange, RowDraft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,28 +27,8 @@ METHODS_WITH_AGENT = [
 
 
 def agent(value: Agent) -> pb.Agent:
-    return pb.Agent(
-        agent_id=value.agent_id,
-        display_name=value.display_name,
-        agent_type=value.agent_type,
-        description=value.description,
-        system_prompt=value.system_prompt,
-        topic=value.topic,
-        mcp_servers=value.mcp_servers,
-        message_ids=value.message_ids,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-        delete_time=to_timestamp(value.delete_time),
-        **fields(
-            metadata=value.metadata,
-            llm_config=value.llm_config,
-            embedding_config=value.embedding_config,
-            tool_rules=value.tool_rules,
-        ),
-    )
+    objects = {name: getattr(value, name) for name in _OBJECTS}
+    return well_known_types.to_message(pb.Agent, value, **fields(**objects))
 
 
 def agent_prefix(agent_id: str) -> bytes:
@@ -57,14 +36,14 @@ def agent_prefix(agent_id: str) -> bytes:
     return pb.Agent(agent_id=agent_id).SerializeToString()
 
 
-def draft(message: pb.Agent) -> AgentDraft:
-    return AgentDraft(agent_id=message.agent_id, values=_values(message, _UPDATABLE))
+def draft(message: pb.Agent) -> RowDraft:
+    return RowDraft(row_id=message.agent_id, values=_values(message, _UPDATABLE))
 
 
-def change(message: pb.Agent, mask: FieldMask) -> AgentChange:
+def change(message: pb.Agent, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
     updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return AgentChange(agent_id=message.agent_id, revision=message.revision, values=_values(message, updated))
+    return RowChange(row_id=message.agent_id, revision=message.revision, values=_values(message, updated))
 
 
 def _values(message: pb.Agent, names: Iterable[str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
 
@@ -34,24 +34,3 @@ class Agent:
     updated_by: str
     # None: not deleted.
     delete_time: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentDraft:
-    """The validated content of an agent to be created."""
-
-    # Empty: the store generates one.
-    agent_id: str
-    # By column; JSON as text.
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AgentChange:
-    """New values for some columns of one agent."""
-
-    agent_id: str
-    # 0: any revision.
-    revision: int
-    # By column; JSON as text.
-    values: Mapping[str, object]

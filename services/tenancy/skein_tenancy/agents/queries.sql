@@ -69,7 +69,7 @@ FROM tenancy.agents
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id;
 
 -- delete_agent --
--- Mark an agent as deleted; its id stays taken. No row is touched when there is no such agent.
+-- Mark an agent as deleted; its id stays taken. No row is updated when there is no such agent.
 UPDATE tenancy.agents
 SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
 WHERE tenant_id = :tenant_id AND agent_id = :agent_id AND delete_time IS NULL;

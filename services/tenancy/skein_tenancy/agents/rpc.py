@@ -48,11 +48,10 @@ class AgentHandlers:
         rows = await self._store.list_agents(
             tenant_id, after=position[0] if position else "", size=size + 1, show_deleted=request.show_deleted
         )
-        page = pagination.fit_items(map(convert.agent, rows[:size]))
-        response = pb.ListAgentsResponse(agents=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].agent_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, convert.agent, lambda agent: [agent.agent_id], request, tenant_id, size=size
+        )
+        return pb.ListAgentsResponse(agents=page, next_page_token=token)
 
     async def UpdateAgent(self, request: pb.UpdateAgentRequest, context: Context) -> pb.UpdateAgentResponse:
         caller = caller_of(context)
@@ -72,7 +71,6 @@ class AgentHandlers:
                 await self._store.delete_agent(
                     write.tx, caller.require_tenant(), request.agent_id, deleted_by=caller.principal
                 )
-                await write.save(pb.DeleteAgentResponse())
         return pb.DeleteAgentResponse()
 
     async def UndeleteAgent(self, request: pb.UndeleteAgentRequest, context: Context) -> pb.UndeleteAgentResponse:
@@ -96,5 +94,4 @@ class AgentHandlers:
                     methods=convert.METHODS_WITH_AGENT,
                     prefix=convert.agent_prefix(agent_id),
                 )
-                await write.save(pb.PurgeAgentResponse())
         return pb.PurgeAgentResponse()

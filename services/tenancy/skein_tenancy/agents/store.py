@@ -10,7 +10,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy.agents.model import Agent
 from skein_tenancy.errors import AgentDeleted, AgentExists, AgentNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row, update_row
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.agents.model import AgentChange, AgentDraft
+    from skein_tenancy.rows import RowChange, RowDraft
 
 # Every call that began before a purge has ended after this time.
 _MAX_CALL_TIME = timedelta(minutes=10)
@@ -34,20 +34,20 @@ class AgentStore:
         self._quota_counter = quota_counter
 
     async def create_agent(
-        self, tx: Transaction, tenant_id: UUID, draft: AgentDraft, times: ImportTimes, *, created_by: str
+        self, tx: Transaction, tenant_id: UUID, draft: RowDraft, times: ImportTimes, *, created_by: str
     ) -> Agent:
         """Raises AgentExists, AgentDeleted and QuotaExceeded."""
         row = await tx.row(
             QUERIES["create_agent"],
             tenant_id=tenant_id,
-            agent_id=draft.agent_id or str(new_id(now())),
+            agent_id=draft.row_id or str(new_id(now())),
             create_time=times.create_time,
             update_time=times.update_time,
             created_by=created_by,
             **draft.values,
         )
         if row is None:
-            deleted = await tx.value(QUERIES["agent_delete_time"], tenant_id=tenant_id, agent_id=draft.agent_id)
+            deleted = await tx.value(QUERIES["agent_delete_time"], tenant_id=tenant_id, agent_id=draft.row_id)
             raise AgentExists if deleted is None else AgentDeleted
         await self._quota_counter.charge(tx, tenant_id, {"agents": 1})
         return Agent(**row)
@@ -56,9 +56,7 @@ class AgentStore:
         """Raises AgentNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_agent"], tenant_id=tenant_id, agent_id=agent_id)
-        if row is None:
-            raise AgentNotFound
-        return Agent(**row)
+        return Agent(**require_row(row, AgentNotFound))
 
     async def list_agents(self, tenant_id: UUID, *, after: str, size: int, show_deleted: bool) -> list[Agent]:
         """Read agents in order of their ids, from after this id; the empty id comes first."""
@@ -67,22 +65,16 @@ class AgentStore:
             rows = await tx.rows(QUERIES["list_agents"], **page)
         return [Agent(**row) for row in rows]
 
-    async def update_agent(self, tx: Transaction, tenant_id: UUID, change: AgentChange, *, updated_by: str) -> Agent:
+    async def update_agent(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Agent:
         """Raises AgentNotFound and RevisionStale."""
-        current = await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.agent_id)
-        if current is None:
-            raise AgentNotFound
+        current = require_row(
+            await tx.row(QUERIES["lock_agent"], tenant_id=tenant_id, agent_id=change.row_id), AgentNotFound
+        )
         check_revision(change.revision, current["revision"])
-        query = QUERIES["update_agent"]
-        values = {
-            "tenant_id": tenant_id,
-            **current,
-            **change.values,
-            "updated_by": updated_by,
-            "update_time": now(),
-        }
-        row = await tx.row(query, **{name: values[name] for name in query.parameters})
-        return Agent(**require_row(row))
+        stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+        values = {**current, **change.values, **stamps}
+        row = await update_row(tx, QUERIES["update_agent"], values)
+        return Agent(**row)
 
     async def delete_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, deleted_by: str) -> None:
         """Delete an agent; its tools, blocks, states and keys stay for an undelete. Raises AgentNotFound."""
@@ -100,9 +92,7 @@ class AgentStore:
     async def undelete_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, updated_by: str) -> Agent:
         """Bring a deleted agent back; return one that is not deleted as it is. Raises AgentNotFound, QuotaExceeded."""
         key = {"tenant_id": tenant_id, "agent_id": agent_id}
-        row = await tx.row(QUERIES["lock_agent_any"], **key)
-        if row is None:
-            raise AgentNotFound
+        row = require_row(await tx.row(QUERIES["lock_agent_any"], **key), AgentNotFound)
         if row["delete_time"] is not None:
             row = require_row(await tx.row(QUERIES["undelete_agent"], **key, update_time=now(), updated_by=updated_by))
             await self._quota_counter.charge(tx, tenant_id, {"agents": 1})
@@ -111,9 +101,7 @@ class AgentStore:
     async def purge_agent(self, tx: Transaction, tenant_id: UUID, agent_id: str, *, purged_by: str) -> None:
         """Empty an agent; its row keeps the id until no other service refers to it. Raises AgentNotFound."""
         key = {"tenant_id": tenant_id, "agent_id": agent_id}
-        row = await tx.row(QUERIES["lock_agent_any"], **key)
-        if row is None:
-            raise AgentNotFound
+        row = require_row(await tx.row(QUERIES["lock_agent_any"], **key), AgentNotFound)
         await tx.execute(QUERIES["purge_agent"], **key, purge_time=now(), purged_by=purged_by)
         await tx.execute(QUERIES["detach_tools"], **key)
         if row["delete_time"] is None:

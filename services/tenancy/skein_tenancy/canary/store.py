@@ -1,11 +1,16 @@
-"""The synthetic tenants of the canary in the database."""
+"""The synthetic tenants of the canary, created once the database accepts them."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
+import asyncpg
+
 from skein_kit.canary import CANARY_TENANTS, ORGANIZATION, SLUG
+from skein_kit.errors import RpcError
 from skein_kit.ids import now
+from skein_kit.telemetry import logs
 from skein_tenancy.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -13,6 +18,10 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 _ROLE = "viewer"
+# The pause before the next attempt while the database is down or not migrated.
+_PAUSE_SECONDS = 2.0
+
+log = logs.get("tenancy")
 
 
 class CanaryStore:
@@ -21,7 +30,18 @@ class CanaryStore:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def create_missing(self) -> None:
+    async def provision(self) -> None:
+        """Create the missing organization and tenants, then wait until cancelled: a background task must not end."""
+        while True:
+            try:
+                await self._create_missing()
+            except (RpcError, asyncpg.PostgresError) as error:
+                log.warning("canary_not_made", error=type(error).__name__)
+                await asyncio.sleep(_PAUSE_SECONDS)
+            else:
+                await asyncio.Event().wait()
+
+    async def _create_missing(self) -> None:
         at = now()
         async with self._database.operator_transaction() as tx:
             await tx.execute(

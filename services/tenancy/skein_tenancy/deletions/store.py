@@ -9,7 +9,6 @@ from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.errors import TenantNotDeleted
 from skein_kit.ids import new_id, now
 from skein_tenancy.deletions.model import DONE, PURGING, UNDONE, Deletion
-from skein_tenancy.deletions.tenant_tables import TENANT_TABLES
 from skein_tenancy.errors import (
     DeletionStarted,
     OrganizationExists,
@@ -18,19 +17,37 @@ from skein_tenancy.errors import (
     TenantNotFound,
 )
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import require_row
+from skein_tenancy.rows import require_row
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
+    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database, Transaction
     from skein_tenancy.deletions.model import DeletionProgress, DeletionRequest
 
 # Tenants of an organization that one transaction deletes.
 TENANTS_PER_BATCH = 100
+# Children before parents. The tenant's own row is purged when its deletion finishes; the deletion's report stays.
+_TENANT_TABLES: Mapping[str, Query] = {
+    "tenancy.memberships": QUERIES["purge_memberships"],
+    "tenancy.invitations": QUERIES["purge_invitations"],
+    "tenancy.subject_properties": QUERIES["purge_subject_properties"],
+    "tenancy.subjects": QUERIES["purge_subjects"],
+    "tenancy.agent_tools": QUERIES["purge_agent_tools"],
+    "tenancy.agents": QUERIES["purge_agents"],
+    "tenancy.tools": QUERIES["purge_tools"],
+    "tenancy.policies": QUERIES["purge_policies"],
+    "tenancy.limits": QUERIES["purge_limits"],
+    "tenancy.usage": QUERIES["purge_usage"],
+    "tenancy.collected_usage": QUERIES["purge_collected_usage"],
+    "tenancy.allowances": QUERIES["purge_rate_limits"],
+    "tenancy.requests": QUERIES["purge_requests"],
+}
 
 
 class DeletionStore:
@@ -42,9 +59,10 @@ class DeletionStore:
     async def delete_tenant(self, tx: Transaction, tenant_id: UUID, request: DeletionRequest) -> Deletion:
         """Raises TenantNotFound."""
         at = now()
-        row = await tx.row(QUERIES["delete_tenant"], tenant_id=tenant_id, purge_time=at + request.grace, update_time=at)
-        if row is None:
-            raise TenantNotFound
+        row = require_row(
+            await tx.row(QUERIES["delete_tenant"], tenant_id=tenant_id, purge_time=at + request.grace, update_time=at),
+            TenantNotFound,
+        )
         return await _insert_deletion(tx, row, request, at)
 
     async def undelete_tenant(self, tx: Transaction, tenant_id: UUID) -> Deletion:
@@ -70,9 +88,7 @@ class DeletionStore:
         """Read the last deletion of a tenant. Raises TenantNotFound."""
         async with self._database.operator_transaction() as tx:
             row = await tx.row(QUERIES["get_deletion"], tenant_id=tenant_id)
-        if row is None:
-            raise TenantNotFound
-        return Deletion(**row)
+        return Deletion(**require_row(row, TenantNotFound))
 
     async def list_deletions(self, *, before: UUID | None, size: int) -> list[Deletion]:
         """Read deletions, newest first."""
@@ -110,7 +126,7 @@ class DeletionStore:
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may remain."""
-        return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)
+        return await purge_tenant_rows(self._database, tenant_id, _TENANT_TABLES, limit)
 
     async def lock_organization(self, tx: Transaction, organization_id: UUID) -> bool:
         """Lock an organization; return False when it is deleted or does not exist."""

@@ -1,20 +1,25 @@
-"""Drafts and changes of organizations and tenants. No gRPC, no SQL, no clock."""
+"""Drafts and changes of organizations and tenants, and the slugs that name them in addresses. No gRPC, no SQL."""
 
 from __future__ import annotations
 
+import re
 import secrets
+import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skein_kit.errors import FieldInvalid
-from skein_tenancy.directory import slug as slugs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from uuid import UUID
 
 UPDATABLE = ("display_name", "slug", "metadata")
 _SUFFIX_BYTES = 3
+MAX_SLUG_CHARACTERS = 63
+# Attempts after the plain slug is taken: with six random characters the second is free.
+_MAX_ATTEMPTS = 5
+_SEPARATORS = re.compile(r"[^a-z0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,7 +44,7 @@ class DirectoryDraft:
             raise FieldInvalid(violations=[(f"{noun}.display_name", "is needed where there is no slug")])
         return cls(
             display_name=display_name or slug,
-            slug=slug or slugs.slug_from_name(display_name, default=noun),
+            slug=slug or slug_from_name(display_name, default=noun),
             has_explicit_slug=bool(slug),
             metadata=metadata,
         )
@@ -48,7 +53,7 @@ class DirectoryDraft:
         """Return the acceptable slugs, best first."""
         if self.has_explicit_slug:
             return iter((self.slug,))
-        return slugs.candidates(self.slug, suffix=lambda: secrets.token_hex(_SUFFIX_BYTES))
+        return slug_candidates(self.slug, suffix=lambda: secrets.token_hex(_SUFFIX_BYTES))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,3 +74,17 @@ class DirectoryChange:
                 violation = "cannot be empty; name the fields to change in update_mask"
                 raise FieldInvalid(violations=[(f"{noun}.{field}", violation)])
         return cls(row_id=row_id, revision=revision, values=values)
+
+
+def slug_from_name(display_name: str, *, default: str) -> str:
+    """Make a slug of a display name; `default` when no character of the name can be used."""
+    plain = unicodedata.normalize("NFKD", display_name).encode("ascii", "ignore").decode("ascii").lower()
+    return _SEPARATORS.sub("-", plain).strip("-")[:MAX_SLUG_CHARACTERS].rstrip("-") or default
+
+
+def slug_candidates(slug: str, *, suffix: Callable[[], str]) -> Iterator[str]:
+    """Return the slug, then the slug with suffixes, each within the limit."""
+    yield slug
+    for _ in range(_MAX_ATTEMPTS):
+        end = f"-{suffix()}"
+        yield slug[: MAX_SLUG_CHARACTERS - len(end)].rstrip("-") + end

@@ -12,7 +12,7 @@ FROM tenancy.invitations
 WHERE tenant_id = :tenant_id AND invitation_id >= :since_id;
 
 -- has_member_of_address --
--- Say whether an account that joined with this address is a member.
+-- Return whether an account that joined with this address is a member.
 SELECT EXISTS (SELECT FROM tenancy.memberships WHERE tenant_id = :tenant_id AND email = :email);
 
 -- list_invitations --
@@ -66,13 +66,13 @@ SET mailed = true
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id;
 
 -- use_invitation --
--- Mark an invitation as used; no row is touched when it is used or revoked.
+-- Mark an invitation as used; no row is updated when it is used or revoked.
 UPDATE tenancy.invitations
 SET use_time = :use_time
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL;
 
 -- revoke_invitation --
--- Revoke an open invitation; no row is touched when there is none.
+-- Revoke an open invitation; no row is updated when there is none.
 UPDATE tenancy.invitations
 SET revoke_time = :revoke_time
 WHERE tenant_id = :tenant_id AND invitation_id = :invitation_id AND use_time IS NULL AND revoke_time IS NULL

@@ -11,16 +11,18 @@ from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now
 from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.errors import MemberExists
-from skein_tenancy.invitations import convert
-from skein_tenancy.invitations.model import parse_token
+from skein_tenancy.invitations.model import DEFAULT_LIFETIME, InvitationDraft, parse_token
 from skein_tenancy.members.convert import member as convert_member
+from skein_tenancy.members.convert import role, role_name
 from skein_tenancy.members.model import Authority
-from skein_tenancy.page_token import parse_id_position
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.identity.identity_token import Caller
     from skein_tenancy.invitations.mailer import InvitationMailer
+    from skein_tenancy.invitations.model import Invitation
     from skein_tenancy.invitations.store import InvitationStore
     from skein_tenancy.members.accounts import AccountClient
 
@@ -48,7 +50,7 @@ class InvitationHandlers:
     ) -> pb.CreateInvitationResponse:
         caller = caller_of(context)
         tenant_id = caller.require_tenant()
-        draft = convert.draft(request, caller)
+        draft = _draft(request, caller)
         Authority.of(caller).require_permissions_for(draft.role)
         async with self._idempotency.begin(tenant_id, IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
@@ -57,7 +59,7 @@ class InvitationHandlers:
                 write.tx, tenant_id, draft, max_per_hour=self._max_per_hour
             )
             # The saved response lacks the token, which is stored as a hash only.
-            response = await write.save(pb.CreateInvitationResponse(invitation=convert.invitation(invitation)))
+            response = await write.save(pb.CreateInvitationResponse(invitation=_invitation(invitation)))
         link = self._mailer.link(token)
         if await self._mailer.send(invitation, link):
             await self._store.mark_mailed(tenant_id, invitation.invitation_id)
@@ -68,13 +70,12 @@ class InvitationHandlers:
     async def ListInvitations(self, request: pb.ListInvitationsRequest, context: Context) -> pb.ListInvitationsResponse:
         tenant_id = caller_of(context).require_tenant()
         size = pagination.resolve_page_size(request.page_size)
-        before = parse_id_position(pagination.read_token(request.page_token, tenant_id, request))
+        before = pagination.read_id(tenant_id, request)
         rows = await self._store.list_invitations(tenant_id, before=before, size=size + 1, at=now())
-        page = pagination.fit_items(map(convert.invitation, rows[:size]))
-        response = pb.ListInvitationsResponse(invitations=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].invitation_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, _invitation, lambda row: [str(row.invitation_id)], request, tenant_id, size=size
+        )
+        return pb.ListInvitationsResponse(invitations=page, next_page_token=token)
 
     async def RevokeInvitation(
         self, request: pb.RevokeInvitationRequest, context: Context
@@ -83,7 +84,6 @@ class InvitationHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.revoke_invitation(write.tx, caller.require_tenant(), UUID(request.invitation_id))
-                await write.save(pb.RevokeInvitationResponse())
         return pb.RevokeInvitationResponse()
 
     async def AcceptInvitation(
@@ -109,3 +109,17 @@ class InvitationHandlers:
         token = parse_token(request.token)
         invitation = await self._store.check_invitation(token, request.email.lower(), now())
         return pb.CheckInvitationResponse(invitation_id=str(token.token_id), mailed=invitation.is_mailed)
+
+
+def _draft(request: pb.CreateInvitationRequest, creator: Caller) -> InvitationDraft:
+    return InvitationDraft(
+        email=request.email.lower(),
+        role=role_name(request.role),
+        lifetime=request.lifetime.ToTimedelta() if request.HasField("lifetime") else DEFAULT_LIFETIME,
+        created_by=creator.principal,
+        grant_ids=creator.grant_ids,
+    )
+
+
+def _invitation(value: Invitation) -> pb.Invitation:
+    return to_message(pb.Invitation, value, role=role(value.role))

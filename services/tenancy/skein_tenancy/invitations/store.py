@@ -11,7 +11,7 @@ from skein_tenancy.errors import InvitationNotFound, MemberExists
 from skein_tenancy.invitations.model import PREFIX, RATE_WINDOW, Invitation, RedeemableInvitation
 from skein_tenancy.members.model import NewMember
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import require_row
+from skein_tenancy.rows import require_row
 
 if TYPE_CHECKING:
     from datetime import datetime

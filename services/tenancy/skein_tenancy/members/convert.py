@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein.tenancy.v1 import members_pb2 as pb
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_kit.rpc.well_known_types import to_message
 
 if TYPE_CHECKING:
     from skein_tenancy.members.model import Member, Membership
@@ -29,16 +29,7 @@ def role_name(value: pb.Role) -> str:
 
 
 def member(value: Member) -> pb.Member:
-    return pb.Member(
-        account_id=str(value.account_id),
-        role=role(value.role),
-        email=value.email,
-        display_name=value.display_name,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-    )
+    return to_message(pb.Member, value, role=role(value.role))
 
 
 def membership(value: Membership | None) -> pb.GetMembershipResponse:

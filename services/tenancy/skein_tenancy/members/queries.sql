@@ -1,5 +1,5 @@
 -- get_membership --
--- Say whether a tenant is open, and an account's role in it; no row comes back when there is no such tenant.
+-- Return whether a tenant is open, and an account's role in it; no row comes back when there is no such tenant.
 SELECT tenants.is_active, memberships.role
 FROM tenancy.tenants
 LEFT JOIN tenancy.memberships
@@ -49,7 +49,7 @@ WHERE tenant_id = :tenant_id AND account_id = :account_id
 RETURNING account_id, role, email, display_name, revision, create_time, update_time, created_by;
 
 -- delete_member --
--- End a membership; no row is touched when there is none.
+-- End a membership; no row is updated when there is none.
 DELETE FROM tenancy.memberships
 WHERE tenant_id = :tenant_id AND account_id = :account_id;
 

@@ -48,13 +48,15 @@ class MemberHandlers:
         size = pagination.resolve_page_size(request.page_size)
         after = parse_time_position(pagination.read_token(request.page_token, tenant_id, request))
         rows = await self._store.list_members(tenant_id, after=after, size=size + 1)
-        page = pagination.fit_items(map(convert.member, rows[:size]))
-        response = pb.ListMembersResponse(members=page)
-        if len(rows) > len(page):
-            last = rows[len(page) - 1]
-            position = [last.create_time.isoformat(), str(last.account_id)]
-            response.next_page_token = pagination.write_token(position, tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows,
+            convert.member,
+            lambda row: [row.create_time.isoformat(), str(row.account_id)],
+            request,
+            tenant_id,
+            size=size,
+        )
+        return pb.ListMembersResponse(members=page, next_page_token=token)
 
     async def UpdateMember(self, request: pb.UpdateMemberRequest, context: Context) -> pb.UpdateMemberResponse:
         caller = caller_of(context)
@@ -73,7 +75,6 @@ class MemberHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.remove_member(write.tx, caller.require_tenant(), account_id, Authority.of(caller))
-                await write.save(pb.RemoveMemberResponse())
         return pb.RemoveMemberResponse()
 
     async def LeaveTenant(self, request: pb.LeaveTenantRequest, context: Context) -> pb.LeaveTenantResponse:
@@ -83,7 +84,6 @@ class MemberHandlers:
                 await self._store.remove_member(
                     write.tx, caller.require_tenant(), caller.require_account(), authority=None
                 )
-                await write.save(pb.LeaveTenantResponse())
         return pb.LeaveTenantResponse()
 
     async def TransferOwnership(

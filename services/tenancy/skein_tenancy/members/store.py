@@ -9,7 +9,7 @@ from skein_kit.ids import now
 from skein_tenancy.errors import MemberExists, MemberNotFound
 from skein_tenancy.members.model import ADMIN, OWNER, Member, Membership, invitable_roles, require_remaining_owner
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,9 +60,7 @@ class MemberStore:
         """Raises MemberNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_member"], tenant_id=tenant_id, account_id=account_id)
-        if row is None:
-            raise MemberNotFound
-        return Member(**row)
+        return Member(**require_row(row, MemberNotFound))
 
     async def list_members(self, tenant_id: UUID, *, after: tuple[datetime, UUID] | None, size: int) -> list[Member]:
         """Read members in order of joining, from after the one with this create time and account."""
@@ -126,7 +124,7 @@ class MemberStore:
         return removed
 
     async def _check_last_owner(self, tx: Transaction, tenant_id: UUID, account_id: UUID) -> bool:
-        """Raise LastOwner for the last owner of an open tenant; say whether the account is still a member."""
+        """Raise LastOwner for the last owner of an open tenant; return whether the account is still a member."""
         membership = await tx.row(QUERIES["get_membership"], tenant_id=tenant_id, account_id=account_id)
         locked = await self._lock_members(tx, tenant_id, account_id)
         if account_id not in locked:

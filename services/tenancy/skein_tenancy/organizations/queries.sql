@@ -48,7 +48,7 @@ WHERE organization_id = :organization_id
 RETURNING organization_id, display_name, slug, metadata, revision, create_time, update_time;
 
 -- organization_has_tenants --
--- Say whether an organization has a tenant that is not deleted.
+-- Return whether an organization has a tenant that is not deleted.
 SELECT EXISTS (SELECT tenant_id FROM tenancy.tenants WHERE organization_id = :organization_id AND is_active);
 
 -- delete_organization --

@@ -9,14 +9,15 @@ from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import OrganizationNotFound
-from skein_tenancy.organizations import convert
-from skein_tenancy.page_token import parse_id_position
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_tenancy.organizations.model import Organization
     from skein_tenancy.organizations.store import OrganizationStore
 
 
@@ -35,23 +36,22 @@ class OrganizationHandlers:
             if write.saved_response is not None:
                 return pb.CreateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.create_organization(write.tx, draft)
-            return await write.save(pb.CreateOrganizationResponse(organization=convert.organization(organization)))
+            return await write.save(pb.CreateOrganizationResponse(organization=_organization(organization)))
 
     async def GetOrganization(self, request: pb.GetOrganizationRequest, context: Context) -> pb.GetOrganizationResponse:
         organization = await self._store.get_organization(UUID(request.organization_id))
-        return pb.GetOrganizationResponse(organization=convert.organization(organization))
+        return pb.GetOrganizationResponse(organization=_organization(organization))
 
     async def ListOrganizations(
         self, request: pb.ListOrganizationsRequest, context: Context
     ) -> pb.ListOrganizationsResponse:
         size = pagination.resolve_page_size(request.page_size)
-        before = parse_id_position(pagination.read_token(request.page_token, None, request))
+        before = pagination.read_id(None, request)
         rows = await self._store.list_organizations(before=before, size=size + 1)
-        page = pagination.fit_items(map(convert.organization, rows[:size]))
-        response = pb.ListOrganizationsResponse(organizations=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].organization_id], None, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, _organization, lambda row: [str(row.organization_id)], request, None, size=size
+        )
+        return pb.ListOrganizationsResponse(organizations=page, next_page_token=token)
 
     async def UpdateOrganization(
         self, request: pb.UpdateOrganizationRequest, context: Context
@@ -63,4 +63,8 @@ class OrganizationHandlers:
             if write.saved_response is not None:
                 return pb.UpdateOrganizationResponse.FromString(write.saved_response)
             organization = await self._store.update_organization(write.tx, change)
-            return await write.save(pb.UpdateOrganizationResponse(organization=convert.organization(organization)))
+            return await write.save(pb.UpdateOrganizationResponse(organization=_organization(organization)))
+
+
+def _organization(value: Organization) -> pb.Organization:
+    return to_message(pb.Organization, value, **fields(metadata=value.metadata))

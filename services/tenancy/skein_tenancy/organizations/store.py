@@ -10,7 +10,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy.errors import OrganizationExists, OrganizationNotFound
 from skein_tenancy.organizations.model import Organization
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -45,9 +45,7 @@ class OrganizationStore:
         """Raises OrganizationNotFound."""
         async with self._database.operator_transaction() as tx:
             row = await tx.row(QUERIES["get_organization"], organization_id=organization_id)
-        if row is None:
-            raise OrganizationNotFound
-        return Organization(**row)
+        return Organization(**require_row(row, OrganizationNotFound))
 
     async def list_organizations(self, *, before: UUID | None, size: int) -> list[Organization]:
         """Read organizations, newest first, without the canary's."""
@@ -59,9 +57,9 @@ class OrganizationStore:
 
     async def update_organization(self, tx: Transaction, change: DirectoryChange) -> Organization:
         """Raises OrganizationNotFound, OrganizationExists and RevisionStale."""
-        current = await tx.row(QUERIES["lock_organization"], organization_id=change.row_id)
-        if current is None:
-            raise OrganizationNotFound
+        current = require_row(
+            await tx.row(QUERIES["lock_organization"], organization_id=change.row_id), OrganizationNotFound
+        )
         check_revision(change.revision, current["revision"])
         with translate_constraint_errors({"organizations_slug_key": OrganizationExists()}):
             row = await tx.row(

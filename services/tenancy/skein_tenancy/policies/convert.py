@@ -52,8 +52,8 @@ def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
     Raises PolicyFieldUnknown for a field that no policy has, in the mask or in the message, and UpdateMaskInvalid.
     """
     paths = [path for path in request.update_mask.paths if path not in _FIELDS]
-    known = f"a policy has {', '.join(sorted(DEFAULTS))}"
-    violations = [("update_mask", f"{path[:_MAX_PATH_CHARACTERS]} is no field; {known}") for path in paths]
+    fields = f"a policy has {', '.join(sorted(DEFAULTS))}"
+    violations = [("update_mask", f"{path[:_MAX_PATH_CHARACTERS]} is no field; {fields}") for path in paths]
     violations += [("policy", f"number {number} is no field") for number in _unknown_numbers(request.policy)]
     violations += [("", f"number {number} is no field") for number in _unknown_numbers(request)]
     if violations:

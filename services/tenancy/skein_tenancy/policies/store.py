@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row, update_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,13 +32,12 @@ class PolicyStore:
 
     async def update_policy(self, tx: Transaction, tenant_id: UUID, change: PolicyChange) -> Mapping[str, object]:
         """Change a policy in the caller's transaction, which sees the tenant. Raises RevisionStale."""
-        query, at = QUERIES["update_policy"], now()
+        at = now()
         await tx.execute(QUERIES["insert_policy"], tenant_id=tenant_id, update_time=at)
         current = require_row(await tx.row(QUERIES["lock_policy"], tenant_id=tenant_id))
         check_revision(change.revision, current["revision"])
         values = {"tenant_id": tenant_id, **current, **change.values, "update_time": at}
-        row = await tx.row(query, **{name: values[name] for name in query.parameters})
-        return _set_columns(require_row(row))
+        return _set_columns(await update_row(tx, QUERIES["update_policy"], values))
 
 
 def _set_columns(row: asyncpg.Record) -> dict[str, object]:

@@ -11,7 +11,7 @@ from skein_kit.quotas.store import DEFAULT_LIMITS
 from skein_tenancy.errors import OrganizationNotFound
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas.model import COUNTED_KINDS, RATE_KINDS, TENANTS, OrganizationUsage, Quota, Usage
-from skein_tenancy.row_checks import check_revision
+from skein_tenancy.rows import check_revision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -11,7 +11,7 @@ from skein_kit.ids import now
 from skein_tenancy.queries import QUERIES
 from skein_tenancy.quotas.model import RATE_KINDS
 from skein_tenancy.rate_limits.model import IDLE_BUCKET_AGE, Bucket, RateLease, RequestLease
-from skein_tenancy.row_checks import require_row
+from skein_tenancy.rows import require_row
 
 if TYPE_CHECKING:
     from datetime import datetime

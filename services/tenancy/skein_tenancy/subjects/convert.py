@@ -9,8 +9,8 @@ from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.filters.json_properties import parse_matches
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
-from skein_kit.rpc.well_known_types import to_timestamp
-from skein_tenancy.subjects.model import OBJECTS, SubjectChange, SubjectDraft, SubjectFilter, parse_timezone
+from skein_tenancy.rows import RowChange, RowDraft
+from skein_tenancy.subjects.model import OBJECTS, SubjectFilter, parse_timezone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,20 +28,8 @@ METHODS_WITH_SUBJECT = [
 
 
 def subject(value: Subject) -> pb.Subject:
-    return pb.Subject(
-        subject_id=value.subject_id,
-        display_name=value.display_name,
-        status=f"{_STATUS_PREFIX}{value.status.upper()}",
-        timezone=value.timezone,
-        account_id=str(value.account_id or ""),
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-        delete_time=to_timestamp(value.delete_time),
-        **fields(profile=value.profile, preferences=value.preferences),
-    )
+    objects = fields(profile=value.profile, preferences=value.preferences)
+    return well_known_types.to_message(pb.Subject, value, status=f"{_STATUS_PREFIX}{value.status.upper()}", **objects)
 
 
 def subject_prefix(subject_id: str) -> bytes:
@@ -49,14 +37,14 @@ def subject_prefix(subject_id: str) -> bytes:
     return pb.Subject(subject_id=subject_id).SerializeToString()
 
 
-def draft(message: pb.Subject) -> SubjectDraft:
-    return SubjectDraft(subject_id=message.subject_id, values=_values(message, _UPDATABLE))
+def draft(message: pb.Subject) -> RowDraft:
+    return RowDraft(row_id=message.subject_id, values=_values(message, _UPDATABLE))
 
 
-def change(message: pb.Subject, mask: FieldMask) -> SubjectChange:
+def change(message: pb.Subject, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty."""
     updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return SubjectChange(subject_id=message.subject_id, revision=message.revision, values=_values(message, updated))
+    return RowChange(row_id=message.subject_id, revision=message.revision, values=_values(message, updated))
 
 
 def subject_filter(request: pb.ListSubjectsRequest) -> SubjectFilter:

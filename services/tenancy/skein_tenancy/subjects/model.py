@@ -44,27 +44,6 @@ class Subject:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class SubjectDraft:
-    """The validated content of a subject to be created."""
-
-    # Empty: the store generates one.
-    subject_id: str
-    # By column; JSON as text.
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SubjectChange:
-    """New values for some columns of one subject."""
-
-    subject_id: str
-    # 0: any revision.
-    revision: int
-    # By column; JSON as text.
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class SubjectFilter:
     """The conditions of a list of subjects."""
 

@@ -81,7 +81,7 @@ FROM tenancy.subjects
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id;
 
 -- delete_subject --
--- Mark a subject as deleted; its id stays taken. No row is touched when there is no such subject.
+-- Mark a subject as deleted; its id stays taken. No row is updated when there is no such subject.
 UPDATE tenancy.subjects
 SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND delete_time IS NULL;

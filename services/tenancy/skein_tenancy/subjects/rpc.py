@@ -47,11 +47,10 @@ class SubjectHandlers:
         position = pagination.read_token(request.page_token, tenant_id, request)
         after = position[0] if position else ""
         rows = await self._store.list_subjects(tenant_id, subject_filter, after=after, size=size + 1)
-        page = pagination.fit_items(map(convert.subject, rows[:size]))
-        response = pb.ListSubjectsResponse(subjects=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].subject_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, convert.subject, lambda subject: [subject.subject_id], request, tenant_id, size=size
+        )
+        return pb.ListSubjectsResponse(subjects=page, next_page_token=token)
 
     async def UpdateSubject(self, request: pb.UpdateSubjectRequest, context: Context) -> pb.UpdateSubjectResponse:
         caller = caller_of(context)
@@ -71,7 +70,6 @@ class SubjectHandlers:
                 await self._store.delete_subject(
                     write.tx, caller.require_tenant(), request.subject_id, deleted_by=caller.principal
                 )
-                await write.save(pb.DeleteSubjectResponse())
         return pb.DeleteSubjectResponse()
 
     async def UndeleteSubject(self, request: pb.UndeleteSubjectRequest, context: Context) -> pb.UndeleteSubjectResponse:
@@ -95,5 +93,4 @@ class SubjectHandlers:
                     methods=convert.METHODS_WITH_SUBJECT,
                     prefix=convert.subject_prefix(subject_id),
                 )
-                await write.save(pb.PurgeSubjectResponse())
         return pb.PurgeSubjectResponse()

@@ -8,7 +8,7 @@ from skein_kit.idempotency.store import LIFETIME
 from skein_kit.ids import new_id, now
 from skein_tenancy.errors import SubjectDeleted, SubjectExists, SubjectNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row, update_row
 from skein_tenancy.subjects.model import OBJECTS, Subject, properties_of
 
 if TYPE_CHECKING:
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from skein_kit.filters.json_properties import Property
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.subjects.model import SubjectChange, SubjectDraft, SubjectFilter
+    from skein_tenancy.rows import RowChange, RowDraft
+    from skein_tenancy.subjects.model import SubjectFilter
 
 # Properties in list_subjects_with_properties; a request names no more.
 _PROPERTY_CONDITIONS = 5
@@ -33,20 +34,20 @@ class SubjectStore:
         self._quota_counter = quota_counter
 
     async def create_subject(
-        self, tx: Transaction, tenant_id: UUID, draft: SubjectDraft, times: ImportTimes, *, created_by: str
+        self, tx: Transaction, tenant_id: UUID, draft: RowDraft, times: ImportTimes, *, created_by: str
     ) -> Subject:
         """Raises SubjectExists, SubjectDeleted, FieldInvalid for too many properties, and QuotaExceeded."""
         row = await tx.row(
             QUERIES["create_subject"],
             tenant_id=tenant_id,
-            subject_id=draft.subject_id or str(new_id(now())),
+            subject_id=draft.row_id or str(new_id(now())),
             create_time=times.create_time,
             update_time=times.update_time,
             created_by=created_by,
             **draft.values,
         )
         if row is None:
-            deleted = await tx.value(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.subject_id)
+            deleted = await tx.value(QUERIES["subject_delete_time"], tenant_id=tenant_id, subject_id=draft.row_id)
             raise SubjectExists if deleted is None else SubjectDeleted
         await _insert_properties(tx, tenant_id, row["subject_id"], draft.values)
         await self._quota_counter.charge(tx, tenant_id, {"subjects": 1})
@@ -56,9 +57,7 @@ class SubjectStore:
         """Raises SubjectNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_subject"], tenant_id=tenant_id, subject_id=subject_id)
-        if row is None:
-            raise SubjectNotFound
-        return Subject(**row)
+        return Subject(**require_row(row, SubjectNotFound))
 
     async def list_subjects(
         self, tenant_id: UUID, subject_filter: SubjectFilter, *, after: str, size: int
@@ -79,28 +78,20 @@ class SubjectStore:
             rows = await tx.rows(query, **page)
         return [Subject(**row) for row in rows]
 
-    async def update_subject(
-        self, tx: Transaction, tenant_id: UUID, change: SubjectChange, *, updated_by: str
-    ) -> Subject:
+    async def update_subject(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Subject:
         """Raises SubjectNotFound, RevisionStale, and FieldInvalid for too many properties."""
-        key = {"tenant_id": tenant_id, "subject_id": change.subject_id}
+        key = {"tenant_id": tenant_id, "subject_id": change.row_id}
         current = await tx.row(QUERIES["lock_subject"], **key)
         if current is None or current["delete_time"] is not None:
             raise SubjectNotFound
         check_revision(change.revision, current["revision"])
-        query = QUERIES["update_subject"]
-        values = {
-            "tenant_id": tenant_id,
-            **current,
-            **change.values,
-            "updated_by": updated_by,
-            "update_time": now(),
-        }
-        row = await tx.row(query, **{name: values[name] for name in query.parameters})
+        stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+        values = {**current, **change.values, **stamps}
+        row = await update_row(tx, QUERIES["update_subject"], values)
         if not change.values.keys().isdisjoint(OBJECTS):
             await tx.execute(QUERIES["delete_subject_properties"], **key)
-            await _insert_properties(tx, tenant_id, change.subject_id, values)
-        return Subject(**require_row(row))
+            await _insert_properties(tx, tenant_id, change.row_id, values)
+        return Subject(**row)
 
     async def delete_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str, *, deleted_by: str) -> None:
         """Delete a subject; its properties stay for an undelete. Raises SubjectNotFound."""
@@ -121,9 +112,7 @@ class SubjectStore:
         Raises SubjectNotFound and QuotaExceeded.
         """
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = await tx.row(QUERIES["lock_subject"], **key)
-        if row is None:
-            raise SubjectNotFound
+        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
         if row["delete_time"] is not None:
             row = require_row(
                 await tx.row(QUERIES["undelete_subject"], **key, update_time=now(), updated_by=updated_by)
@@ -134,9 +123,7 @@ class SubjectStore:
     async def purge_subject(self, tx: Transaction, tenant_id: UUID, subject_id: str) -> None:
         """Remove a subject for good, deleted or not. Raises SubjectNotFound."""
         key = {"tenant_id": tenant_id, "subject_id": subject_id}
-        row = await tx.row(QUERIES["lock_subject"], **key)
-        if row is None:
-            raise SubjectNotFound
+        row = require_row(await tx.row(QUERIES["lock_subject"], **key), SubjectNotFound)
         await tx.execute(QUERIES["purge_subject"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"subjects": -1})

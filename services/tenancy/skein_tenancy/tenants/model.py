@@ -109,7 +109,7 @@ class DirectoryScope:
 
     @property
     def hides_canary(self) -> bool:
-        """Say whether lists leave out the canary's tenants."""
+        """Return whether lists leave out the canary's tenants."""
         return self.tenant_id is None and not self.is_system
 
     @classmethod

@@ -9,20 +9,21 @@ from skein.tenancy.v1 import tenancy_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.idempotency.store import IdempotencyKey
+from skein_kit.json_values.fields import fields
 from skein_kit.rpc import pagination
+from skein_kit.rpc.well_known_types import to_message
 from skein_tenancy.callers import require_tenant
 from skein_tenancy.directory import convert as directory
 from skein_tenancy.errors import TenantNotFound
+from skein_tenancy.members.convert import role
 from skein_tenancy.members.model import OWNER, NewMember
-from skein_tenancy.page_token import parse_id_position
-from skein_tenancy.tenants import convert
-from skein_tenancy.tenants.model import DirectoryScope
+from skein_tenancy.tenants.model import DirectoryScope, TenantDraft
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
     from skein_kit.identity.identity_token import Caller
     from skein_tenancy.members.accounts import AccountClient
-    from skein_tenancy.tenants.model import TenantDraft
+    from skein_tenancy.tenants.model import Tenant
     from skein_tenancy.tenants.store import TenantStore
 
 
@@ -47,13 +48,13 @@ class TenantHandlers:
 
     async def CreateTenant(self, request: pb.CreateTenantRequest, context: Context) -> pb.CreateTenantResponse:
         caller = caller_of(context)
-        draft = convert.draft(request, caller, accounts_organization=self._accounts_organization)
+        draft = _draft(request, caller, accounts_organization=self._accounts_organization)
         owner = await self._owner(draft, caller)
         async with self._idempotency.begin_as_operator(IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.CreateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.create_tenant(write.tx, draft, owner, max_owned=self._max_owned)
-            response = await write.save(pb.CreateTenantResponse(tenant=convert.tenant(tenant)))
+            response = await write.save(pb.CreateTenantResponse(tenant=_tenant(tenant)))
             if owner is not None:
                 await self._store.add_owner(write.tx, tenant.tenant_id, owner)
             return response
@@ -62,7 +63,7 @@ class TenantHandlers:
         caller = caller_of(context)
         tenant_id = UUID(request.tenant_id) if request.tenant_id else require_tenant(caller)
         tenant = await self._store.get_tenant(tenant_id, scope=DirectoryScope.of(caller))
-        return pb.GetTenantResponse(tenant=convert.tenant(tenant))
+        return pb.GetTenantResponse(tenant=_tenant(tenant))
 
     async def ListTenants(self, request: pb.ListTenantsRequest, context: Context) -> pb.ListTenantsResponse:
         scope = DirectoryScope.of(caller_of(context))
@@ -72,14 +73,13 @@ class TenantHandlers:
         rows = await self._store.list_tenants(
             scope=scope,
             organization_id=UUID(request.organization_id) if request.organization_id else None,
-            before=parse_id_position(pagination.read_token(request.page_token, token_owner, request)),
+            before=pagination.read_id(token_owner, request),
             size=size + 1,
         )
-        page = pagination.fit_items(map(convert.tenant, rows[:size]))
-        response = pb.ListTenantsResponse(tenants=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].tenant_id], token_owner, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, _tenant, lambda tenant: [str(tenant.tenant_id)], request, token_owner, size=size
+        )
+        return pb.ListTenantsResponse(tenants=page, next_page_token=token)
 
     async def UpdateTenant(self, request: pb.UpdateTenantRequest, context: Context) -> pb.UpdateTenantResponse:
         caller = caller_of(context)
@@ -102,7 +102,7 @@ class TenantHandlers:
             if write.saved_response is not None:
                 return pb.UpdateTenantResponse.FromString(write.saved_response)
             tenant = await self._store.update_tenant(write.tx, change)
-            return await write.save(pb.UpdateTenantResponse(tenant=convert.tenant(tenant)))
+            return await write.save(pb.UpdateTenantResponse(tenant=_tenant(tenant)))
 
     async def _owner(self, draft: TenantDraft, caller: Caller) -> NewMember | None:
         if draft.is_self_service:
@@ -110,3 +110,17 @@ class TenantHandlers:
         if draft.owner_account_id:
             return await self._accounts.get_new_member(draft.owner_account_id, OWNER, created_by=caller.principal)
         return None
+
+
+def _tenant(value: Tenant) -> pb.Tenant:
+    return to_message(pb.Tenant, value, role=role(value.role), **fields(metadata=value.metadata))
+
+
+def _draft(request: pb.CreateTenantRequest, caller: Caller, *, accounts_organization: str) -> TenantDraft:
+    return TenantDraft.for_caller(
+        caller,
+        directory.draft(request.tenant, noun="tenant"),
+        organization_id=UUID(request.tenant.organization_id) if request.tenant.organization_id else None,
+        owner_account_id=request.owner_account_id,
+        accounts_organization=accounts_organization,
+    )

@@ -12,7 +12,7 @@ from skein_kit.ids import new_id, now
 from skein_tenancy.errors import OrganizationNotFound, TenantExists, TenantNotFound
 from skein_tenancy.members.model import OWNER
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row
 from skein_tenancy.tenants.model import Tenant
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ class TenantStore:
                 row = await tx.row(QUERIES["get_tenant"], tenant_id=tenant_id)
             else:
                 row = await tx.row(QUERIES["get_tenant_of_account"], tenant_id=tenant_id, account_id=scope.account_id)
-        if row is None:
-            raise TenantNotFound
-        return Tenant(**row)
+        return Tenant(**require_row(row, TenantNotFound))
 
     async def list_tenants(
         self, *, scope: DirectoryScope, organization_id: UUID | None, before: UUID | None, size: int
@@ -99,9 +97,7 @@ class TenantStore:
 
     async def update_tenant(self, tx: Transaction, change: DirectoryChange) -> Tenant:
         """Raises TenantNotFound, TenantExists and RevisionStale."""
-        current = await tx.row(QUERIES["lock_tenant"], tenant_id=change.row_id)
-        if current is None:
-            raise TenantNotFound
+        current = require_row(await tx.row(QUERIES["lock_tenant"], tenant_id=change.row_id), TenantNotFound)
         check_revision(change.revision, current["revision"])
         with translate_constraint_errors({"tenants_slug_key": TenantExists()}):
             row = await tx.row(

@@ -8,9 +8,8 @@ from skein.tenancy.v1 import subjects_pb2 as pb
 from skein_kit.errors import FieldInvalid
 from skein_kit.json_values.fields import fields
 from skein_kit.rpc import well_known_types
-from skein_kit.rpc.well_known_types import to_timestamp
+from skein_tenancy.rows import RowChange, RowDraft
 from skein_tenancy.tools.json_schema import check_json_schema
-from skein_tenancy.tools.model import ToolChange, ToolDraft
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,32 +24,19 @@ _UPDATABLE = (*_TEXTS, *_OBJECTS, "tags")
 
 
 def tool(value: Tool) -> pb.Tool:
-    return pb.Tool(
-        tool_id=value.tool_id,
-        name=value.name,
-        description=value.description,
-        source_type=value.source_type,
-        source_code=value.source_code,
-        tags=value.tags,
-        revision=value.revision,
-        create_time=to_timestamp(value.create_time),
-        update_time=to_timestamp(value.update_time),
-        created_by=value.created_by,
-        updated_by=value.updated_by,
-        delete_time=to_timestamp(value.delete_time),
-        **fields(json_schema=value.json_schema, metadata=value.metadata),
-    )
+    objects = fields(json_schema=value.json_schema, metadata=value.metadata)
+    return well_known_types.to_message(pb.Tool, value, **objects)
 
 
-async def draft(message: pb.Tool) -> ToolDraft:
+async def draft(message: pb.Tool) -> RowDraft:
     """Raises JsonSchemaInvalid and FieldInvalid."""
-    return ToolDraft(tool_id=message.tool_id, values=await _values(message, _UPDATABLE))
+    return RowDraft(row_id=message.tool_id, values=await _values(message, _UPDATABLE))
 
 
-async def change(message: pb.Tool, mask: FieldMask) -> ToolChange:
+async def change(message: pb.Tool, mask: FieldMask) -> RowChange:
     """Read the fields that the mask names, or all when it is empty. Raises JsonSchemaInvalid and FieldInvalid."""
     updated = well_known_types.updated_fields(mask, _UPDATABLE)
-    return ToolChange(tool_id=message.tool_id, revision=message.revision, values=await _values(message, updated))
+    return RowChange(row_id=message.tool_id, revision=message.revision, values=await _values(message, updated))
 
 
 async def _values(message: pb.Tool, names: Iterable[str]) -> dict[str, object]:

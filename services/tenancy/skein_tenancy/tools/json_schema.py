@@ -50,7 +50,7 @@ def _check(schema: dict[str, object]) -> None:
 
 
 def _is_mixed(value: object) -> bool:
-    """Say whether a long list holds values that are neither all texts nor all numbers."""
+    """Return whether a long list holds values that are neither all texts nor all numbers."""
     if isinstance(value, dict):
         return any(map(_is_mixed, value.values()))
     if not isinstance(value, list):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
 
@@ -31,24 +31,3 @@ class Tool:
     updated_by: str
     # None: not deleted.
     delete_time: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolDraft:
-    """The validated content of a tool to be created."""
-
-    # Empty: the store generates one.
-    tool_id: str
-    # By column; JSON as text.
-    values: Mapping[str, object]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ToolChange:
-    """New values for some columns of one tool."""
-
-    tool_id: str
-    # 0: any revision.
-    revision: int
-    # By column; JSON as text.
-    values: Mapping[str, object]

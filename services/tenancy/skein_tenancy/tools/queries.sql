@@ -69,7 +69,7 @@ ORDER BY delete_time NULLS FIRST
 LIMIT 1;
 
 -- delete_tool --
--- Mark a tool as deleted; its id and its name stay taken. No row is touched when there is no such tool.
+-- Mark a tool as deleted; its id and its name stay taken. No row is updated when there is no such tool.
 UPDATE tenancy.tools
 SET delete_time = :delete_time, revision = revision + 1, update_time = :delete_time, updated_by = :deleted_by
 WHERE tenant_id = :tenant_id AND tool_id = :tool_id AND delete_time IS NULL;

@@ -49,11 +49,10 @@ class ToolHandlers:
         rows = await self._store.list_tools(
             tenant_id, request.agent_id, after=after, size=size + 1, show_deleted=request.show_deleted
         )
-        page = pagination.fit_items(map(convert.tool, rows[:size]))
-        response = pb.ListToolsResponse(tools=page)
-        if len(rows) > len(page):
-            response.next_page_token = pagination.write_token([page[-1].tool_id], tenant_id, request)
-        return response
+        page, token = pagination.fit_rows(
+            rows, convert.tool, lambda tool: [tool.tool_id], request, tenant_id, size=size
+        )
+        return pb.ListToolsResponse(tools=page, next_page_token=token)
 
     async def UpdateTool(self, request: pb.UpdateToolRequest, context: Context) -> pb.UpdateToolResponse:
         caller = caller_of(context)
@@ -71,7 +70,6 @@ class ToolHandlers:
                 await self._store.delete_tool(
                     write.tx, caller.require_tenant(), request.tool_id, deleted_by=caller.principal
                 )
-                await write.save(pb.DeleteToolResponse())
         return pb.DeleteToolResponse()
 
     async def UndeleteTool(self, request: pb.UndeleteToolRequest, context: Context) -> pb.UndeleteToolResponse:
@@ -89,7 +87,6 @@ class ToolHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.purge_tool(write.tx, caller.require_tenant(), request.tool_id)
-                await write.save(pb.PurgeToolResponse())
         return pb.PurgeToolResponse()
 
     async def AttachTool(self, request: pb.AttachToolRequest, context: Context) -> pb.AttachToolResponse:
@@ -99,7 +96,6 @@ class ToolHandlers:
                 await self._store.attach_tool(
                     write.tx, caller.require_tenant(), request.agent_id, request.tool_id, created_by=caller.principal
                 )
-                await write.save(pb.AttachToolResponse())
         return pb.AttachToolResponse()
 
     async def DetachTool(self, request: pb.DetachToolRequest, context: Context) -> pb.DetachToolResponse:
@@ -107,5 +103,4 @@ class ToolHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.detach_tool(write.tx, caller.require_tenant(), request.agent_id, request.tool_id)
-                await write.save(pb.DetachToolResponse())
         return pb.DetachToolResponse()

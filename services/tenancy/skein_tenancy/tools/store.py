@@ -8,7 +8,7 @@ from skein_kit.database.transactions import translate_constraint_errors
 from skein_kit.ids import new_id, now
 from skein_tenancy.errors import AgentNotFound, ToolDeleted, ToolExists, ToolNotFound
 from skein_tenancy.queries import QUERIES
-from skein_tenancy.row_checks import check_revision, require_row
+from skein_tenancy.rows import check_revision, require_row, update_row
 from skein_tenancy.tools.model import Tool
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.quotas.store import QuotaCounter
     from skein_kit.rpc.row_times import ImportTimes
-    from skein_tenancy.tools.model import ToolChange, ToolDraft
+    from skein_tenancy.rows import RowChange, RowDraft
 
 
 class ToolStore:
@@ -28,13 +28,13 @@ class ToolStore:
         self._quota_counter = quota_counter
 
     async def create_tool(
-        self, tx: Transaction, tenant_id: UUID, draft: ToolDraft, times: ImportTimes, *, created_by: str
+        self, tx: Transaction, tenant_id: UUID, draft: RowDraft, times: ImportTimes, *, created_by: str
     ) -> Tool:
         """Raises ToolExists, ToolDeleted and QuotaExceeded."""
         row = await tx.row(
             QUERIES["create_tool"],
             tenant_id=tenant_id,
-            tool_id=draft.tool_id or str(new_id(now())),
+            tool_id=draft.row_id or str(new_id(now())),
             create_time=times.create_time,
             update_time=times.update_time,
             created_by=created_by,
@@ -44,7 +44,7 @@ class ToolStore:
             deleted = await tx.value(
                 QUERIES["find_conflicting_tool"],
                 tenant_id=tenant_id,
-                tool_id=draft.tool_id or None,
+                tool_id=draft.row_id or None,
                 name=draft.values["name"],
             )
             raise ToolExists if deleted is None else ToolDeleted
@@ -55,9 +55,7 @@ class ToolStore:
         """Raises ToolNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(QUERIES["get_tool"], tenant_id=tenant_id, tool_id=tool_id)
-        if row is None:
-            raise ToolNotFound
-        return Tool(**row)
+        return Tool(**require_row(row, ToolNotFound))
 
     async def list_tools(
         self, tenant_id: UUID, agent_id: str, *, after: str, size: int, show_deleted: bool
@@ -71,20 +69,14 @@ class ToolStore:
                 rows = await tx.rows(QUERIES["list_tools"], **page, show_deleted=show_deleted)
         return [Tool(**row) for row in rows]
 
-    async def update_tool(self, tx: Transaction, tenant_id: UUID, change: ToolChange, *, updated_by: str) -> Tool:
+    async def update_tool(self, tx: Transaction, tenant_id: UUID, change: RowChange, *, updated_by: str) -> Tool:
         """Raises ToolNotFound, RevisionStale, and ToolExists or ToolDeleted for a name that is taken."""
-        current = await tx.row(QUERIES["lock_tool"], tenant_id=tenant_id, tool_id=change.tool_id)
+        current = await tx.row(QUERIES["lock_tool"], tenant_id=tenant_id, tool_id=change.row_id)
         if current is None or current["delete_time"] is not None:
             raise ToolNotFound
         check_revision(change.revision, current["revision"])
-        query = QUERIES["update_tool"]
-        values = {
-            "tenant_id": tenant_id,
-            **current,
-            **change.values,
-            "updated_by": updated_by,
-            "update_time": now(),
-        }
+        stamps = {"tenant_id": tenant_id, "updated_by": updated_by, "update_time": now()}
+        values = {**current, **change.values, **stamps}
         if values["name"] != current["name"]:
             # Finds a deleted tool with the name; the constraint below finds one that is not deleted.
             deleted = await tx.value(
@@ -93,8 +85,8 @@ class ToolStore:
             if deleted is not None:
                 raise ToolDeleted
         with translate_constraint_errors({"tools_name_key": ToolExists()}):
-            row = await tx.row(query, **{name: values[name] for name in query.parameters})
-        return Tool(**require_row(row))
+            row = await update_row(tx, QUERIES["update_tool"], values)
+        return Tool(**row)
 
     async def delete_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str, *, deleted_by: str) -> None:
         """Delete a tool; it stays attached for an undelete. Raises ToolNotFound."""
@@ -108,9 +100,7 @@ class ToolStore:
     async def undelete_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str, *, updated_by: str) -> Tool:
         """Bring a deleted tool back; return one that is not deleted as it is. Raises ToolNotFound, QuotaExceeded."""
         key = {"tenant_id": tenant_id, "tool_id": tool_id}
-        row = await tx.row(QUERIES["lock_tool"], **key)
-        if row is None:
-            raise ToolNotFound
+        row = require_row(await tx.row(QUERIES["lock_tool"], **key), ToolNotFound)
         if row["delete_time"] is not None:
             row = require_row(await tx.row(QUERIES["undelete_tool"], **key, update_time=now(), updated_by=updated_by))
             await self._quota_counter.charge(tx, tenant_id, {"tools": 1})
@@ -119,9 +109,7 @@ class ToolStore:
     async def purge_tool(self, tx: Transaction, tenant_id: UUID, tool_id: str) -> None:
         """Remove a tool for good, deleted or not, from its agents too. Raises ToolNotFound."""
         key = {"tenant_id": tenant_id, "tool_id": tool_id}
-        row = await tx.row(QUERIES["lock_tool"], **key)
-        if row is None:
-            raise ToolNotFound
+        row = require_row(await tx.row(QUERIES["lock_tool"], **key), ToolNotFound)
         await tx.execute(QUERIES["purge_tool"], **key)
         if row["delete_time"] is None:
             await self._quota_counter.charge(tx, tenant_id, {"tools": -1})

@@ -8,8 +8,6 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skein_auth.audit.model import AuditFields
     from skein_kit.errors import RpcError
 
@@ -20,8 +18,7 @@ MAX_CACHED = 10_000
 class RejectedCredentialCache:
     """Final errors by the digest of their credential."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(self) -> None:
         # Class of the error, fields of the audit event, and expiry. The credential itself is not stored.
         self._errors: OrderedDict[bytes, tuple[type[RpcError], AuditFields, float]] = OrderedDict()
 
@@ -32,14 +29,14 @@ class RejectedCredentialCache:
         if entry is None:
             return None
         error, fields, until = entry
-        if self._clock() < until:
+        if time.monotonic() < until:
             return error(), fields
         del self._errors[digest]
         return None
 
     def put(self, credential: str, error: RpcError, fields: AuditFields) -> None:
         """Cache an error that no later change takes back."""
-        self._errors[_digest(credential)] = (type(error), fields, self._clock() + TTL_SECONDS)
+        self._errors[_digest(credential)] = (type(error), fields, time.monotonic() + TTL_SECONDS)
         if len(self._errors) > MAX_CACHED:
             self._errors.popitem(last=False)
 

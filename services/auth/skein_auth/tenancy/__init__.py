@@ -1,1 +1,0 @@
-"""Calls to the tenancy service: tenants, memberships and invitations."""
