@@ -47,9 +47,9 @@ class MemoryService:
         self.ListMemories = listing.ListMemories
         self.UpdateMemory = memories.UpdateMemory
         self.DeleteMemory = memories.DeleteMemory
-        self.RestoreMemory = memories.RestoreMemory
+        self.UndeleteMemory = memories.UndeleteMemory
         self.ListMemoryVersions = listing.ListMemoryVersions
-        self.ExportMatching = erasure.ExportMatching
+        self.ExportMemories = erasure.ExportMemories
         self.PurgeMemories = erasure.PurgeMemories
         self.ForgetMemories = erasure.ForgetMemories
         self.ListMemoryTypes = memories.ListMemoryTypes
@@ -65,10 +65,10 @@ class MemoryService:
         self.ListObjectives = tasks.ListObjectives
         self.ListNextActions = tasks.ListNextActions
         self.ExplainScore = curation.ExplainScore
-        self.Reinforce = curation.Reinforce
-        self.Decay = curation.Decay
-        self.Merge = curation.Merge
-        self.Consolidate = curation.Consolidate
+        self.ReinforceMemory = curation.ReinforceMemory
+        self.DecayScores = curation.DecayScores
+        self.MergeMemories = curation.MergeMemories
+        self.ConsolidateMemories = curation.ConsolidateMemories
 
 
 class LinkService:
@@ -82,10 +82,10 @@ class LinkService:
         self.UpdateLink = links.UpdateLink
         self.DeleteLink = links.DeleteLink
         self.ListLinks = links.ListLinks
-        self.Traverse = graph.Traverse
+        self.TraverseLinks = graph.TraverseLinks
         self.GetSubgraph = graph.GetSubgraph
         self.FindPaths = graph.FindPaths
-        self.Activate = graph.Activate
+        self.SpreadActivation = graph.SpreadActivation
         self.SuggestLinks = graph.SuggestLinks
 
 
@@ -99,7 +99,7 @@ class BlockService:
         self.ListBlocks = blocks.ListBlocks
         self.UpdateBlock = blocks.UpdateBlock
         self.DeleteBlock = blocks.DeleteBlock
-        self.RestoreBlock = blocks.RestoreBlock
+        self.UndeleteBlock = blocks.UndeleteBlock
         self.PurgeBlock = erasure.PurgeBlock
         self.AppendToBlock = blocks.AppendToBlock
         self.ReplaceInBlock = blocks.ReplaceInBlock
@@ -153,18 +153,18 @@ class HistoryService:
     ) -> None:
         self.ListChanges = events.ListChanges
         self.WatchChanges = events.WatchChanges
-        self.CreateWatch = webhooks.CreateWatch
-        self.GetWatch = webhooks.GetWatch
-        self.ListWatches = webhooks.ListWatches
-        self.UpdateWatch = webhooks.UpdateWatch
-        self.DeleteWatch = webhooks.DeleteWatch
-        self.RotateWatchSecret = webhooks.RotateWatchSecret
-        self.TestWatch = webhooks.TestWatch
-        self.ListDeliveries = webhooks.ListDeliveries
-        self.RetryDelivery = webhooks.RetryDelivery
-        self.CreateArchive = cold_storage.CreateArchive
+        self.CreateWebhook = webhooks.CreateWebhook
+        self.GetWebhook = webhooks.GetWebhook
+        self.ListWebhooks = webhooks.ListWebhooks
+        self.UpdateWebhook = webhooks.UpdateWebhook
+        self.DeleteWebhook = webhooks.DeleteWebhook
+        self.RotateWebhookSecret = webhooks.RotateWebhookSecret
+        self.TestWebhook = webhooks.TestWebhook
+        self.ListWebhookDeliveries = webhooks.ListWebhookDeliveries
+        self.RetryWebhookDelivery = webhooks.RetryWebhookDelivery
+        self.ArchiveMemories = cold_storage.ArchiveMemories
         self.ListArchives = cold_storage.ListArchives
-        self.RestoreArchive = cold_storage.RestoreArchive
+        self.UnarchiveMemories = cold_storage.UnarchiveMemories
         self.ListAccessLog = access_log.ListAccessLog
 
 
@@ -182,15 +182,15 @@ class SnapshotService:
         self.ImportData = transfer.ImportData
 
 
-class MemoryInternalService:
-    """UpkeepService: periodic work that the worker service requests."""
+class MemoryInternalServicer:
+    """MemoryInternalService: periodic work that the worker service requests."""
 
     def __init__(self, *, maintenance: MaintenanceHandlers, webhooks: WebhookHandlers) -> None:
         self.EnsurePartitions = maintenance.EnsurePartitions
         self.DeleteExpired = maintenance.DeleteExpired
         self.DeliverWebhooks = webhooks.DeliverWebhooks
         self.ContinueSnapshots = maintenance.ContinueSnapshots
-        self.ArchiveIdle = maintenance.ArchiveIdle
+        self.ArchiveIdleMemories = maintenance.ArchiveIdleMemories
         self.ApplyRetention = maintenance.ApplyRetention
         self.PurgeTenant = maintenance.PurgeTenant
         self.DecayMemories = maintenance.DecayMemories

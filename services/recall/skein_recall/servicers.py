@@ -43,8 +43,8 @@ class RecallServicer:
         self.CompareModels = quality.CompareModels
 
 
-class IndexServicer:
-    """IndexService: what memory, session and the worker call."""
+class RecallInternalServicer:
+    """RecallInternalService: what memory, session and the worker call."""
 
     def __init__(self, *, index: IndexHandlers, reindexes: ReindexHandlers, maintenance: MaintenanceHandlers) -> None:
         self.IndexItems = index.IndexItems

@@ -54,7 +54,7 @@ class GraphHandlers:
         self._store = store
         self._memories = memories
 
-    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
+    async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
         tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
@@ -68,7 +68,7 @@ class GraphHandlers:
         nodes, links, truncated = _fitted(graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes)
-        return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
+        return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller_of(context).require_tenant()
@@ -106,7 +106,9 @@ class GraphHandlers:
             paths=paths, nodes=[_node(node) for node in result.nodes], truncated=result.truncated
         )
 
-    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
+    async def SpreadActivation(
+        self, request: pb.SpreadActivationRequest, context: Context
+    ) -> pb.SpreadActivationResponse:
         result = await self._store.activate(
             caller_of(context).require_tenant(),
             [
@@ -120,7 +122,7 @@ class GraphHandlers:
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in result.memories]
         fitted = _prefix(memories, _NODE_BYTES)
-        return pb.ActivateResponse(memories=fitted, truncated=result.truncated or len(fitted) < len(memories))
+        return pb.SpreadActivationResponse(memories=fitted, truncated=result.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         suggestions = await self._store.suggest_links(

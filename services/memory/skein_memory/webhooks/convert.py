@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.rpc.well_known_types import to_timestamp, updated_fields
 from skein_memory.webhooks.model import WebhookDraft
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 UPDATABLE = frozenset({"display_name", "event_types", "where", "webhook_url", "active"})
 
 
-def draft(message: pb.Watch) -> WebhookDraft:
+def draft(message: pb.Webhook) -> WebhookDraft:
     """Read a caller's new webhook. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
     return WebhookDraft(
         display_name=message.display_name,
@@ -28,9 +28,9 @@ def draft(message: pb.Watch) -> WebhookDraft:
     ).validate()
 
 
-def updated_draft(before: WebhookDraft, request: pb.UpdateWatchRequest) -> tuple[WebhookDraft, bool]:
+def updated_draft(before: WebhookDraft, request: pb.UpdateWebhookRequest) -> tuple[WebhookDraft, bool]:
     """Return a draft with the fields that the mask names, validated, and whether the request activates the webhook."""
-    message, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
+    message, fields = request.webhook, updated_fields(request.update_mask, UPDATABLE)
     values: dict[str, object] = {}
     if "display_name" in fields:
         values["display_name"] = message.display_name
@@ -46,10 +46,10 @@ def updated_draft(before: WebhookDraft, request: pb.UpdateWatchRequest) -> tuple
     return after, "active" in fields and message.active
 
 
-def webhook(value: Webhook) -> pb.Watch:
+def webhook(value: Webhook) -> pb.Webhook:
     draft = value.draft
-    return pb.Watch(
-        watch_id=str(value.watch_id),
+    return pb.Webhook(
+        webhook_id=str(value.webhook_id),
         display_name=draft.display_name,
         event_types=draft.event_types,
         where=draft.condition,
@@ -72,7 +72,7 @@ def webhook(value: Webhook) -> pb.Watch:
 def delivery(row: asyncpg.Record) -> pb.Delivery:
     return pb.Delivery(
         delivery_id=str(row["delivery_id"]),
-        watch_id=str(row["watch_id"]),
+        webhook_id=str(row["watch_id"]),
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
         attempts=row["attempts"],

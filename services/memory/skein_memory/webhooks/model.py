@@ -78,7 +78,7 @@ class WebhookDraft:
 class Webhook:
     """A webhook: its content, and the health of its destination."""
 
-    watch_id: UUID
+    webhook_id: UUID
     draft: WebhookDraft
     key: WrappedKey
     failures: int
@@ -168,12 +168,12 @@ def secret_text(key: bytes) -> str:
     return f"whsec_{base64.b64encode(key).decode('ascii')}"
 
 
-def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
+def body_of(webhook_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
     """Return the body that is sent for an event."""
     payload = {
         "type": event["event_type"],
         "timestamp": create_time.isoformat(),
-        "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
+        "data": {"webhook_id": str(webhook_id), **event, "created_at": create_time.isoformat()},
     }
     return exact.dumps(payload, ensure_ascii=True).encode()
 
