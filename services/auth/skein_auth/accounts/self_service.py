@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from skein_auth.audit.recorder import AuditRecorder
     from skein_auth.auth_sessions.auth_sessions import AuthSessions
     from skein_auth.tenant_directory import Invitation, TenantDirectory
-    from skein_kit.idempotency.store import IdempotencyKey
-    from skein_kit.idempotency.store import IdempotencyStore
+    from skein_kit.idempotency.store import IdempotencyKey, IdempotencyStore
     from skein_kit.identity.identity_token import Caller
 
 SIGN_UPS = ("open", "invited", "closed")

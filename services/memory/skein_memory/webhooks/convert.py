@@ -72,7 +72,7 @@ def webhook(value: Webhook) -> pb.Webhook:
 def delivery(row: asyncpg.Record) -> pb.Delivery:
     return pb.Delivery(
         delivery_id=str(row["delivery_id"]),
-        webhook_id=str(row["webhook_id"]),
+        webhook_id=str(row["watch_id"]),
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
         attempts=row["attempts"],
