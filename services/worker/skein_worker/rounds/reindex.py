@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from skein_worker.system_identity import SystemIdentity
 
 # The name of the job in the queue.
-REINDEX = "reindexing"
+REINDEX = "reindex"
 REINDEX_JOB = Job(name=REINDEX, dedupe_key=REINDEX)
 
 REINDEXED = Counter(
-    "skein_worker_reindexed_items_total", "Items that got the vectors of a model beside the one in force."
+    "skein_worker_reindexed_documents_total", "Documents that a reindex gave the vectors of another model."
 )
 
 _LIST_SECONDS = 30.0
@@ -58,7 +58,7 @@ class ReindexJob:
         with without_tracing():
             await visit_tenants(self._due_tenants(), visit, progress, at_once=self._settings.tenants_at_once)
         if progress.failures:
-            log.warning("reindexing_interrupted", failures=progress.failures)
+            log.warning("reindex_interrupted", failures=progress.failures)
         return self._settings.reindex_seconds
 
     async def _due_tenants(self) -> AsyncIterator[Sequence[str]]:
