@@ -303,6 +303,6 @@ async def test_what_waits_and_what_is_refused_is_on_the_metrics_page(cluster: Cl
 
     text = await asyncio.to_thread(read)
 
-    for name in ("limit", "queue", "shed_total", "wait_seconds_count"):
+    for name in ("limit", "queue_calls", "shed_calls_total", "wait_seconds_count"):
         assert f"skein_admission_{name}{{" in text
     assert str(tenant.tenant_id) not in text
