@@ -1,7 +1,7 @@
 """Copies every page of the repository into a folder that mkdocs can build, and fails on a link that leads nowhere.
 
-Pages keep their paths, so that links between them work in the repository and in the site. A link to another file of the
-repository becomes its text, because the site has pages only.
+Pages and drawings (SVG) keep their paths, so that links between them work in the repository and in the site. A link to
+another file of the repository becomes its text, because the site has no other files.
 """
 
 from __future__ import annotations
@@ -19,23 +19,25 @@ _LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\((?![a-z]+:|#)([^)#\s]+)(#[^)
 
 
 def main(target: Path) -> None:
-    """Fill the folder anew."""
+    """Replace the folder's content."""
     shutil.rmtree(target, ignore_errors=True)
     pages = tracked_pages()
     dead: list[str] = []
     for page in pages:
         copy = target / "src" / page.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(adapted(page, pages, dead), "utf-8")
+        text = page.read_text("utf-8")
+        copy.write_text(adapted(page, text, pages, dead) if page.suffix == ".md" else text, "utf-8")
     if dead:
         sys.exit("\n  ".join(["Links that lead nowhere:", *dead]))
     shutil.copyfile(CONFIG, target / "mkdocs.yml")
 
 
 def tracked_pages() -> set[Path]:
-    """Return the Markdown files that git knows or would add."""
+    """Return the Markdown files, and the drawings of docs/ and deploy/, that git knows or would add."""
+    patterns = ("*.md", "docs/*.svg", "deploy/*.svg")
     listed = subprocess.run(
-        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"],  # noqa: S607 - git of the machine.
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", *patterns],  # noqa: S607 - git of the machine.
         cwd=ROOT,
         check=True,
         capture_output=True,
@@ -43,7 +45,7 @@ def tracked_pages() -> set[Path]:
     return {ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()}
 
 
-def adapted(page: Path, pages: set[Path], dead: list[str]) -> str:
+def adapted(page: Path, text: str, pages: set[Path], dead: list[str]) -> str:
     """Return the text of a page for the site; add each dead link to `dead`."""
 
     def replace(found: re.Match[str]) -> str:
@@ -54,7 +56,7 @@ def adapted(page: Path, pages: set[Path], dead: list[str]) -> str:
             dead.append(f"{page.relative_to(ROOT)}: {found[2]}")
         return found[1]
 
-    pieces = _FENCE.split(page.read_text("utf-8"))
+    pieces = _FENCE.split(text)
     return "".join(piece if number % 2 else _LINK.sub(replace, piece) for number, piece in enumerate(pieces))
 
 

@@ -68,5 +68,5 @@ async def test_no_message_finds_a_defect_or_anything_of_another_tenant(
     assert faults == []
     assert after == before
     lines = [json.loads(line) for line in log.getvalue().splitlines()]
-    assert [line for line in lines if line["event"] == "fault"] == []
+    assert [line for line in lines if line["event"] == "internal_error"] == []
     await assistant.create("honest")

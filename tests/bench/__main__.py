@@ -94,10 +94,11 @@ def main(
         raise click.Abort from None
     finally:
         _print(cells)
+        figures = [cell.as_json() for cell in cells]
         if json_file is not None:
-            json_file.write_text(json.dumps([cell.as_json() for cell in cells], indent=2) + "\n", "utf-8")
+            json_file.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
         if plot_file is not None and cells:
-            plot_file.write_text(plot.svg(cells), "utf-8")
+            plot_file.write_text(plot.svg(figures), "utf-8")
 
 
 def _print(cells: Sequence[Cell]) -> None:

@@ -1,7 +1,8 @@
 """What a core does and what an entry takes: the measured figures that deploy/capacity.md calculates with.
 
     .venv/bin/python tests/bench/capacity.py                 # about two minutes
-    .venv/bin/python tests/bench/capacity.py --json FILE
+    .venv/bin/python tests/bench/capacity.py --json deploy/capacity.json
+    .venv/bin/python tests/bench/plot.py deploy/capacity.json deploy/capacity.svg
 
 Nothing here is asserted. The cluster runs in one process beside its Postgres; the client shares their cores. What
 counts is processor time, which does not change with the number of cores: so many calls take one core for a second.

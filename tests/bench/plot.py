@@ -1,36 +1,53 @@
-"""Draws figures as an SVG: latencies of each operation, a bar for each way and form of the cluster."""
+"""Draws the figures of a benchmark as an SVG, from the JSON that it writes.
+
+    .venv/bin/python tests/bench/plot.py deploy/capacity.json deploy/capacity.svg
+
+`tests/bench --json` has latencies of each operation, `tests/bench/capacity.py --json` processor time of each call.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
+from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from bench.figures import Cell
 
 _WIDTH = 760
 _LABEL_WIDTH = 260
 _VALUE_WIDTH = 170
 _ROW_HEIGHT = 22
 _BAR_HEIGHT = 14
-# Of the part until the median, and of the part from there to the 95th percentile.
-_MEDIAN_COLOUR, _TAIL_COLOUR = "#3f51b5", "#9fa8da"
-_STYLE = "text{font:12px sans-serif;fill:#444}.title{font-weight:bold}"
+_FIRST_COLOUR, _SECOND_COLOUR = "#3f51b5", "#9fa8da"
+# The background keeps the text readable where a page is dark.
+_STYLE = "svg{background:#fff}text{font:12px sans-serif;fill:#444}.title{font-weight:bold}"
 
 
-def svg(cells: Sequence[Cell]) -> str:
-    """Return a drawing that needs no script and no font of another host. Bars are in milliseconds."""
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """One bar of two parts, both measured from its start, in milliseconds."""
+
+    label: str
+    first: float
+    second: float
+    note: str
+
+
+def svg(figures: Any) -> str:
+    """Return a drawing that needs no script and no font of another host; `figures` is a benchmark's JSON."""
+    groups = _capacity(figures) if isinstance(figures, dict) else _latencies(figures)
     lines: list[str] = []
     top = _ROW_HEIGHT
-    for operation in dict.fromkeys(cell.operation for cell in cells):
-        group = [cell for cell in cells if cell.operation == operation]
-        lines.append(f'<text class="title" x="4" y="{top}">{escape(operation)}: p50 and p95 in ms</text>')
+    for title, bars in groups.items():
+        lines.append(f'<text class="title" x="4" y="{top}">{escape(title)}</text>')
         top += 8
-        longest = max(cell.figures.p95 for cell in group) or 1.0
-        for cell in sorted(group, key=lambda cell: cell.figures.in_flight):
-            lines += _row(cell, top, longest)
+        longest = max(bar.second for bar in bars) or 1.0
+        for bar in bars:
+            lines += _row(bar, top, longest)
             top += _ROW_HEIGHT
         top += _ROW_HEIGHT
     return "\n".join(
@@ -43,14 +60,45 @@ def svg(cells: Sequence[Cell]) -> str:
     )
 
 
-def _row(cell: Cell, top: float, longest: float) -> Iterator[str]:
-    figures = cell.figures
+def _latencies(cells: Sequence[dict[str, Any]]) -> dict[str, list[Bar]]:
+    groups: dict[str, list[Bar]] = {}
+    for cell in sorted(cells, key=lambda cell: int(cell["in_flight"])):
+        p50, p95 = cell["p50_ms"], cell["p95_ms"]
+        bar = Bar(
+            label=f"{cell['way']}, {cell['form']}, {cell['in_flight']} in flight",
+            first=p50,
+            second=p95,
+            note=f"{p50:.1f} / {p95:.1f} ms, {cell['per_second']:,.0f} req/s",
+        )
+        groups.setdefault(f"{cell['operation']}: p50 and p95 in ms", []).append(bar)
+    return groups
+
+
+def _capacity(figures: dict[str, Any]) -> dict[str, list[Bar]]:
+    bars = [
+        Bar(
+            label=call["rpc"],
+            first=call["python_ms"],
+            second=call["python_ms"] + call["postgres_ms"],
+            note=f"{call['python_ms']:.1f} + {call['postgres_ms']:.1f} ms",
+        )
+        for call in figures["calls"]
+        # A batch would make every other bar a line.
+        if "Batch" not in call["rpc"]
+    ]
+    return {"Processor time of one call: services, then Postgres": bars}
+
+
+def _row(bar: Bar, top: float, longest: float) -> Iterator[str]:
     scale = (_WIDTH - _LABEL_WIDTH - _VALUE_WIDTH) / longest
     baseline = top + _BAR_HEIGHT - 2
-    label = f"{cell.way}, {cell.form}, {figures.in_flight} in flight"
-    yield f'<text x="{_LABEL_WIDTH - 8}" y="{baseline}" text-anchor="end">{escape(label)}</text>'
-    for value, colour in ((figures.p95, _TAIL_COLOUR), (figures.p50, _MEDIAN_COLOUR)):
+    yield f'<text x="{_LABEL_WIDTH - 8}" y="{baseline}" text-anchor="end">{escape(bar.label)}</text>'
+    for value, colour in ((bar.second, _SECOND_COLOUR), (bar.first, _FIRST_COLOUR)):
         size = f'width="{value * scale:.1f}" height="{_BAR_HEIGHT}"'
         yield f'<rect x="{_LABEL_WIDTH}" y="{top}" {size} fill="{colour}"/>'
-    shown = f"{figures.p50:.1f} / {figures.p95:.1f} ms, {figures.per_second:,.0f} req/s"
-    yield f'<text x="{_LABEL_WIDTH + figures.p95 * scale + 6:.1f}" y="{baseline}">{shown}</text>'
+    yield f'<text x="{_LABEL_WIDTH + bar.second * scale + 6:.1f}" y="{baseline}">{escape(bar.note)}</text>'
+
+
+if __name__ == "__main__":
+    source, target = sys.argv[1:]
+    Path(target).write_text(svg(json.loads(Path(source).read_text("utf-8"))), "utf-8")

@@ -89,9 +89,13 @@ _COMMITTED = """
        AND EXISTS (SELECT FROM memory.external_ids WHERE external_id = $2)
        AND EXISTS (SELECT FROM session.messages WHERE session_id = $3)
 """
-_JOB_UNDER_WAY = "SELECT EXISTS (SELECT FROM worker.pgqueuer WHERE status = 'picked' AND entrypoint = 'backlog_sweep')"
+_JOB_UNDER_WAY = (
+    "SELECT EXISTS (SELECT FROM worker.pgqueuer WHERE status = 'picked' AND entrypoint = 'embedding_backlog_scan')"
+)
 # After one that took long, as when recall was frozen, the next one is far away.
-_SWEEP_NOW = "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'backlog_sweep'"
+_SCAN_NOW = (
+    "UPDATE worker.pgqueuer SET execute_after = now() WHERE status = 'queued' AND entrypoint = 'embedding_backlog_scan'"
+)
 _PENDING = "SELECT count(*) FROM recall.documents WHERE tenant_id = $1 AND pending"
 _HOLD_BY_NAME = """
     SELECT FROM memory.entries
@@ -492,7 +496,7 @@ async def test_the_jobs_of_a_worker_that_ends_are_done_by_the_next_one(
     try:
         async with fleet.superuser() as connection, asyncio.timeout(120):
             while not await connection.fetchval(_JOB_UNDER_WAY):
-                await connection.execute(_SWEEP_NOW)
+                await connection.execute(_SCAN_NOW)
                 await asyncio.sleep(0.01)
         worker.signal(number)
         code = await worker.ended()

@@ -251,8 +251,8 @@ async def test_a_slow_query_is_found_by_the_request_and_the_trace_that_it_was_fo
         assert line["milliseconds"] >= 0
         # A query that failed has no count of rows.
         assert isinstance(line["rows"], int) == (line["outcome"] == "ok")
-    counted = (await observed.metrics("recall"))["skein_slow_queries"]
-    assert value(counted, "skein_slow_queries_total", service="recall", query="query_terms") >= 1
+    counted = (await observed.metrics("recall"))["skein_database_slow_queries"]
+    assert value(counted, "skein_database_slow_queries_total", service="recall", query="query_terms") >= 1
 
 
 async def test_no_metric_has_anybody_s_id(observed: Observed) -> None:
@@ -274,8 +274,8 @@ async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) 
         "skein_change_log_lag_seconds",
         "skein_worker_queue_jobs",
         "skein_worker_queue_oldest_seconds",
-        "skein_embedding_backlog_items",
-        "skein_measured_timestamp_seconds",
+        "skein_embedding_backlog_documents",
+        "skein_measurement_last_success_timestamp_seconds",
     }
     missing = wanted
     # Each has a round of its own, and what is in the queue is shown from the first one after the worker filled it.
@@ -332,7 +332,7 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
         await connection.close()
 
     lines = [json.loads(line) for line in observed.logs()["memory"].splitlines() if line.startswith("{")]
-    (fault,) = (line for line in lines if line["event"] == "fault" and line.get("request_id") == request_id)
+    (fault,) = (line for line in lines if line["event"] == "internal_error" and line.get("request_id") == request_id)
     assert fault["trace_id"] == trace_id.hex()
     assert (fault["tenant_id"], fault["level"]) == (str(observed.tenant.tenant_id), "error")
     assert fault["method"] == "/skein.memory.v1.MemoryService/CreateMemory"

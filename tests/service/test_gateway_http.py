@@ -335,7 +335,7 @@ async def test_hanging_up_in_the_middle_of_a_body_is_no_fault(
         answer = await ask(address, f"{MEMORIES}/ListMemories", {}, **bearer)
 
     assert answer.status == 200
-    assert "fault" not in log.getvalue()
+    assert "internal_error" not in log.getvalue()
 
 
 async def test_an_answer_too_large_to_send_says_so(

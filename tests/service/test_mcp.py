@@ -358,8 +358,8 @@ async def test_a_call_is_counted_by_its_rpc_and_by_its_tool(cluster: Cluster, mc
 
     _, metrics = await get(cluster.admin, "/metrics")
 
-    assert re.search(r'skein_gateway_tool_calls_total{code="OK",tool="remember"} [1-9]', metrics)
-    assert re.search(r'skein_gateway_tool_calls_total{code="INVALID_ARGUMENT",tool="remember"} [1-9]', metrics)
+    assert re.search(r'skein_gateway_mcp_tool_calls_total{code="OK",tool="remember"} [1-9]', metrics)
+    assert re.search(r'skein_gateway_mcp_tool_calls_total{code="INVALID_ARGUMENT",tool="remember"} [1-9]', metrics)
     assert 'method="CreateMemory",service="skein.memory.v1.MemoryService"' in metrics
 
 

@@ -83,11 +83,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def waiting() -> float:
-    return REGISTRY.get_sample_value("skein_admission_queue", {"service": "gateway"}) or 0.0
+    return REGISTRY.get_sample_value("skein_admission_queue_calls", {"service": "gateway"}) or 0.0
 
 
 def shed(reason: str) -> float:
-    found = REGISTRY.get_sample_value("skein_admission_shed_total", {"service": "gateway", "reason": reason})
+    found = REGISTRY.get_sample_value("skein_admission_shed_calls_total", {"service": "gateway", "reason": reason})
     return found or 0.0
 
 
@@ -113,14 +113,14 @@ async def test_a_call_for_which_there_is_no_room_is_refused_with_a_reason_and_a_
     cluster: Cluster, tenant: Tenant
 ) -> None:
     async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        before = shed("full")
+        before = shed("queue_full")
         calls = await filled(gateway, held)
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED") as caught:
             await append(gateway)
 
         assert 0 < retry_seconds(caught.value) <= 2
-        assert shed("full") == before + 1
+        assert shed("queue_full") == before + 1
         assert held.begun == SHARE
         held.released.set()
         await asyncio.gather(*calls)
@@ -130,7 +130,7 @@ async def test_a_call_for_which_there_is_no_room_is_refused_with_a_reason_and_a_
 
 async def test_a_call_that_waited_long_enough_is_refused_and_never_begun(cluster: Cluster, tenant: Tenant) -> None:
     async with holding(cluster, tenant, HASTY) as (gateway, held):
-        before = shed("late")
+        before = shed("queue_timeout")
         calls = await filled(gateway, held, also_waiting=False)
 
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "OVERLOADED"):
@@ -138,7 +138,7 @@ async def test_a_call_that_waited_long_enough_is_refused_and_never_begun(cluster
 
         held.released.set()
         await asyncio.gather(*calls)
-        assert shed("late") == before + 1
+        assert shed("queue_timeout") == before + 1
         assert held.begun == SHARE
 
 
@@ -237,11 +237,11 @@ def _posted(address: str, key: str) -> tuple[int, str, Any]:
 
 async def test_the_client_comes_back_when_it_is_told_to_and_is_served(cluster: Cluster, tenant: Tenant) -> None:
     async with holding(cluster, tenant, TIGHT) as (gateway, held):
-        before = shed("full")
+        before = shed("queue_full")
         calls = await filled(gateway, held)
         async with Client(endpoint=gateway.host.addresses["gateway"], api_key=tenant.api_key, timeout=SECONDS) as skein:
             call = asyncio.ensure_future(skein.sessions.AppendMessages(_turn_of_a_conversation()))
-            await until(lambda: shed("full") > before)
+            await until(lambda: shed("queue_full") > before)
             held.released.set()
             await call
 
@@ -303,6 +303,6 @@ async def test_what_waits_and_what_is_refused_is_on_the_metrics_page(cluster: Cl
 
     text = await asyncio.to_thread(read)
 
-    for name in ("limit", "queue", "shed_total", "wait_seconds_count"):
+    for name in ("limit", "queue_calls", "shed_calls_total", "wait_seconds_count"):
         assert f"skein_admission_{name}{{" in text
     assert str(tenant.tenant_id) not in text

@@ -492,7 +492,7 @@ async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_a
         deaf.term()
 
     assert answer == {"status": "internal_error"}
-    assert "fault" in log.getvalue()
+    assert "internal_error" in log.getvalue()
 
 
 async def test_one_socket_goes_on_after_garbage(assistant: Assistant) -> None:

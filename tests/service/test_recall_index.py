@@ -236,7 +236,7 @@ def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None
 
 
 def failures() -> float:
-    return REGISTRY.get_sample_value("skein_embedder_failed_items_total") or 0.0
+    return REGISTRY.get_sample_value("skein_embedder_failed_documents_total") or 0.0
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def lines(log: StringIO) -> list[dict[str, Any]]:
 
 
 def counted(query: str) -> float:
-    return REGISTRY.get_sample_value("skein_slow_queries_total", {"service": "memory", "query": query}) or 0.0
+    return REGISTRY.get_sample_value("skein_database_slow_queries_total", {"service": "memory", "query": query}) or 0.0
 
 
 async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_value(

@@ -161,14 +161,14 @@ async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(hous
 
 
 async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(house: House) -> None:
-    name, reader = "skein_change_told_seconds_count", {"reader": "webhook"}
-    before = REGISTRY.get_sample_value(name, reader) or 0
+    name, channel = "skein_change_notification_delay_seconds_count", {"channel": "webhook"}
+    before = REGISTRY.get_sample_value(name, channel) or 0
     await house.watch(event_types=["memory_created"])
     await house.remember()
 
     await house.deliver()
 
-    assert REGISTRY.get_sample_value(name, reader) == before + 1
+    assert REGISTRY.get_sample_value(name, channel) == before + 1
 
 
 async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receiver: Receiver) -> None:

@@ -111,10 +111,14 @@ async def test_a_second_worker_joins_without_doubling_what_stands(
 
     rows = await connection.fetch(
         "SELECT dedupe_key, count(*) AS jobs FROM worker.pgqueuer"
-        " WHERE dedupe_key IN ('backlog_sweep', 'upkeep', 'expiry') GROUP BY 1 ORDER BY 1"
+        " WHERE dedupe_key IN ('embedding_backlog_scan', 'maintenance', 'expiry') GROUP BY 1 ORDER BY 1"
     )
 
-    assert [(row["dedupe_key"], row["jobs"]) for row in rows] == [("backlog_sweep", 1), ("expiry", 1), ("upkeep", 1)]
+    assert [(row["dedupe_key"], row["jobs"]) for row in rows] == [
+        ("embedding_backlog_scan", 1),
+        ("expiry", 1),
+        ("maintenance", 1),
+    ]
 
 
 async def test_a_job_whose_key_waits_already_is_not_added_again(cluster: Cluster) -> None:
@@ -271,16 +275,16 @@ async def found_by_meaning(tenant: Tenant, query: str, kind: recall_pb2.ItemKind
 
 
 async def do_upkeep(cluster: Cluster, connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    """Let the cluster's worker do one upkeep, as it does whenever it starts."""
+    """Let the cluster's worker run one maintenance job, as it does whenever it starts."""
     queue = queue_of(cluster)
     async with queue.run({}, periodic_jobs=()):
         await connected(queue)
         newest = await connection.fetchval("SELECT coalesce(max(id), 0) FROM worker.pgqueuer_log")
-        await queue.add(Job(name=MAINTENANCE, dedupe_key="test upkeep", payload=RUN_ONCE))
+        await queue.add(Job(name=MAINTENANCE, dedupe_key="test maintenance", payload=RUN_ONCE))
         async with asyncio.timeout(DEADLINE_SECONDS):
             while not await connection.fetchval(
                 "SELECT count(*) FROM worker.pgqueuer_log"
-                " WHERE id > $1 AND entrypoint = 'upkeep' AND status = 'successful'",
+                " WHERE id > $1 AND entrypoint = 'maintenance' AND status = 'successful'",
                 newest,
             ):
                 await asyncio.sleep(0.05)

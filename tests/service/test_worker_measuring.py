@@ -147,7 +147,7 @@ async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) ->
 
 async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(measured: Measured, log: StringIO) -> None:
     await measured.measuring.measure()
-    last = shown("skein_measured_timestamp_seconds", measurement="transactions")
+    last = shown("skein_measurement_last_success_timestamp_seconds", measurement="transactions")
     await measured.superuser.execute(f"REVOKE pg_read_all_stats FROM {OWNER}")
     try:
         await measured.measuring.measure()
@@ -155,8 +155,8 @@ async def test_what_may_not_be_seen_is_shown_as_unknown_and_said_once(measured: 
     finally:
         await measured.superuser.execute(f"GRANT pg_read_all_stats TO {OWNER} WITH INHERIT TRUE")
 
-    assert shown("skein_measured_timestamp_seconds", measurement="transactions") == last
-    others = shown("skein_measured_timestamp_seconds", measurement="queue")
+    assert shown("skein_measurement_last_success_timestamp_seconds", measurement="transactions") == last
+    others = shown("skein_measurement_last_success_timestamp_seconds", measurement="queue")
     assert last is not None
     assert others is not None
     assert others > last
@@ -176,12 +176,12 @@ async def test_jobs_are_counted_by_kind_and_status_and_the_oldest_that_is_due_is
     finally:
         await measured.superuser.execute("DELETE FROM worker.pgqueuer")
 
-    assert shown("skein_worker_queue_jobs", entrypoint="late", status="queued") == 2
-    assert shown("skein_worker_queue_jobs", entrypoint="late", status="picked") == 1
-    late = shown("skein_worker_queue_oldest_seconds", entrypoint="late")
+    assert shown("skein_worker_queue_jobs", job_name="late", status="queued") == 2
+    assert shown("skein_worker_queue_jobs", job_name="late", status="picked") == 1
+    late = shown("skein_worker_queue_oldest_seconds", job_name="late")
     assert late is not None
     assert 7200 <= late < 7200 + PATIENCE_SECONDS
-    assert shown("skein_worker_queue_oldest_seconds", entrypoint="early") == 0
+    assert shown("skein_worker_queue_oldest_seconds", job_name="early") == 0
 
 
 @asynccontextmanager

@@ -114,7 +114,7 @@ def test_a_drawing_has_a_bar_of_each_cell_as_long_as_its_latency() -> None:
         for way, latencies in ((SQL, (1.0, 2.0)), (GATEWAY, (2.0, 4.0)))
     ]
 
-    drawing = ET.fromstring(svg(cells))  # noqa: S314 - our own drawing.
+    drawing = ET.fromstring(svg([cell.as_json() for cell in cells]))  # noqa: S314 - our own drawing.
 
     widths = [float(bar.attrib["width"]) for bar in drawing.iter("{http://www.w3.org/2000/svg}rect")]
     # The 95th percentile and the median of each way.

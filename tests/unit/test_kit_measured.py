@@ -79,7 +79,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
 
     record_measurement("a test")
 
-    last = REGISTRY.get_sample_value("skein_measured_timestamp_seconds", {"measurement": "a test"})
+    last = REGISTRY.get_sample_value("skein_measurement_last_success_timestamp_seconds", {"measurement": "a test"})
     assert last is not None
     assert before <= last <= time.time()
 

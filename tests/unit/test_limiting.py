@@ -251,12 +251,12 @@ async def test_every_decision_is_counted() -> None:
     async with RateLimiter(Tenancy(away=True).ask) as limiter:
         await admitted(limiter, 4)
 
-    assert decisions() - before == Counter(allowed=2, refused=3, unanswered=4)
+    assert decisions() - before == Counter(allowed=2, refused=3, unchecked=4)
 
 
 def decisions() -> Counter[str]:
     name = "skein_gateway_rate_limit_decisions_total"
-    found = {each: REGISTRY.get_sample_value(name, {"decision": each}) for each in ("allowed", "refused", "unanswered")}
+    found = {each: REGISTRY.get_sample_value(name, {"decision": each}) for each in ("allowed", "refused", "unchecked")}
     return Counter({each: int(count or 0) for each, count in found.items()})
 
 

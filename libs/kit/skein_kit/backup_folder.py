@@ -19,8 +19,8 @@ MANIFEST = "backup.json"
 class BackupSettings(Settings):
     """Settings of `skein backup`, the embedded cluster and the worker."""
 
-    # Folder of backups and of the write-ahead log, which an embedded cluster sends there at least once a minute when
-    # this is set. Unset: no log is kept, and `skein backup` uses "backups" below SKEIN_DATA_DIR.
+    # Folder of backups and of the archived write-ahead log, which an embedded cluster adds to at least once a minute.
+    # Unset: the log is not archived, and `skein backup` uses "backups" below SKEIN_DATA_DIR.
     backup_dir: Path | None = None
 
 

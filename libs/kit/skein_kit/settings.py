@@ -174,90 +174,90 @@ class ProcessSettings(Settings):
 
     # Postgres, as a URL. A user other than the service's own role acts as that role.
     database_url: str = dataclasses.field(default="", repr=False)
-    # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode: nothing is left behind in a connection.
+    # SKEIN_DATABASE_URL leads through a PgBouncer in transaction mode, so connections keep no state between
+    # transactions.
     database_pooled: bool = False
-    # Postgres itself, for what a PgBouncer cannot carry: the worker's queue, `skein migrate` and `skein bootstrap`.
-    # Empty: SKEIN_DATABASE_URL.
+    # Postgres without the PgBouncer, for the worker's queue, `skein migrate` and `skein bootstrap`. Empty:
+    # SKEIN_DATABASE_URL.
     database_direct_url: str = dataclasses.field(default="", repr=False)
-    # Statements that a connection keeps prepared; 0 for a PgBouncer that cannot keep them.
+    # Prepared statements of a connection; 0 for a PgBouncer that does not support them.
     statement_cache_size: int = 512
-    # A streaming replica of Postgres, as a URL: reads whose callers say how new they must be may come from there.
+    # A streaming replica of Postgres, as a URL. It serves reads whose callers say how fresh the data must be.
     replica_url: str = dataclasses.field(default="", repr=False)
-    # Connections that one service keeps at most.
+    # Most connections of one service.
     pool_size: int = 10
-    # Seconds to wait for a free connection before the call is refused.
+    # Seconds that a call waits for a free connection before it is refused.
     pool_timeout_seconds: float = 5.0
-    # Queries that take so many seconds are logged by their names; 0 logs none.
+    # Queries that take longer are logged by name; 0 logs none.
     slow_query_seconds: float = 1.0
-    # Seconds that one statement of a caller's read gets in the database, whatever the caller's deadline; 0: no limit.
+    # Timeout of one statement of a read, in seconds, whatever the caller's deadline; 0: none.
     read_seconds: float = 10.0
-    # Text that the conditions of one tenant's reads may scan each second in one service of a process, in MiB times the
-    # conditions; sixteen seconds of it at once. 0: no limit.
+    # MiB of text that the filters of one tenant's reads may scan per second in one service of a process; each condition
+    # counts. Bursts may use sixteen seconds' worth. 0: no limit.
     scan_mebibytes_per_second: float = 16.0
-    # Address that internal services bind to.
+    # Address that internal services listen on.
     host: str = "127.0.0.1"
-    # What auth seals its signing keys with and the worker proves itself with; at least 32 characters.
+    # Encrypts the signing keys of auth and authenticates the worker; at least 32 characters.
     system_key: str = dataclasses.field(default="", repr=False)
-    # Certificates (PEM) that vouch for services called over TLS; unset: those that the machine trusts.
+    # PEM file of the authorities of services that are called over TLS; unset: those of the machine.
     ca_file: Path | None = None
-    # PEM file of the certificate, with its chain, that services show each other. With it, its key and SKEIN_MTLS_CA
-    # calls between services speak TLS, and every service but the gateway refuses callers without such a certificate.
-    # The three files are read again when they change.
+    # PEM file of the certificate, with its chain, for mutual TLS between services. With it, its key and SKEIN_MTLS_CA,
+    # calls between services use TLS, and every service but the gateway refuses callers without a certificate. The three
+    # files are read again when they change.
     mtls_certificate: Path | None = None
     # PEM file of the key of SKEIN_MTLS_CERTIFICATE.
     mtls_key: Path | None = None
     # PEM file of the authorities that signed the services' certificates.
     mtls_ca: Path | None = None
-    # Port of /metrics, /livez and /readyz; 0 takes a free one.
+    # Port of /metrics, /livez and /readyz; 0: a free one.
     admin_port: int = 9450
-    # Seconds that a new HTTP connection gets for its TLS handshake and the headers of its request, and a connection in
-    # use for the headers of each further one.
+    # Timeout for the TLS handshake of a new HTTP connection and for the headers of each request, in seconds.
     http_header_seconds: float = 10.0
-    # Seconds that the body of a request gets to arrive, over HTTP and gRPC.
+    # Timeout for the body of a request to arrive, over HTTP and gRPC, in seconds.
     request_body_seconds: float = 60.0
-    # Seconds that an HTTP connection stays open without a request; longer than those of a proxy before it.
+    # Seconds that an HTTP connection stays open without a request; more than the idle timeout of a proxy before it.
     http_idle_seconds: float = 75.0
-    # Seconds that a client of HTTP may take nothing of its answer.
+    # Seconds that a client may stop reading an HTTP response.
     http_stalled_seconds: float = 60.0
-    # HTTP connections of one address, at most half of all; 0: no such limit. 127.0.0.1 and
-    # SKEIN_TRUSTED_PROXIES have none.
+    # Most HTTP connections of one address, at most half of all; 0: no limit. 127.0.0.1 and SKEIN_TRUSTED_PROXIES have
+    # none.
     http_connections_per_address: int = 256
-    # Seconds that a new gRPC connection gets for its handshake: TLS, and HTTP/2's first frames.
+    # Timeout for the handshake of a new gRPC connection: TLS, and the first frames of HTTP/2, in seconds.
     grpc_handshake_seconds: float = 10.0
-    # Seconds that a gRPC connection stays open without a call; its client opens another one for the next call.
+    # Seconds that a gRPC connection stays open without a call; the client opens another for the next call.
     grpc_idle_seconds: float = 120.0
-    # Time that a call gets when its caller set no deadline.
+    # Deadline of a call whose caller set none, in seconds.
     default_deadline_seconds: float = 30.0
-    # The most time that a call gets, whatever its caller set.
+    # Longest deadline of a call, in seconds, whatever its caller set.
     max_deadline_seconds: float = 300.0
-    # A stream ends after so many seconds, well, and its caller resumes it.
+    # Longest duration of a stream, in seconds. It then ends without an error, and its caller resumes it.
     max_stream_seconds: float = 3600.0
-    # Streams that one tenant may have open in one service of a process.
+    # Most open streams of one tenant in one service of a process.
     max_streams_per_tenant: int = 100
-    # Seconds after which it is asked again whether a stream's caller is still welcome.
+    # Seconds between two checks of the credential of a stream's caller.
     stream_recheck_seconds: float = 5.0
-    # Refuse calls beyond what a service can do, while there is still time to do the others.
+    # Admission control: refuse calls beyond the capacity of a service, so that the others keep their latency.
     admission: bool = True
-    # Lower bound of the calls that a service works on at once; it finds the number by itself.
+    # Lower bound of the adaptive limit of concurrent calls of a service.
     admission_calls_least: int = 8
-    # Upper bound of the calls that a service works on at once.
+    # Upper bound of the adaptive limit of concurrent calls of a service.
     admission_calls_most: int = 256
-    # Calls that wait for their turn at most; large ones count as one for each 64 KiB.
+    # Most calls in the fair queue; a large call counts as one for each 64 KiB.
     admission_waiting: int = 1000
-    # Seconds that a call waits for its turn once there is always one waiting; three times as long before.
+    # Longest wait in the fair queue, in seconds, while it is never empty; three times as long otherwise.
     admission_wait_seconds: float = 0.1
-    # Seconds that work may wait for the event loop, a database connection or the embedder; beyond, the service works on
-    # fewer calls at once.
+    # Delay of the event loop, of database connections or of the embedder, in seconds, above which the adaptive limit
+    # falls.
     admission_delay_seconds: float = 0.01
-    # Seconds between saying "not ready" and refusing new calls.
+    # Seconds between reporting "not ready" and refusing new calls.
     drain_seconds: float = 0.0
-    # Seconds that calls in flight get to finish.
+    # Seconds that running calls get to finish at the end of a process.
     grace_seconds: float = 10.0
-    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty turns tracing off.
+    # OTLP/gRPC endpoint for traces, e.g. http://127.0.0.1:4317; empty: no tracing.
     otlp_endpoint: str = ""
-    # Share of new traces that is recorded.
+    # Share of new traces that are recorded, 0 to 1.
     trace_ratio: float = 1.0
-    # debug, info, warning or error.
+    # Least severe level that is logged: debug, info, warning or error.
     log_level: str = "info"
 
     def __post_init__(self) -> None:

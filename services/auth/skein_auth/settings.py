@@ -30,61 +30,61 @@ class AuthSettings(Settings):
     # The system key before this one. It still decrypts secrets and is accepted from the cluster's services, so that a
     # cluster can change its key without downtime.
     previous_system_key: str = dataclasses.field(default="", repr=False)
-    # Seconds until a replica reads a signing key of another one.
+    # Seconds until a replica reads a new signing key of another one.
     signing_key_refresh_seconds: float = 2.0
-    # Let every account create tenants; else only the operator creates them.
+    # Let every account create tenants; otherwise only the operator creates them.
     accounts_create_tenants: bool = False
     # Seconds between two writes of the last use of API keys.
     api_key_use_seconds: float = 60.0
     # Days that audit events are kept.
     audit_days: int = 400
-    # Seconds between two deletions of expired rows that belong to no tenant.
+    # Seconds between two purges of expired rows that belong to no tenant.
     auth_upkeep_seconds: float = 60.0
-    # Issuer of tokens: the public URL of the gateway's HTTP, without a slash at its end, e.g. https://skein.example.
+    # Issuer of tokens: the public HTTP URL of the gateway, without a slash at its end, e.g. https://skein.example.
     # Empty: the address of the gateway's own HTTP port.
     issuer: str = ""
     # Resources of access tokens besides the issuer and <issuer>/mcp, separated by commas.
     resources: str = ""
     # Who may register OAuth clients: everyone (open), holders of the initial access token (token), or no one (closed).
     registration: str = "open"
-    # The token that registers OAuth clients where SKEIN_REGISTRATION is "token"; at least 32 characters.
+    # The token for the registration of OAuth clients if SKEIN_REGISTRATION is "token"; at least 32 characters.
     initial_access_token: str = dataclasses.field(default="", repr=False)
-    # Custom URI schemes without a dot that redirect URIs may have, separated by commas, e.g. "cursor,vscode".
+    # Custom URI schemes without a dot that are allowed in redirect URIs, separated by commas, e.g. "cursor,vscode".
     redirect_schemes: str = ""
-    # Seconds that an access token lives.
+    # Lifetime of an access token, in seconds.
     access_token_seconds: int = 3600
-    # Seconds that a refresh token of a session or grant lives without use.
+    # Seconds that a refresh token stays valid without use.
     refresh_token_seconds: int = 2_592_000
-    # Seconds that a session or grant lives, however much it is used.
+    # Lifetime of an auth session or grant, in seconds, however much it is used.
     sign_in_seconds: int = 7_776_000
-    # Seconds in which a client that lost the response to a refresh, or to a device code, can repeat the request.
+    # Seconds in which a client that lost the response to a refresh, or to a device code, may repeat the request.
     refresh_grace_seconds: int = 10
-    # Seconds that an authorization code lives, 600 at most.
+    # Lifetime of an authorization code, in seconds; at most 600.
     code_seconds: int = 600
-    # Seconds that a device's code lives.
+    # Lifetime of a device code, in seconds.
     device_code_seconds: int = 600
     # Who may sign up: everyone (open), holders of an invitation to a tenant (invited), or no one (closed).
     sign_up: str = "invited"
     # Memory of one password hash (argon2id), in KiB. After a change, each password is hashed again at its next login.
     password_hash_memory_kib: int = 19_456
-    # Passes of argon2id over that memory.
+    # Iterations of argon2id.
     password_hash_iterations: int = 2
-    # Lanes of one argon2id hash.
+    # Parallelism (lanes) of argon2id.
     password_hash_parallelism: int = 1
-    # Passwords hashed at a time. One source gets at most three quarters of the threads, and at least one.
+    # Passwords that are hashed at a time. One source gets at most three quarters of the threads, and at least one.
     password_hash_threads: int = 2
-    # Most calls that wait for a password hash; more are refused as OVERLOADED.
+    # Most calls that wait for a password hash; further ones are refused as OVERLOADED.
     password_hash_waiting: int = 64
-    # Seconds that a link which verifies an address works.
+    # Lifetime of a link that verifies an address, in seconds.
     verification_seconds: int = 86_400
-    # Seconds that a link which sets a password works.
+    # Lifetime of a link that resets a password, in seconds.
     password_reset_seconds: int = 3600
-    # Most failures within the window: logins to one account from one source (of IPv6: one /64) or one known device,
-    # codes beside a right password of one account, and secrets of one client.
+    # Most failed attempts within the window: logins to one account from one source (IPv6: one /64) or one known device,
+    # second factors of one account, and secrets of one client.
     attempts_most: int = 10
-    # Most failures of one source that are recorded within the window. Right credentials always pass.
+    # Most failed attempts of one source that are recorded within the window. Valid credentials always pass.
     address_attempts_most: int = 10
-    # Seconds that failed attempts count.
+    # Length of the window, in seconds.
     attempts_window_seconds: int = 900
     # Most sign-ups from one address within an hour.
     sign_ups_most: int = 10
@@ -92,16 +92,17 @@ class AuthSettings(Settings):
     registrations_most: int = 20
     # Most device authorizations from one address within an hour.
     device_starts_most: int = 60
-    # Most mails requested from one address within an hour.
+    # Most requests for mail from one address within an hour.
     mail_requests_most: int = 10
-    # Days until a self-registered OAuth client is deleted, after its registration or the end of its last grant.
+    # Days until a self-registered OAuth client without grants is deleted, after its registration or the end of its last
+    # grant.
     client_unused_days: int = 30
-    # Most OAuth clients without any grant that registered from one address (of IPv6: one /64). One more replaces the
-    # oldest that is at least an hour old; without one, it is refused.
+    # Most OAuth clients without a grant that were registered from one address (IPv6: one /64). A further one replaces
+    # the oldest, if that is at least an hour old; otherwise it is refused.
     unused_clients_per_address_most: int = 100
-    # Most OAuth clients without any grant from all addresses together.
+    # Most OAuth clients without a grant, of all addresses together.
     unused_clients_most: int = 20_000
-    # Most mails for one purpose to one mailbox within an hour.
+    # Most mails with one purpose to one mailbox within an hour.
     mails_to_most: int = 5
 
     def more_resources(self) -> tuple[str, ...]:

@@ -12,21 +12,22 @@ from skein_kit.settings import Settings
 class GatewaySettings(Settings):
     """What the gateway is told, besides what every process is told."""
 
-    # HTTP port of the gateway; 0 takes a free one.
+    # HTTP port of the gateway; 0: a free one.
     http_port: int = 8080
-    # PEM file of the certificate, with its chain, of both gateway ports; without it they speak plain text.
+    # PEM file of the certificate, with its chain, of both gateway ports; unset: no TLS.
     tls_certificate: Path | None = None
     # PEM file of the key of SKEIN_TLS_CERTIFICATE.
     tls_key: Path | None = None
     # Origins whose pages may call the JSON API and OAuth's endpoints, e.g. https://app.example, separated by commas.
     cors_origins: str = ""
-    # Proxies before the gateway (CIDR blocks, separated by commas), whose word on where a call comes from counts.
+    # Proxies before the gateway (CIDR blocks, separated by commas). Their X-Forwarded-For and Forwarded headers are
+    # trusted.
     trusted_proxies: str = ""
-    # Credentials without check digits that one source may have refused a second, ten times as many at once; all sources
-    # together may have ten times as many. A credential whose last exchange ended well does not count.
+    # Invalid credentials without check digits that one source may send per second, with bursts of ten times as many;
+    # all sources together may send ten times as many. A credential whose last exchange succeeded does not count.
     unproven_credentials_per_second: float = 10.0
-    # Seconds that one arm of a recall gets at most; less when the caller's own time is shorter.
+    # Timeout of one search branch of a recall, in seconds, if the caller's deadline is not shorter.
     gateway_recall_arm_seconds: float = 5.0
-    # Continue the traces of callers, who then decide what is recorded; else a trace begins at the gateway, linked to
-    # theirs.
+    # Continue the traces of callers, whose sampling decision then holds. Otherwise a trace begins at the gateway,
+    # linked to the caller's.
     trust_traceparent: bool = False

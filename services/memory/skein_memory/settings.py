@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class SecretSettings(Settings):
     """Keys that encrypt secrets: the field `x` is the variable SKEIN_X, or a file named by SKEIN_X_FILE."""
 
-    # What the tenants' keys are sealed with: 32 bytes as hex or base64. Without it no secret is stored, and memory does
-    # not start once there are secrets.
+    # Wraps the tenants' keys: 32 bytes as hex or base64. Without it no secret can be stored, and memory does not start
+    # if there are secrets.
     master_key: str = dataclasses.field(default="", repr=False)
-    # The master key before this one: still opens, so that the key can be changed without a pause.
+    # The master key before this one. It still unwraps keys, so that the master key can change without downtime.
     master_key_previous: str = dataclasses.field(default="", repr=False)
 
 
@@ -29,20 +29,20 @@ class MemorySettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_MEMORY_"
 
-    # The longest content that is taken, in characters.
+    # Longest content of a memory, in characters.
     max_content_characters: int = 100_000
-    # Where memories in cold storage lie: a folder, shared by all processes of the service. Empty: "archives" below
+    # Folder of memories in cold storage, shared by all processes of the service. Empty: "archives" below
     # SKEIN_DATA_DIR.
     archive_dir: str = ""
-    # Whole months that the access log goes back; 0: for ever.
+    # Whole months that the access log is kept; 0: for ever.
     access_log_months: int = 24
-    # Seconds after which a watch that has nothing to tell says so.
+    # Seconds without a change after which a stream sends a heartbeat.
     watch_heartbeat_seconds: float = 15.0
-    # The longest pause, in seconds, between two polls of the event log of a tenant with subscribers.
+    # Longest pause between two polls of the event log of a tenant with subscribers, in seconds.
     watch_pause_seconds: float = 1.0
-    # Changes that wait at most for a watcher that does not read them; one more, and it is sent away.
+    # Most unread changes of a subscriber; its stream ends when there are more.
     watch_buffer: int = 1000
-    # Vectors of up to so many memories are made before the call returns; those of larger writes are made soon after.
+    # Memories of one write that are embedded before the reply. The vectors of larger writes follow after it.
     immediate_embeddings: int = 16
 
     def archives(self, environment: Mapping[str, str]) -> Path:

@@ -35,24 +35,24 @@ class Pc2Settings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
-    # Address that the ports bind to.
+    # Address that the ports listen on.
     host: str = "127.0.0.1"
-    # Networks, separated by commas, that may connect to the ports beside this machine: "192.168.1.7,192.168.2.0/28".
-    # Needed when SKEIN_PC2_HOST is not a loopback address, unless SECURE_ZMQ is on.
+    # Networks, separated by commas, that may connect to the ports besides this machine: "192.168.1.7,192.168.2.0/28".
+    # Required if SKEIN_PC2_HOST is not a loopback address, unless SECURE_ZMQ is on.
     allow: str = ""
-    # 1: SKEIN_PC2_ALLOW may name networks wider than /24, or /64 of IPv6. Every address in them acts with the tenant's
+    # 1: SKEIN_PC2_ALLOW may contain networks wider than /24 (IPv6: /64). Every address in them acts with the tenant's
     # key.
     allow_wide: bool = False
-    # Folder of the certificates that SECURE_ZMQ needs, as `skein pc2 certificates` makes it.
+    # Folder of the certificates for SECURE_ZMQ, made by `skein pc2 certificates`.
     certificates: Path | None = None
-    # Unset: each port is the one of the protocol. 0: free ports for all. Else the first of a row of ports, in the order
-    # of the protocol's table. SKEIN_PC2_PORT_5570 and the like move one port.
+    # Unset: the ports of the protocol. 0: free ports. Otherwise the first of a row of ports, in the order of the
+    # protocol's table. SKEIN_PC2_PORT_5570 and the like set single ports.
     base_port: int | None = None
-    # Messages of one port that are worked on at the same time.
+    # Messages of one port that are processed at the same time.
     at_once: int = 64
-    # Messages of one port that may wait for their turn; those beyond are refused at once.
+    # Most messages in the queue of one port; further ones are refused at once.
     waiting: int = 1000
-    # How often port 6583 says that the session agent is alive.
+    # Seconds between two heartbeats of the session agent on port 6583.
     pulse_seconds: float = 5.0
 
     @classmethod
@@ -97,7 +97,7 @@ class Pc2Security(Settings):
 
     prefix: ClassVar[str] = ""
 
-    # 1: the ports speak CURVE, and to admitted clients alone.
+    # 1: the ports use CURVE, and accept admitted clients only.
     secure_zmq: bool = False
 
 
@@ -107,8 +107,8 @@ class Pc2Identity(Settings):
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 
-    # API key of the tenant that the assistants share. SKEIN_PC2_API_KEY_5596 and the like (or …_5596_FILE)
-    # let one port act with another key.
+    # API key of the tenant that the assistants share. SKEIN_PC2_API_KEY_5596 and the like (or …_5596_FILE) set another
+    # key for one port.
     api_key: str = dataclasses.field(default="", repr=False)
 
 

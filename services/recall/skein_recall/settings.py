@@ -16,21 +16,21 @@ class RecallSettings(Settings):
 
     # Cores that one batch of the embedded model may use.
     embedder_threads: int = 1
-    # Most seconds of a query's embedding; after them the search uses words alone.
+    # Timeout of the embedding of a query, in seconds; after it the search uses words alone.
     embed_timeout_seconds: float = 1.0
-    # Most seconds that a search waits for the vectors of items that its tenant wrote just before.
+    # Longest wait of a search for the vectors of documents that its tenant wrote just before, in seconds.
     vectors_wait_seconds: float = 0.25
     # Seconds that the registry of models is cached.
     models_seconds: float = 5.0
-    # Megabytes of the vector cache of a process, for the tenants that search most; 0: no cache.
+    # Size of the vector cache of a process, in megabytes, for the tenants that search most; 0: no cache.
     held_megabytes: int = 1024
-    # Least chunks of a tenant in the vector cache; the index is as fast for fewer.
+    # Fewest chunks of a tenant in the vector cache; for fewer the index is as fast.
     held_least_chunks: int = 1000
-    # Share of the searches that are repeated exactly in the background to measure their quality, 0 to 1.
+    # Share of the searches that are repeated exactly in the background to measure live recall, 0 to 1.
     sample_share: float = 0.01
     # Texts that a reindex embeds per second, over all processes, unless its call sets a rate.
     reindex_texts_per_second: float = 100.0
-    # Seconds after which every process of the cluster knows which models are active and followed.
+    # Seconds until every process of the cluster knows a change of the active and followed models.
     settle_seconds: float = 15.0
 
     def __post_init__(self) -> None:

@@ -18,24 +18,26 @@ class SessionSettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_SESSION_"
 
-    # The longest content of a message that is taken, in characters.
+    # Longest content of a message, in characters.
     max_content_characters: int = 100_000
-    # Vectors of up to so many messages are made before the call returns; those of larger batches soon after it.
+    # Messages of one write that are embedded before the reply. The vectors of larger writes follow after it.
     immediate_embeddings: int = 16
-    # Seconds after which a stream that has no message to send says so.
+    # Seconds without a message after which a stream sends a heartbeat.
     stream_heartbeat_seconds: float = 15.0
-    # The longest pause, in seconds, between two looks at the sessions of a tenant that somebody follows.
+    # Longest pause between two polls of a tenant's sessions with subscribers, in seconds.
     stream_pause_seconds: float = 1.0
-    # An OpenAI-compatible API that makes summaries, by its base such as http://127.0.0.1:11434/v1; it gets transcripts.
+    # Base URL of an OpenAI-compatible API that writes summaries, e.g. http://127.0.0.1:11434/v1. It receives
+    # transcripts.
     summary_url: str = ""
-    # The model that SKEIN_SESSION_SUMMARY_URL is asked for.
+    # Model that SKEIN_SESSION_SUMMARY_URL uses.
     summary_model: str = ""
-    # The key of SKEIN_SESSION_SUMMARY_URL, if it needs one.
+    # API key of SKEIN_SESSION_SUMMARY_URL, if it needs one.
     summary_key: str = dataclasses.field(default="", repr=False)
-    # Seconds that SKEIN_SESSION_SUMMARY_URL gets; then the summary is made of the conversation's own sentences.
+    # Timeout of SKEIN_SESSION_SUMMARY_URL, in seconds; after it the summary consists of the conversation's own
+    # sentences.
     summary_timeout_seconds: float = 20.0
-    # Where messages of archived sessions lie: a folder, shared by all processes of the service. Empty:
-    # "session-archives" below SKEIN_DATA_DIR.
+    # Folder of messages in cold storage, shared by all processes of the service. Empty: "session-archives" below
+    # SKEIN_DATA_DIR.
     archive_dir: str = ""
 
     def archives(self, environment: Mapping[str, str]) -> Path:

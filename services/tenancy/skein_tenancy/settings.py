@@ -11,21 +11,22 @@ from skein_kit.settings import Settings
 class TenancySettings(Settings):
     """Settings of the tenancy service, beside those of every process."""
 
-    # Public HTTP address of the gateway, without a slash at its end: invitations link to it. Empty: the gateway's own.
+    # Public HTTP URL of the gateway, without a slash at its end, for the links of invitations. Empty: the gateway's
+    # own.
     issuer: str = ""
-    # Slug of the organization for tenants that accounts create; empty: the oldest one.
+    # Slug of the organization of tenants that accounts create; empty: the oldest one.
     accounts_organization: str = ""
-    # Tenants that one account may create and own; each has its own rate limits.
+    # Most tenants that one account may create and own; each has its own rate limits.
     accounts_tenants_most: int = 10
-    # Invitations that one tenant may send within an hour.
+    # Most invitations of one tenant within an hour.
     invitations_most: int = 100
-    # Calls a second that a tenant gets where no quota says otherwise.
+    # Rate limit of a tenant without a quota of its own, in calls per second.
     tenant_requests_per_second: float = 1000.0
-    # Calls at once that a tenant gets where no quota says otherwise.
+    # Burst of a tenant without a quota of its own, in calls.
     tenant_request_burst: float = 2000.0
-    # Calls a second of one key or account where no quota says otherwise.
+    # Rate limit of one key or account without a quota of its own, in calls per second.
     caller_requests_per_second: float = 500.0
-    # Calls at once of one key or account where no quota says otherwise.
+    # Burst of one key or account without a quota of its own, in calls.
     caller_request_burst: float = 1000.0
     # Seconds between the deletion of a tenant and its purge; only operators may choose less.
     delete_grace_seconds: int = 604800

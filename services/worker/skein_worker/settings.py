@@ -16,43 +16,43 @@ class WorkerSettings(Settings):
 
     prefix: ClassVar[str] = "SKEIN_WORKER_"
 
-    # Seconds between two sweeps over all tenants for items without vectors. A long sweep is followed by a pause four
-    # times as long as itself, so that sweeping never takes more than a fifth of one worker.
+    # Seconds between two scans of all tenants for documents without vectors. The pause after a long scan is four times
+    # as long as the scan, so that scans take at most a fifth of one worker.
     backlog_seconds: float = 2.0
-    # Longest rest, in seconds, of a tenant where sweeps and the looks for webhooks and snapshots found nothing to do:
-    # each look that finds nothing doubles its rest. Below the seconds of a round no tenant rests in it.
+    # Longest idle backoff of a tenant, in seconds, for rounds of the backlog, webhooks and snapshots. Each visit
+    # without work doubles the backoff. If it is shorter than the pause between rounds, there is none.
     rest_seconds: float = 20.0
-    # Tenants that one sweep asks at the same time.
+    # Tenants that one round visits at the same time.
     tenants_at_once: int = 4
-    # Items without vectors that one call to recall takes.
+    # Documents without vectors in one call of recall.
     backlog_batch: int = 64
-    # Seconds after which the backlog job of one tenant makes room for another tenant's.
+    # Seconds after which the job of one tenant ends, so that other tenants get their turn.
     turn_seconds: float = 20.0
-    # Seconds between two runs of the partitions' upkeep.
+    # Seconds between two runs of the maintenance job, which creates partitions.
     upkeep_seconds: float = 3600.0
-    # Seconds between two removals of what has expired.
+    # Seconds between two purges of expired rows.
     expiry_seconds: float = 300.0
-    # Seconds between two rounds that collect what tenants use, for their organizations' quotas.
+    # Seconds between two rounds that collect the usage of tenants, for the quotas of their organizations.
     usage_seconds: float = 300.0
-    # Seconds between two rounds of what happens to memories as they grow old: cold storage, retention.
+    # Seconds between two rounds that archive and delete memories by the tenants' policies.
     lifecycle_seconds: float = 3600.0
-    # Seconds between two rounds that lower the scores of memories that nobody uses.
+    # Seconds between two rounds that lower the scores of unused memories.
     decay_seconds: float = 86400.0
-    # Seconds between two looks for what webhooks are to be told.
+    # Seconds between two rounds of webhook deliveries.
     webhook_seconds: float = 1.0
-    # Seconds between two looks for snapshots that are still to be finished or removed.
+    # Seconds between two rounds that finish or purge snapshots.
     snapshot_seconds: float = 10.0
-    # Seconds between two looks for tenants in which a reindex is not done.
+    # Seconds between two rounds of tenants with an unfinished reindex.
     reindex_seconds: float = 5.0
-    # Seconds between two looks for deleted tenants whose rows are to be removed.
+    # Seconds between two rounds that purge deleted tenants.
     deletion_seconds: float = 60.0
-    # Seconds between two looks at the server and the queue for the metrics.
+    # Seconds between two measurements of the server and the queue.
     measure_seconds: float = 15.0
-    # Seconds that the queue's log of finished jobs is kept.
+    # Seconds that the log of finished jobs is kept.
     log_seconds: float = 86400.0
-    # Seconds after which a job whose worker went silent is given to another.
+    # Seconds without a heartbeat after which another worker takes a job.
     silence_seconds: float = 10.0
-    # Seconds that jobs get to finish when the process stops.
+    # Seconds that running jobs get to finish at the end of a process.
     stop_seconds: float = 5.0
 
     def __post_init__(self) -> None:

@@ -57,9 +57,11 @@ _UNLOGGED_METHODS = frozenset(
     {"EmbedText", "ListEmbeddingModels", "RegisterEmbeddingModel", "ListMemoryTypes", "ListAccessLog"}
 )
 
-RECORDED = Counter("skein_access_log_records_total", "Accesses recorded.", ["service"])
+RECORDED = Counter("skein_access_log_events_total", "Access events that were written.", ["service"])
 DROPPED = Counter(
-    "skein_access_log_lost_total", "Accesses that could not be recorded, of tenants without audit_strict.", ["service"]
+    "skein_access_log_lost_events_total",
+    "Access events that could not be written, of tenants without audit_strict.",
+    ["service"],
 )
 
 log = logs.get("skein")

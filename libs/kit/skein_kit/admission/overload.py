@@ -28,18 +28,16 @@ if TYPE_CHECKING:
 
     Handler = Callable[[Any, Call], Awaitable[Any]]
 
-LIMIT = Gauge(
-    "skein_admission_limit", "Most calls that a service works on at once, as it measured by itself.", ["service"]
-)
-QUEUE = Gauge("skein_admission_queue", "Calls that wait for their turn.", ["service"])
+LIMIT = Gauge("skein_admission_limit", "Concurrent calls that the adaptive limit of the service allows.", ["service"])
+QUEUE = Gauge("skein_admission_queue_calls", "Calls in the fair queue.", ["service"])
 SHED = Counter(
-    "skein_admission_shed_total",
-    "Calls refused because the queue had no room (full) or their turn did not come in time (late).",
+    "skein_admission_shed_calls_total",
+    "Calls refused because the fair queue was full (queue_full), or after the longest wait in it (queue_timeout).",
     ["service", "reason"],
 )
 WAIT = Histogram(
     "skein_admission_wait_seconds",
-    "Time until a call had its turn, or was refused one.",
+    "Time that a call spent in the fair queue, whether it was admitted or refused.",
     ["service"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5),
 )
@@ -77,7 +75,10 @@ class AdmissionControl:
         # Running mean: the share of calls that was admitted.
         self._admitted = 1.0
         self._wait = WAIT.labels(service)
-        self._shed = {CallState.FULL: SHED.labels(service, "full"), CallState.LATE: SHED.labels(service, "late")}
+        self._shed = {
+            CallState.FULL: SHED.labels(service, "queue_full"),
+            CallState.LATE: SHED.labels(service, "queue_timeout"),
+        }
         LIMIT.labels(service).set_function(lambda: self._limit.value)
         QUEUE.labels(service).set_function(lambda: self._queue.waiting)
 

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
 SLOW_SECONDS = 1.0
 SLOW = Counter(
-    "skein_slow_queries_total",
-    "Named queries slower than SKEIN_SLOW_QUERY_SECONDS; each is also a slow_query event in the log.",
+    "skein_database_slow_queries_total",
+    "Named queries slower than SKEIN_SLOW_QUERY_SECONDS. Each is also a slow_query event in the log.",
     ["service", "query"],
 )
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 OPEN = Gauge(
     "skein_http_connections",
-    "Open connections of the HTTP ports, by what they wait for: headers, body, answer, or the next request (idle).",
+    "Open connections of the HTTP ports, by what they wait for: headers, body, response, or the next request (idle).",
     ["state"],
 )
 CLOSED = Counter(
     "skein_http_connections_closed_total",
-    "HTTP connections closed by a limit: headers_late, body_late, yielded to a newer one, full, address_full.",
+    "HTTP connections closed by a limit: headers_timeout, body_timeout, evicted, port_full, address_full.",
     ["reason"],
 )
 
@@ -35,25 +35,25 @@ class Phase(enum.Enum):
     # The rest of a request's body.
     BODY = "body"
     # The response: its request is complete.
-    ANSWER = "answer"
+    RESPONSE = "response"
 
 
 class Reason(enum.Enum):
     """Why a limit closed a connection."""
 
-    HEADERS_LATE = "headers_late"
-    BODY_LATE = "body_late"
+    HEADERS_TIMEOUT = "headers_timeout"
+    BODY_TIMEOUT = "body_timeout"
     # Evicted for a newer connection.
-    YIELDED = "yielded"
+    EVICTED = "evicted"
     # The port had no room, and no connection to evict.
-    FULL = "full"
+    PORT_FULL = "port_full"
     ADDRESS_FULL = "address_full"
 
 
 # Order of eviction by phase. A connection that waits for a response is never evicted.
 _EVICTABLE_PHASES = (Phase.HEADERS, Phase.IDLE, Phase.BODY)
 _THIS_MACHINE = ("127.0.0.1", "::1")
-_LATE = {Phase.HEADERS: Reason.HEADERS_LATE, Phase.BODY: Reason.BODY_LATE}
+_LATE = {Phase.HEADERS: Reason.HEADERS_TIMEOUT, Phase.BODY: Reason.BODY_TIMEOUT}
 
 
 @dataclass(eq=False, slots=True)
@@ -135,7 +135,7 @@ class ConnectionTable:
             full, has_room = Reason.ADDRESS_FULL, self._make_room(own)
         else:
             is_full = self._all.count >= limits.max_connections or descriptor >= limits.reserve_from
-            full, has_room = Reason.FULL, not is_full or self.make_room()
+            full, has_room = Reason.PORT_FULL, not is_full or self.make_room()
         if not has_room:
             CLOSED.labels(full.value).inc()
             return False
@@ -176,7 +176,7 @@ class ConnectionTable:
     def _make_room(self, group: _Group) -> bool:
         oldest = group.eviction_candidate()
         if oldest is not None:
-            self._close(oldest, Reason.YIELDED)
+            self._close(oldest, Reason.EVICTED)
         return oldest is not None
 
     def _close(self, connection: Connection, reason: Reason) -> None:

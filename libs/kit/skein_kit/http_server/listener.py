@@ -144,7 +144,7 @@ class _Protocol(H11Protocol):
         if self.conn.their_state is h11.SEND_BODY:
             return Phase.BODY
         if self.conn.their_state is not h11.IDLE:
-            return Phase.ANSWER
+            return Phase.RESPONSE
         is_between = self.cycle is not None and not self.conn.trailing_data[0]
         return Phase.IDLE if is_between else Phase.HEADERS
 
@@ -157,7 +157,7 @@ class _Protocol(H11Protocol):
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if reason is Reason.YIELDED or self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+        if reason is Reason.EVICTED or self.conn.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             self.transport.abort()
             return
         headers = [(b"content-length", b"0"), (b"connection", b"close")]

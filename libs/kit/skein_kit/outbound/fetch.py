@@ -75,8 +75,8 @@ class OutboundSettings(Settings):
     """Settings of requests to untrusted URLs."""
 
     # Origins such as "http://127.0.0.1:9999 https://login.internal", separated by spaces or commas. Requests to them
-    # are allowed although the scheme is http or the address private. For tests and private installations: each origin
-    # exposes every document of that server to requests of Skein.
+    # may use http and private addresses. For tests and private installations: each origin exposes every document of
+    # that server to requests of Skein.
     outbound_allow: str = ""
 
 

@@ -40,9 +40,9 @@ log = logs.get("mail")
 class MailSettings(Settings):
     """Settings of outgoing mail."""
 
-    # smtp://user:password@host:587 (STARTTLS is required; "?starttls=off" sends in the clear, for a relay on this
-    # machine) or smtps://user:password@host:465; percent-encode every character of user and password that is no letter.
-    # Empty: no mail.
+    # smtp://user:password@host:587 (STARTTLS is required; "?starttls=off" sends without TLS, to a relay on this
+    # machine) or smtps://user:password@host:465. Percent-encode all characters of user and password but
+    # letters. Empty: no mail.
     smtp_url: str = dataclasses.field(default="", repr=False)
     # The sender of mail: "skein@example.com" or "Skein <skein@example.com>".
     mail_from: str = ""

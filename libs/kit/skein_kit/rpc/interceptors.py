@@ -146,7 +146,7 @@ def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes
             except CallAborted:
                 raise
             except Exception:
-                log.exception("fault", method=method.path, **call.log_fields())
+                log.exception("internal_error", method=method.path, **call.log_fields())
                 raise CallAborted(errors.InternalError(request_id=call.request_id).status()) from None
 
     return answer

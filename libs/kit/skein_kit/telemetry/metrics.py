@@ -28,65 +28,79 @@ if TYPE_CHECKING:
 VERSION = version("skein-kit")
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
-REQUESTS = Counter("skein_rpc_requests_total", "Calls answered.", ["service", "method", "code"])
+REQUESTS = Counter("skein_rpc_requests_total", "Calls that ended, by status code.", ["service", "method", "code"])
 LATENCY = Histogram(
-    "skein_rpc_duration_seconds", "Time from request to answer.", ["service", "method"], buckets=LATENCY_BUCKETS
+    "skein_rpc_duration_seconds", "Duration of a unary call.", ["service", "method"], buckets=LATENCY_BUCKETS
 )
-IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls being worked on.", ["service", "method"])
+IN_FLIGHT = Gauge("skein_rpc_in_flight", "Calls that are running.", ["service", "method"])
 STREAM_MESSAGES = Counter(
     "skein_rpc_stream_messages_total",
-    "Messages sent on streams; no histogram holds the duration of a stream.",
+    "Messages sent on streams. The duration of a stream is not measured.",
     ["service", "method"],
 )
 POOL_WAIT = Histogram(
-    "skein_database_pool_wait_seconds", "Time until a connection was free.", ["service"], buckets=LATENCY_BUCKETS
+    "skein_database_pool_wait_seconds",
+    "Time that a transaction waited for a connection of the pool.",
+    ["service"],
+    buckets=LATENCY_BUCKETS,
 )
-POOL_SIZE = Gauge("skein_database_pool_connections", "Connections of the pool, busy and idle.", ["service", "state"])
+POOL_SIZE = Gauge(
+    "skein_database_pool_connections", "Open connections of the pool, by state: busy, idle.", ["service", "state"]
+)
 POOL_LIMIT = Gauge(
     "skein_database_pool_max_connections",
-    "Most connections that the pool opens; saturation is busy connections divided by this.",
+    "Maximum size of the pool; its saturation is busy connections divided by this.",
     ["service"],
 )
 REPLICA_READ_COUNT = Counter(
     "skein_database_replica_reads_total",
-    "Reads that a replica might serve: served by it, or by the primary because the replica was behind or unavailable.",
+    "Reads that a replica may serve: served by it, or by the primary because the replica was behind or unavailable.",
     ["service", "outcome"],
 )
 QUERY_TIME = Histogram(
-    "skein_database_query_duration_seconds", "Time of one named query.", ["service", "query"], buckets=LATENCY_BUCKETS
+    "skein_database_query_duration_seconds", "Duration of a named query.", ["service", "query"], buckets=LATENCY_BUCKETS
 )
 EMBEDDER_TIME = Histogram(
-    "skein_embedder_batch_duration_seconds", "Time of one batch in the model.", buckets=LATENCY_BUCKETS
+    "skein_embedder_batch_duration_seconds", "Duration of one batch in the embedded model.", buckets=LATENCY_BUCKETS
 )
 EMBEDDER_WAIT = Histogram(
-    "skein_embedder_wait_seconds", "Time that a request for vectors waits for the model.", buckets=LATENCY_BUCKETS
+    "skein_embedder_wait_seconds", "Time that an embedding request waits for the model.", buckets=LATENCY_BUCKETS
 )
-EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts turned into vectors.")
-EMBEDDER_FAILURES = Counter("skein_embedder_failed_items_total", "Items whose vectors could not be made.")
-EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts waiting for the model.")
-RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by how the vectors were searched.", ["path"])
-VECTOR_CACHE_BYTES = Gauge("skein_recall_held_bytes", "Vectors held in memory for the tenants that search most.")
+EMBEDDER_TEXTS = Counter("skein_embedder_texts_total", "Texts that were embedded.")
+EMBEDDER_FAILURES = Counter("skein_embedder_failed_documents_total", "Failed attempts to embed a document.")
+EMBEDDER_QUEUE = Gauge("skein_embedder_queue_texts", "Texts that wait for the model.")
+RECALL_SEARCHES = Counter("skein_recall_searches_total", "Searches, by the way their vectors were searched.", ["path"])
+VECTOR_CACHE_BYTES = Gauge(
+    "skein_vector_cache_bytes", "Size of the vector cache, which holds the tenants that search most."
+)
 RECALL_SAMPLED = Histogram(
-    "skein_recall_sampled_recall_ratio",
-    "Of sampled searches: the share of the truly nearest items that were found.",
+    "skein_live_recall_ratio",
+    "Share of its true neighbours that a sampled search got.",
     ["path"],
     buckets=(0.5, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0),
 )
 RECALL_SHORTFALL = Counter(
-    "skein_recall_shortfall_items_total", "Of sampled searches: items missing although they exist.", ["path"]
+    "skein_live_recall_shortfall_documents_total", "Hits that sampled searches returned too few.", ["path"]
 )
-RECALL_UNSAMPLED = Counter("skein_recall_unsampled_total", "Sampled searches that could not be repeated.")
+RECALL_UNSAMPLED = Counter(
+    "skein_live_recall_dropped_samples_total",
+    "Sampled searches that were not evaluated: the queue was full, or the exact search failed.",
+)
 INDEX_DELAY = Histogram(
-    "skein_recall_recallable_seconds",
-    "Time from an item's creation until it is found by meaning.",
+    "skein_index_delay_seconds",
+    "Time from the creation of a memory, message or block until it has its vector.",
     buckets=(0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0, 300.0),
 )
-TASKS = Gauge("skein_event_loop_tasks", "Tasks of the event loop; flat under a flat load.")
+TASKS = Gauge("skein_event_loop_tasks", "Unfinished tasks of the event loop; flat under a flat load.")
 LOOP_LAG = Histogram(
-    "skein_event_loop_lag_seconds", "How late the event loop wakes up.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
+    "skein_event_loop_lag_seconds", "Delay of a timer of the event loop.", buckets=(0.001, 0.005, 0.02, 0.1, 0.5, 2.0)
 )
-READY = Gauge("skein_service_ready", "1 when the service can serve.", ["service"])
-BUILD = Gauge("skein_build_info", "1, with what runs and the schema that it was written for.", ["version", "schema"])
+READY = Gauge("skein_service_ready", "1 if the service is ready, else 0.", ["service"])
+BUILD = Gauge(
+    "skein_build_info",
+    "Always 1; its labels are the version of Skein and the version of the schema that it needs.",
+    ["version", "schema"],
+)
 
 _LAG_INTERVAL_SECONDS = 0.5
 _IDS = RandomIdGenerator()

@@ -10,7 +10,7 @@ from prometheus_client import Gauge
 
 EXPIRY = Gauge(
     "skein_certificate_expiry_timestamp_seconds",
-    "Unix time at which a certificate expires: the gateway's (tls), the services' (mtls) or their authority's.",
+    "Unix time at which a certificate expires: tls (the gateway's), mtls (a service's), mtls_authority.",
     ["use"],
 )
 # Uses: the gateway's public certificate, the certificate of mutual TLS, and its authority.

@@ -50,11 +50,14 @@ _LEAST_LANE_KIB = 8
 _WAIT_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
 
-HASHED = Counter("skein_auth_password_hashes_total", "Passwords that were hashed or verified.", ["how"])
-REFUSED = Counter("skein_auth_password_hashes_refused_total", "Passwords that were not hashed because no turn came.")
+HASHED = Counter("skein_auth_password_hashes_total", "Passwords that were hashed or verified.", ["operation"])
+REFUSED = Counter(
+    "skein_auth_refused_password_hashes_total",
+    "Passwords that were neither hashed nor verified because the queue was full or too slow.",
+)
 HASHING = Histogram(
-    "skein_auth_password_hash_seconds",
-    "Time to hash or verify a password, waiting included.",
+    "skein_auth_password_hash_duration_seconds",
+    "Time to hash or verify a password, the wait in the queue included.",
     buckets=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5),
 )
 
@@ -207,14 +210,14 @@ class Passwords:
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, how: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
+    async def _in_thread(self, operation: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
         with HASHING.time():
             try:
                 release = await self._queue.take(queue_key)
             except Overloaded:
                 REFUSED.inc()
                 raise
-            HASHED.labels(how).inc()
+            HASHED.labels(operation).inc()
             future = asyncio.get_running_loop().run_in_executor(self._threads, work)
             # A cancelled call leaves its thread at work, so the slot ends with the work.
             future.add_done_callback(lambda _: release())

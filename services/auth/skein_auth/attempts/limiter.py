@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from skein_auth.settings import AuthSettings
     from skein_kit.identity.identity_token import Caller
 
-REFUSED = Counter("skein_auth_attempts_refused_total", "Attempts that were one too many.", ["kind"])
+REFUSED = Counter("skein_auth_refused_attempts_total", "Attempts that exceeded their limit.", ["kind"])
 # Errors of these codes are the caller's fault; others tell nothing about the credential.
 _CALLER_ERRORS = frozenset(
     {

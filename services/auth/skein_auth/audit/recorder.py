@@ -128,7 +128,9 @@ MAX_REFUSED = 1_000
 _MAX_TEXT = 255
 _MAX_CLIENT_ID = 2048
 
-REFUSED = Counter("skein_auth_refused_credentials_total", "Credentials that were refused, recorded or not.", ["reason"])
+REFUSED = Counter(
+    "skein_auth_refused_credentials_total", "Refused credentials, also those without an audit event.", ["reason"]
+)
 
 log = logs.get("auth")
 

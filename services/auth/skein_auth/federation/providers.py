@@ -69,17 +69,17 @@ log = logs.get("auth")
 class ProviderSettings(Settings):
     """Settings of the identity providers."""
 
-    # Issuers of OpenID Connect, separated by spaces or commas, each as name=issuer;client_id and, if there are more
-    # clients, ;client_id of each. Callers say the name.
+    # OpenID Connect providers, separated by spaces or commas: name=issuer;client_id, with ;client_id for each further
+    # client. Callers use the name.
     oidc_providers: str = ""
     # The OAuth app whose tokens are accepted from GitHub; needs SKEIN_GITHUB_CLIENT_SECRET.
     github_client_id: str = ""
     # The secret of SKEIN_GITHUB_CLIENT_ID.
     github_client_secret: str = field(default="", repr=False)
-    # Accept GitHub tokens of every app. Then any app that has a person's token can log in as that person. For systems
-    # that moved in and did so.
+    # Accept GitHub tokens of every app. Then any app that has a person's token can log in as that person. For
+    # migrations from systems that did so.
     github_any_app: bool = False
-    # GitHub's API; of GitHub Enterprise https://<host>/api/v3.
+    # URL of GitHub's API; for GitHub Enterprise https://<host>/api/v3.
     github_url: str = GITHUB_URL
 
 

@@ -50,14 +50,14 @@ SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
 }
 # Settings that have no dataclass, with what they mean; "<…>" stands for any of a kind.
 WITHOUT_DATACLASS: Mapping[str, str] = {
-    "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0 takes a free one.",
+    "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0: a free one.",
     "SKEIN_<SERVICE>_ADDRESS": (
         '"host:port" of a service that runs in another process, or a gRPC target that names its replicas: '
         "`dns:///memory:50054`, `ipv4:10.0.0.1:50054,10.0.0.2:50054`."
     ),
     "SKEIN_<SERVICE>_DATABASE_PASSWORD": "Password that `skein migrate` gives to the role of a service.",
-    "SKEIN_PC2_PORT_<PORT>": "Where one port of the assistants' protocol listens.",
-    "SKEIN_PC2_API_KEY_<PORT>": "API key that one port of the assistants' protocol acts with.",
+    "SKEIN_PC2_PORT_<PORT>": "Port number for one port of the assistants' protocol.",
+    "SKEIN_PC2_API_KEY_<PORT>": "API key of one port of the assistants' protocol.",
     "SKEIN_PC2_5598": (
         "`events` (the default): port 5598 publishes events and answers the Jarvis memory agent's actions (with CURVE "
         "it publishes only). `jarvis`: it answers only."
@@ -68,9 +68,9 @@ WITHOUT_DATACLASS: Mapping[str, str] = {
     ),
     "SKEIN_EMBEDDINGS_API_KEY_<MODEL>": "Key of one model's endpoint: `…_TEXT_3_SMALL` for `text-3-small`.",
     "SKEIN_DATA_DIR": "Folder in which `skein up` keeps its data; `~/.local/share/skein` by default.",
-    "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "The cluster that the command and the client call, and as whom.",
-    "SKEIN_PYTHON": "The Python that `make` uses; by default the newest one that was built with optimizations.",
-    "SKEIN_ENVIRONMENT": "The environment that traces of docker-compose.yml name.",
+    "SKEIN_ENDPOINT, SKEIN_API_KEY, SKEIN_TENANT_ID": "Endpoint, credential and tenant of the command and the client.",
+    "SKEIN_PYTHON": "The Python that `make` uses; by default the newest with an optimized build.",
+    "SKEIN_ENVIRONMENT": "Name of the environment in the traces of docker-compose.yml.",
     "SKEIN_SUBNET_PREFIX": (
         "The first three numbers of docker-compose.yml's /24 network; 172.30.57 by default. A second stack on one "
         "machine needs another one, and pc2's allow-list follows."

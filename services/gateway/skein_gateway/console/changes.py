@@ -140,7 +140,7 @@ class EventStream(Response):
             error, *_ = await asyncio.gather(*tasks, return_exceptions=True)
         # A disconnect while sending is no error.
         if isinstance(error, Exception) and not isinstance(error, OSError):
-            log.error("fault", method="console/changes/live", exc_info=error)
+            log.error("internal_error", method="console/changes/live", exc_info=error)
         else:
             # The server drops this message if the browser is gone.
             await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -51,7 +51,7 @@ MAX_KNOWN_OUTCOMES = 50_000
 
 REFUSED = Counter(
     "skein_gateway_refused_credentials_total",
-    "Credentials that the gateway refused without a question to auth.",
+    "Credentials that the gateway refused without a call of auth.",
     ["reason"],
 )
 # Codes of auth for a credential that is invalid, or invalid in the requested tenant.

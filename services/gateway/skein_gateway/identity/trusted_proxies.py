@@ -27,7 +27,7 @@ WARNING_SECONDS = 600.0
 
 UNTRUSTED = Counter(
     "skein_gateway_untrusted_forwarding_total",
-    "Calls with X-Forwarded-For or Forwarded from a peer that SKEIN_TRUSTED_PROXIES does not name.",
+    "Calls with X-Forwarded-For or Forwarded from a peer that is not in SKEIN_TRUSTED_PROXIES.",
 )
 
 log = logs.get("gateway")

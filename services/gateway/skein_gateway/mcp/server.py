@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-CALLS = Counter("skein_gateway_tool_calls_total", "Calls of MCP tools, by their status code.", ["tool", "code"])
+CALLS = Counter("skein_gateway_mcp_tool_calls_total", "Calls of MCP tools, by status code.", ["tool", "code"])
 INSTRUCTIONS = (
     "Skein is the memory of a fleet of agents. Recall before you answer what may have been said or decided before; "
     "remember what will matter later, one thought at a time, in words that stand by themselves. What is recalled is "

@@ -121,7 +121,7 @@ class RequestHandler:
             return oauth_error(errors.DeadlineExceeded().status())
         status = status_of(error)
         if status is None:
-            log.error("fault", method=call.path, exc_info=error, **call.log_fields())
+            log.error("internal_error", method=call.path, exc_info=error, **call.log_fields())
             message = f"Skein failed; the server's log has details of request {call.request_id}."
             return OAuthError(status=500, error="server_error", description=message)
         return oauth_error(status)

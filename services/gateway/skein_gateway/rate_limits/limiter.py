@@ -30,16 +30,17 @@ if TYPE_CHECKING:
 
     AcquireLease = Callable[[pb.AcquireRateLimitRequest], Awaitable[pb.AcquireRateLimitResponse]]
 
-LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused because a limit was exhausted.", ["kind"])
+LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused by a rate limit, by its name.", ["kind"])
 LEASE_FAILURES = Counter(
-    "skein_gateway_rate_limits_unanswered_total", "Questions for allowances without an answer: all calls pass."
+    "skein_gateway_rate_limit_lease_failures_total",
+    "Leases of tokens that tenancy did not grant; meanwhile no rate limit is enforced.",
 )
 DECISIONS = Counter(
     "skein_gateway_rate_limit_decisions_total",
-    "Calls by what their limits said: allowed, refused, or unanswered and let through.",
+    "Calls by the decision of the rate limits: allowed, refused, unchecked (tenancy granted no lease, calls pass).",
     ["decision"],
 )
-_ALLOWED, _REFUSED, _UNANSWERED = (DECISIONS.labels(each) for each in ("allowed", "refused", "unanswered"))
+_ALLOWED, _REFUSED, _UNCHECKED = (DECISIONS.labels(each) for each in ("allowed", "refused", "unchecked"))
 # Most buckets, of tenants and callers, in a gateway.
 MAX_BUCKETS = 20_000
 # Timeout of a lease; after a failure all calls pass for as long.
@@ -192,7 +193,7 @@ class RateLimiter:
                 self._waiting[key] -= 1
                 if not self._waiting[key]:
                     del self._waiting[key]
-        (_ALLOWED if all(bucket.remaining for bucket in buckets) else _UNANSWERED).inc()
+        (_ALLOWED if all(bucket.remaining for bucket in buckets) else _UNCHECKED).inc()
         for bucket in buckets:
             bucket.spend()
         if any(bucket.should_lease_early(now) for bucket in buckets):
@@ -247,7 +248,7 @@ class RateLimiter:
                     response = await self._acquire(request)
         except Exception as error:  # noqa: BLE001 - any failure means that tenancy is unavailable.
             LEASE_FAILURES.inc()
-            log.warning("rate_limits_unanswered", error=type(error).__name__)
+            log.warning("rate_limit_lease_failed", error=type(error).__name__)
             for bucket in buckets:
                 bucket.unlimited_until = loop.time() + ANSWER_SECONDS
             return

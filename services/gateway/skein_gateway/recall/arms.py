@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skein.tenancy.v1 import subjects_pb2
     from skein_kit.identity.identity_token import Caller
 
-ARMS = Counter("skein_gateway_arms_total", "Arms of recalls, by how they did.", ["arm", "state"])
+ARMS = Counter("skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"])
 Response = TypeVar("Response")
 # Reserved from the caller's time for merging: this share, and at most these seconds.
 _MARGIN_SHARE = 0.1

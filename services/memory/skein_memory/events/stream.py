@@ -37,9 +37,9 @@ _SLOW_SUBSCRIBER_SECONDS = 1.0
 _FAILURES = 10
 
 NOTIFICATION_DELAY = Histogram(
-    "skein_change_told_seconds",
-    "Time from a change until those who watch are told: by a stream, by a webhook.",
-    ["reader"],
+    "skein_change_notification_delay_seconds",
+    "Time from a change until its notification, by stream or webhook.",
+    ["channel"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3600.0),
 )
 

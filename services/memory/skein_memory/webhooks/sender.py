@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_memory.webhooks.delivery_store import DeliveryStore
     from skein_memory.webhooks.model import Attempt, Webhook
 
-DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook.", ["outcome"])
+DELIVERIES = Counter("skein_webhook_deliveries_total", "Attempts to deliver to a webhook, by outcome.", ["outcome"])
 TIMEOUT_SECONDS = 10.0
 # A call waits no longer than this for attempts: the worker waits for a minute.
 _CALL_SECONDS = 30.0

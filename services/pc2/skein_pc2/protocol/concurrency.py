@@ -70,7 +70,7 @@ class ConcurrencyLimit:
         except RequestError:
             raise
         except Exception:
-            log.exception("fault", action=name, request_id=context.request_id)
+            log.exception("internal_error", action=name, request_id=context.request_id)
             raise RequestError(INTERNAL_ERROR, "Skein failed; the request id finds the reason in the logs") from None
 
 

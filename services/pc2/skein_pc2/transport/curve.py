@@ -106,7 +106,7 @@ class _ZapHandler:
                 is_admitted = mechanism == b"CURVE" and self._admits(b"".join(credentials))
             except Exception:
                 # libzmq sends no further request before a reply.
-                log.exception("fault")
+                log.exception("internal_error")
                 is_admitted = False
             verdict = (b"200", b"OK") if is_admitted else (b"400", b"This client is not admitted")
             # User id and metadata follow the verdict; both are unused.

@@ -138,7 +138,7 @@ class Listener:
             # The peer is gone, or does not speak ZMTP.
             pass
         except Exception:
-            log.exception("fault", port=self._config.number)
+            log.exception("internal_error", port=self._config.number)
         finally:
             self._tasks.discard(task)
             self._of_all_ports.count -= 1

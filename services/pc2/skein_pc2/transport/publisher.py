@@ -28,10 +28,12 @@ MOST_SUBSCRIBERS = 100
 # Subscribers send topics, which are short.
 _LONGEST_TOPIC = 4096
 
-PUBLISHED = prometheus_client.Counter("skein_pc2_published_total", "Events and heartbeats published.", ["port"])
+PUBLISHED = prometheus_client.Counter(
+    "skein_pc2_publications_total", "Events and heartbeats that were published.", ["port"]
+)
 DROPPED = prometheus_client.Counter(
     "skein_pc2_publications_dropped_total",
-    "Published messages that a subscriber was too slow for, counted once for each subscriber.",
+    "Publications dropped because a subscriber was too slow, once for each such subscriber.",
     ["port"],
 )
 SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscribers.", ["port"])

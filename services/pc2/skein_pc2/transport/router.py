@@ -56,10 +56,10 @@ _UNSENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 _SHORT_FRAME, _SHORT_HEAD, _LONG_HEAD = 255, 2, 9
 
 ANSWERED = prometheus_client.Counter(
-    "skein_pc2_messages_total", "Messages of voice assistants answered.", ["port", "status"]
+    "skein_pc2_messages_total", "Messages of voice assistants that were answered, by status.", ["port", "status"]
 )
 TIME = Histogram(
-    "skein_pc2_message_duration_seconds", "Time from message to answer.", ["port"], buckets=LATENCY_BUCKETS
+    "skein_pc2_message_duration_seconds", "Time from a message to its answer.", ["port"], buckets=LATENCY_BUCKETS
 )
 
 log = logs.get("pc2")
@@ -163,7 +163,7 @@ class Router:
             await self._begin(connection, parts)
         except Exception:
             # This message gets no reply; the next ones do.
-            log.exception("fault", port=self._config.number)
+            log.exception("internal_error", port=self._config.number)
 
     async def wait_answered(self, connection: RouterConnection) -> None:
         """Wait for the pending replies to one peer."""
@@ -217,7 +217,7 @@ class Router:
             await self._send(connection, frames, refusal)
         except Exception:
             # The reply itself may be invalid.
-            log.exception("fault", port=self._config.number)
+            log.exception("internal_error", port=self._config.number)
             refusal = self._dialect.error_reply(INTERNAL_ERROR, "Skein failed; its logs say why")
             await self._send(connection, frames, refusal)
         self._timer.observe(time.perf_counter() - started)
@@ -247,7 +247,7 @@ class RouterConnection:
             while True:
                 await self._router.accept(self, await self._socket.recv_multipart(copy=False))
         except zmq.ZMQError:
-            log.exception("fault")
+            log.exception("internal_error")
 
     async def drain(self, *, is_peer_gone: bool) -> None:
         """Accept the messages that have arrived, wait for their replies unless the peer is gone, and close."""

@@ -47,14 +47,16 @@ _TRANSIENT_STATUSES: Final = frozenset({408, 425, 429, *range(500, 600)})
 _TOO_MANY_REQUESTS: Final = 429
 
 CIRCUIT = Gauge(
-    "skein_embedding_circuit_state",
-    "State of the circuit breaker of a model's endpoint: 0 closed, 1 half-open (one request tries), 2 open.",
+    "skein_embedding_circuit_breaker_state",
+    "State of the circuit breaker of a model's endpoint: 0 closed, 1 half-open (one trial request), 2 open.",
     ["model"],
 )
-REQUESTS = Counter("skein_embedding_requests_total", "Requests to a model's endpoint.", ["model", "outcome"])
+REQUESTS = Counter(
+    "skein_embedding_requests_total", "Requests to a model's endpoint, by outcome.", ["model", "outcome"]
+)
 REQUEST_TIME = Histogram(
     "skein_embedding_request_duration_seconds",
-    "Time of one request to a model's endpoint.",
+    "Duration of one request to a model's endpoint.",
     ["model"],
     buckets=(0.005, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0),
 )

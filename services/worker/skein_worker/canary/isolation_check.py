@@ -42,11 +42,15 @@ ISOLATED, LEAKED, FAILED = "isolated", "leaked", "failed"
 
 OUTCOMES = Counter(
     "skein_canary_probes_total",
-    "Probes for another tenant's data: isolated, leaked, or failed where they did not find their own data either.",
+    "Probes for another tenant's data: isolated, leaked, or failed (its own tenant's data was not found either).",
     ["outcome"],
 )
-LEAKS = Gauge("skein_canary_leaks", "1 when the last round saw another tenant's data through this RPC.", ["method"])
-LAST_ROUND = Gauge("skein_canary_last_round_timestamp_seconds", "When the last round of this worker ended.")
+LEAKS = Gauge(
+    "skein_canary_leaks", "1 if the last round got another tenant's data through this RPC, else 0.", ["method"]
+)
+LAST_ROUND = Gauge(
+    "skein_canary_last_round_timestamp_seconds", "Unix time at which the last round of this worker ended."
+)
 
 _KEY_LIFETIME = timedelta(hours=1)
 _KEY_MARGIN_SECONDS = 300.0

@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 JobHandler = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
 
 # The label is not "job", which Prometheus sets to the name of the scraped target.
-JOBS = Counter("skein_worker_jobs_total", "Jobs that ended.", ["name", "outcome"])
+JOBS = Counter("skein_worker_jobs_total", "Jobs that ended, by outcome.", ["job_name", "outcome"])
 JOB_TIME = Histogram(
     "skein_worker_job_duration_seconds",
-    "Time that a job took.",
-    ["name"],
+    "Duration of a job.",
+    ["job_name"],
     buckets=(0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 30.0, 60.0, 300.0),
 )
 

@@ -1,7 +1,7 @@
 """Metrics with values that expire: for measurements in rounds.
 
 An ordinary gauge keeps its last value when the rounds stop, as if all were well. An expiring one disappears, and
-`skein_measured_timestamp_seconds` shows the time of the last measurement.
+`skein_measurement_last_success_timestamp_seconds` shows the time of the last measurement.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 MEASURED_TIME = Gauge(
-    "skein_measured_timestamp_seconds",
-    "When this process last took this measurement, in Unix time.",
+    "skein_measurement_last_success_timestamp_seconds",
+    "Unix time of the last successful measurement of this process; 0 before the first one.",
     ["measurement"],
 )
 

@@ -33,47 +33,45 @@ DATABASE_BYTES = ExpiringGauge("skein_database_bytes", "Size of the database.")
 TABLE_BYTES = ExpiringGauge(
     "skein_database_table_bytes", "Size of a table with its partitions and indexes.", ["schema", "table"]
 )
-OLDEST_TRANSACTION = ExpiringGauge(
-    "skein_database_oldest_transaction_seconds", "How long the oldest transaction has been at work."
-)
+OLDEST_TRANSACTION = ExpiringGauge("skein_database_oldest_transaction_seconds", "Age of the oldest open transaction.")
 WRAPAROUND = ExpiringGauge(
-    "skein_database_wraparound_ratio", "Share of the range of transaction ids that is used up; at 1 writes end."
+    "skein_database_wraparound_ratio", "Used share of the transaction ids; at 1 Postgres refuses writes."
 )
 REPLICATION_SECONDS = ExpiringGauge(
-    "skein_replication_lag_seconds", "Time that a replica is behind. Absent for one that is disconnected.", ["replica"]
+    "skein_replication_lag_seconds", "Time that a replica is behind. Absent for a disconnected one.", ["replica"]
 )
 REPLICATION_BYTES = ExpiringGauge(
     "skein_replication_lag_bytes",
-    "Bytes of the log that a replica is behind, also of one that is disconnected and has a slot.",
+    "Bytes of the write-ahead log that a replica is behind; also of a disconnected one with a slot.",
     ["replica"],
 )
 ARCHIVE_FAILURES = ExpiringGauge(
-    "skein_wal_archive_failures_total", "Files of the server's log that could not be archived.", kind="counter"
+    "skein_wal_archive_failures_total", "Failed attempts to archive a file of the write-ahead log.", kind="counter"
 )
 ARCHIVE_AGE = ExpiringGauge(
     "skein_wal_archive_age_seconds",
-    "Age of the oldest part of the write-ahead log that is not archived; 0 when all is archived.",
+    "Age of the oldest part of the write-ahead log that is not archived; 0 if all is archived.",
 )
 LOG_LAG = ExpiringGauge(
     "skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions."
 )
 QUEUE_JOBS = ExpiringGauge(
-    "skein_worker_queue_jobs", "Jobs in the queue: waiting (queued) or at work (picked).", ["entrypoint", "status"]
+    "skein_worker_queue_jobs", "Jobs in the queue: waiting (queued) or running (picked).", ["job_name", "status"]
 )
 QUEUE_OLDEST = ExpiringGauge(
-    "skein_worker_queue_oldest_seconds", "How long the oldest job that is due has waited.", ["entrypoint"]
+    "skein_worker_queue_oldest_seconds", "Time that the oldest due job has waited.", ["job_name"]
 )
 WEBHOOKS_DUE = ExpiringGauge(
-    "skein_webhook_due", "Webhook deliveries that are due and not tried yet; of one tenant 1,000 at most are counted."
+    "skein_webhook_due_deliveries", "Webhook deliveries that are due; at most 1,000 of a tenant are counted."
 )
 WEBHOOKS_OLDEST = ExpiringGauge(
-    "skein_webhook_oldest_due_seconds", "How long the oldest webhook delivery has been due."
+    "skein_webhook_oldest_due_seconds", "Time that the oldest due webhook delivery has waited."
 )
 BACKLOG_ITEMS = ExpiringGauge(
-    "skein_embedding_backlog_items", "Items without vectors; of one tenant 10,000 at most are counted."
+    "skein_embedding_backlog_documents", "Documents without vectors; at most 10,000 of a tenant are counted."
 )
 BACKLOG_OLDEST = ExpiringGauge(
-    "skein_embedding_backlog_oldest_seconds", "How long the oldest item has waited for vectors."
+    "skein_embedding_backlog_oldest_seconds", "Time that the oldest document has waited for its vector."
 )
 
 Values = dict[tuple[str, ...], float]

@@ -19,7 +19,7 @@ _MARGIN_SECONDS = 30.0
 
 LAST_SUCCESS = ExpiringGauge(
     "skein_backup_last_success_timestamp_seconds",
-    "When the newest backup in SKEIN_BACKUP_DIR was finished. Absent where there is none.",
+    "Unix time at which the newest backup in SKEIN_BACKUP_DIR was finished. Absent if there is none.",
 )
 BYTES = ExpiringGauge("skein_backup_bytes", "Size of the newest backup in SKEIN_BACKUP_DIR.")
 

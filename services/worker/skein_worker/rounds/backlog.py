@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from skein_worker.system_identity import SystemIdentity
 
 # Names of jobs in the queue.
-_SCAN = "backlog_sweep"
+_SCAN = "embedding_backlog_scan"
 _BACKLOG = "embedding_backlog"
 BACKLOG_SCAN_JOB = Job(name=_SCAN, dedupe_key=_SCAN, priority=2)
 
-INDEXED = Counter("skein_worker_indexed_items_total", "Items of the backlog that got their vectors.")
-SWEPT = Gauge("skein_worker_swept_tenants", "Tenants that the last sweep of this worker asked.")
+INDEXED = Counter("skein_worker_indexed_documents_total", "Documents of the backlog that were embedded.")
+VISITED = Gauge("skein_worker_visited_tenants", "Tenants that the last round of this worker visited for their backlog.")
 
 # Items that one visit of the scan embeds; a tenant with more gets a job.
 _ITEMS_PER_VISIT = 8
@@ -79,7 +79,7 @@ class BacklogJobs:
         try:
             active_keys = await self._store.list_active_dedupe_keys(_BACKLOG)
         except RpcError as error:
-            log.warning("sweep_incomplete", reason=error.reason)
+            log.warning("backlog_scan_incomplete", reason=error.reason)
             return self._settings.backlog_seconds
 
         async def visit(tenant_id: str) -> bool:
@@ -95,9 +95,9 @@ class BacklogJobs:
 
         with without_tracing():
             await self._visitor.visit_all(visit, progress)
-        SWEPT.set(progress.visited_count)
+        VISITED.set(progress.visited_count)
         if progress.failures:
-            log.warning("sweep_incomplete", tenants=progress.visited_count, failures=progress.failures)
+            log.warning("backlog_scan_incomplete", tenants=progress.visited_count, failures=progress.failures)
         pause = max(self._settings.backlog_seconds, _PAUSE_FACTOR * (loop.time() - start))
         if not progress.is_stopped:
             self._waiting.keep(progress.tenant_ids)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_worker.system_identity import SystemIdentity
 
 # The name of the job in the queue.
-MAINTENANCE = "upkeep"
+MAINTENANCE = "maintenance"
 # The payload of a job that does not run again.
 RUN_ONCE = b"once"
 # The second job runs whenever a worker starts, even if the next run of the first one is far away.
@@ -35,9 +35,7 @@ MAINTENANCE_JOBS = (
     Job(name=MAINTENANCE, dedupe_key=f"{MAINTENANCE} at start", payload=RUN_ONCE, priority=1),
 )
 
-HORIZON = Gauge(
-    "skein_partition_horizon_seconds", "Time until the last partition that is made ahead ends.", ["service"]
-)
+HORIZON = Gauge("skein_partition_horizon_seconds", "Time until the end of the last partition that exists.", ["service"])
 
 _CALL_SECONDS = 30.0
 _RETRY_SECONDS = 60.0
@@ -70,10 +68,10 @@ class MaintenanceJob:
                 memory = await self._memory.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
             await self._store.purge_job_log(datetime.now(UTC) - timedelta(seconds=self._settings.log_seconds))
         except aio.AioRpcError as error:
-            log.warning("upkeep_failed", code=error.code().name)
+            log.warning("maintenance_failed", code=error.code().name)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
         except RpcError as error:
-            log.warning("upkeep_failed", reason=error.reason)
+            log.warning("maintenance_failed", reason=error.reason)
             return min(_RETRY_SECONDS, self._settings.upkeep_seconds)
         # A function, because the time shrinks between two runs.
         for service, horizon in (("session", session.horizon_time), ("memory", memory.horizon_time)):

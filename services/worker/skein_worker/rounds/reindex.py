@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from skein_worker.settings import WorkerSettings
     from skein_worker.system_identity import SystemIdentity
 
-REINDEX_JOB = Job(name="reindexing", dedupe_key="reindexing")
+REINDEX_JOB = Job(name="reindex", dedupe_key="reindex")
 
 REINDEXED = Counter(
-    "skein_worker_reindexed_items_total", "Items that got the vectors of a model beside the one in force."
+    "skein_worker_reindexed_documents_total", "Documents that a reindex gave the vectors of another model."
 )
 
 # Longer than one call of recall takes, because a deadline would end its work.
@@ -55,7 +55,7 @@ class ReindexJob:
         with without_tracing():
             await visit_tenants(self._due_tenants(), visit, progress, at_once=self._settings.tenants_at_once)
         if progress.failures:
-            log.warning("reindexing_interrupted", failures=progress.failures)
+            log.warning("reindex_interrupted", failures=progress.failures)
         return self._settings.reindex_seconds
 
     async def _due_tenants(self) -> AsyncIterator[Sequence[str]]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 DELETION_JOB = Job(name="deletion", dedupe_key="deletion", priority=1)
 
-PURGED = Counter("skein_worker_purged_rows_total", "Rows of deleted tenants that were removed.")
+PURGED = Counter("skein_worker_purged_rows_total", "Rows of deleted tenants that were purged.")
 
 BATCH = 2000
 _CALL_SECONDS = 120.0
