@@ -65,16 +65,6 @@ async def test_a_killed_up_is_followed_by_one_that_has_every_acknowledged_write(
     assert code == ExitCode.OK
 
 
-async def test_ctrl_c_ends_it_with_0_and_leaves_no_process(used_data_dir: Path) -> None:
-    async with up(used_data_dir) as running:
-        started = descendants(running.process.pid)
-        code = await running.stop(signal.SIGINT)
-
-    assert code == ExitCode.OK
-    assert started
-    assert await all_gone(started)
-
-
 async def test_a_second_signal_does_not_wait_for_the_drain(used_data_dir: Path) -> None:
     async with up(used_data_dir, SKEIN_DRAIN_SECONDS="100") as running:
         started = descendants(running.process.pid)
@@ -109,16 +99,16 @@ async def test_a_second_signal_to_a_service_does_not_wait_either_and_is_logged()
     assert events[-1] == "ended_at_once"
 
 
-async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_leaves_no_process(
-    used_data_dir: Path,
+async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_at_ctrl_c(
+    data_dir: Path,
 ) -> None:
-    async with up(used_data_dir) as running:
+    async with up(data_dir) as running:
         started = descendants(running.process.pid)
         credentials = running.credentials
         told = await status(environment=running.environment)
         _, _, port = credentials["endpoint"].rpartition(":")
         second = await skein("up", environment={**running.environment, "SKEIN_GATEWAY_PORT": port})
-        code = await running.stop()
+        code = await running.stop(signal.SIGINT)
 
     for text in (
         credentials["endpoint"],
@@ -133,20 +123,28 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     shown = " ".join(running.panel.replace("│", " ").split())
     assert shown.index("export SKEIN_DATA_DIR=") < shown.index("skein remember") < shown.index("skein recall")
     for name in ("credentials.json", "system.key"):
-        assert stat.S_IMODE((used_data_dir / name).stat().st_mode) == 0o600
+        assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
+    assert started
     assert await all_gone(started)
     assert told.code == code == ExitCode.OK
     # A second one on the same data folder is told who has it, and so its ports.
     assert second.code == ExitCode.CANNOT_START
     assert f"in use by process {running.process.pid}" in second.err
-    log = (used_data_dir / "skein.log").read_text("utf-8")
+    log = (data_dir / "skein.log").read_text("utf-8")
     assert credentials["api_key"] not in log
     assert all(json.loads(line) for line in log.splitlines())
 
 
-@pytest.mark.parametrize("command", ["up", "cluster"])
-@pytest.mark.parametrize("setting", ["SKEIN_MEMORY_PORT", "SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_PORT_5570"])
+@pytest.mark.parametrize(
+    ("setting", "command"),
+    [
+        ("SKEIN_MEMORY_PORT", "up"),
+        ("SKEIN_HTTP_PORT", "cluster"),
+        ("SKEIN_ADMIN_PORT", "up"),
+        ("SKEIN_PC2_PORT_5570", "cluster"),
+    ],
+)
 async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(
     data_dir: Path, setting: str, command: str
 ) -> None:
