@@ -13,8 +13,8 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
-# Four keep two cores busy: more than half of a test is waiting.
-WORKERS ?= 4
+# Five keep two cores busy: two thirds of a test are waiting.
+WORKERS ?= 5
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
@@ -23,8 +23,8 @@ BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py \
 	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py gateway_door.py gateway_forget.py \
 	gateway_forwarding.py gateway_framing.py gateway_http.py gateway_remember.py memory_create.py oauth_http.py pc2.py \
 	rate_limits.py recall_cluster.py repeated_requests.py session_append.py sign_in.py tenancy_agents.py worker.py)
-# Each worker starts a process for each service.
-BOTH_FORMS_WORKERS := 2
+# Fewer, because each starts a process for each service.
+BOTH_FORMS_WORKERS := 3
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
