@@ -16,3 +16,12 @@ def counted(name: str, **labels: str) -> float:
         for sample in family.samples
         if sample.name == name and labels.items() <= sample.labels.items()
     )
+
+
+def sample(name: str, **labels: str) -> float | None:
+    """Return a sample's value; None when there is no such sample."""
+    if name not in REGISTRY._names_to_collectors:
+        # Of a collector that did not say beforehand what it has.
+        return REGISTRY.get_sample_value(name, labels)
+    found = (found for family in REGISTRY.restricted_registry([name]).collect() for found in family.samples)
+    return next((one.value for one in found if (one.name, one.labels) == (name, labels)), None)

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from fix_database import TestDatabase
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein_kit.database.batch_insert import InsertRows, insert_batch, insert_batch_and_fetch
 from skein_kit.database.named_queries import Query
@@ -76,7 +76,7 @@ def bundle(documents: int, words: int) -> list[InsertRows]:
 def runs(query: str) -> float:
     """How often a query of the service was carried out."""
     labels = {"service": "memory", "query": query}
-    return REGISTRY.get_sample_value("skein_database_query_duration_seconds_count", labels) or 0.0
+    return sample("skein_database_query_duration_seconds_count", **labels) or 0.0
 
 
 @pytest.mark.parametrize(("documents", "words"), [(0, 0), (1, 0), (1, 1), (1, 3), (1, 40), (3, 1), (5, 1), (5, 8)])
