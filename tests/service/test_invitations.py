@@ -27,6 +27,11 @@ def accept(token: str, request_id: str = "") -> pb.AcceptInvitationRequest:
 
 
 @pytest.fixture
+def tenancy(shared_tenancy: Tenancy) -> Tenancy:
+    return shared_tenancy
+
+
+@pytest.fixture
 async def tenant_id(tenancy: Tenancy) -> uuid.UUID:
     return await tenancy.new_tenant()
 
@@ -328,7 +333,7 @@ async def test_no_secret_of_an_invitation_is_stored(tenancy: Tenancy, tenant_id:
     assert token is not None
 
     async with tenancy.database.superuser() as connection:
-        rows = await connection.fetch("SELECT secret_hash FROM tenancy.invitations")
+        rows = await connection.fetch("SELECT secret_hash FROM tenancy.invitations WHERE tenant_id = $1", tenant_id)
         answers = await connection.fetch("SELECT response FROM tenancy.requests")
 
     assert [row["secret_hash"] for row in rows] == [token.secret_hash()]
@@ -349,7 +354,9 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy,
     again = await tenancy.upkeep(worker).DeleteExpired(pb.DeleteExpiredRequest())
 
     async with tenancy.database.superuser() as connection:
-        left = await connection.fetch("SELECT tenant_id, email FROM tenancy.invitations")
+        left = await connection.fetch(
+            "SELECT tenant_id, email FROM tenancy.invitations WHERE tenant_id = ANY ($1)", [tenant_id, elsewhere]
+        )
     assert (first.deleted_count, again.deleted_count) == (1, 0)
     assert {tuple(row) for row in left} == {
         (tenant_id, "p1@example.com"),

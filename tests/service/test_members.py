@@ -24,6 +24,11 @@ def remove(person: Person) -> pb.RemoveMemberRequest:
 
 
 @pytest.fixture
+def tenancy(shared_tenancy: Tenancy) -> Tenancy:
+    return shared_tenancy
+
+
+@pytest.fixture
 async def tenant_id(tenancy: Tenancy) -> uuid.UUID:
     return await tenancy.new_tenant()
 

@@ -16,7 +16,7 @@ import pytest
 from fix_cluster import refused
 from fix_database import all_told
 from fix_memory import Alone
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import webhooks_pb2 as pb
@@ -162,13 +162,13 @@ async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(hous
 
 async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(house: House) -> None:
     name, channel = "skein_change_notification_delay_seconds_count", {"channel": "webhook"}
-    before = REGISTRY.get_sample_value(name, channel) or 0
+    before = sample(name, **channel) or 0
     await house.watch(event_types=["memory_created"])
     await house.remember()
 
     await house.deliver()
 
-    assert REGISTRY.get_sample_value(name, channel) == before + 1
+    assert sample(name, **channel) == before + 1
 
 
 async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receiver: Receiver) -> None:
