@@ -70,7 +70,7 @@ class Alone:
 
     async def person(self, tokens: pb.SignInTokens, account: pb.Account) -> Person:
         """Return who has these tokens: their calls come with what the gateway would exchange the tokens for."""
-        exchanged = await auth_pb2_grpc.IdentityServiceStub(self.channel).Exchange(
+        exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=tokens.access_token)
         )
         channel = cast("aio.Channel", Authorized(self.channel, exchanged.token))

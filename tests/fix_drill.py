@@ -191,8 +191,8 @@ async def _cold(tenant: Tenant, content: str, session_id: str, **fields: Any) ->
     memory = memory_pb2.Memory(content=content, session_id=session_id, **fields)
     memory.create_time.FromDatetime(LONG_AGO)
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(session_id=session_id, idle_since_time=datetime.now(UTC))
-    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=session_id, idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
 
 
 async def _fill(home: Tenant, gone: Tenant, markers: Mapping[str, str]) -> None:

@@ -47,7 +47,19 @@ FAULTS = {
 TENANT, VIEWER, STRANGER, OPERATOR_ITSELF = "tenant", "viewer", "stranger", "operator"
 # Several times in a second, it leaves services with keys that nothing is signed with any more.
 NOT_AS_OPERATOR = {"/skein.auth.v1.AuthService/RotateSigningKey"}
-READS = ("Get", "List", "Search", "Export", "Explain", "Find", "Traverse", "Activate", "Suggest", "Recall", "Build")
+READS = (
+    "Get",
+    "List",
+    "Search",
+    "Export",
+    "Explain",
+    "Find",
+    "TraverseLinks",
+    "SpreadActivation",
+    "Suggest",
+    "Recall",
+    "Build",
+)
 # A call that takes longer hangs.
 PATIENCE_SECONDS = 60
 # The things whose names a caller may put anywhere.

@@ -62,7 +62,7 @@ class House:
         return (await self.operator.GetReindex(pb.GetReindexRequest(reindex_id=reindex_id))).reindex
 
     async def due(self) -> list[str]:
-        stub = rpc.IndexServiceStub(self.service._channel("system:worker", None, SYSTEM_PERMISSIONS))
+        stub = rpc.RecallInternalServiceStub(self.service._channel("system:worker", None, SYSTEM_PERMISSIONS))
         return list((await stub.ListDueReindexes(pb.ListDueReindexesRequest())).tenant_ids)
 
     async def work(self, place: Place | None = None) -> int:

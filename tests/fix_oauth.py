@@ -108,7 +108,7 @@ class App:
 
     async def person(self, account: Account) -> oauth_pb2_grpc.OAuthServiceAsyncStub:
         """Call auth as the gateway does for somebody who signed in."""
-        exchanged = await auth_pb2_grpc.IdentityServiceStub(self.channel).Exchange(
+        exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=account.access_token)
         )
         return oauth_pb2_grpc.OAuthServiceStub(cast("aio.Channel", Authorized(self.channel, exchanged.token)))

@@ -78,9 +78,9 @@ class RecallAlone:
         """Call as somebody with every permission in a tenant."""
         return rpc.RecallServiceStub(self._channel("api_key:test", tenant_id, TENANT_PERMISSIONS))
 
-    def index(self, tenant_id: uuid.UUID) -> rpc.IndexServiceAsyncStub:
+    def index(self, tenant_id: uuid.UUID) -> rpc.RecallInternalServiceAsyncStub:
         """Call as the system."""
-        return rpc.IndexServiceStub(self._channel("system:worker", tenant_id, SYSTEM_PERMISSIONS))
+        return rpc.RecallInternalServiceStub(self._channel("system:worker", tenant_id, SYSTEM_PERMISSIONS))
 
     @property
     def operator(self) -> rpc.RecallServiceAsyncStub:
@@ -155,7 +155,7 @@ class Place:
         return self.service.recall(self.tenant_id)
 
     @property
-    def index(self) -> rpc.IndexServiceAsyncStub:
+    def index(self) -> rpc.RecallInternalServiceAsyncStub:
         return self.service.index(self.tenant_id)
 
     async def recall(self, query: str = "", **request: Any) -> pb.RecallResponse:

@@ -19,7 +19,7 @@ import fix_recipes_snapshots
 import fix_recipes_states
 import fix_recipes_streams
 import fix_recipes_types
-import fix_recipes_watches
+import fix_recipes_webhooks
 from fix_recipe import RECIPES, mask, service, tenant_id
 from fix_world import World
 from google.protobuf.struct_pb2 import Value
@@ -49,7 +49,7 @@ __all__ = [
     "fix_recipes_states",
     "fix_recipes_streams",
     "fix_recipes_types",
-    "fix_recipes_watches",
+    "fix_recipes_webhooks",
     "request_for",
 ]
 
@@ -61,7 +61,7 @@ _sessions = service("skein.session.v1.SessionService", session_pb2)
 _memory_rpcs = service("skein.memory.v1.MemoryService", memory_pb2)
 _links = service("skein.memory.v1.LinkService", memory_pb2)
 _recall = service("skein.recall.v1.RecallService", recall_pb2)
-_index = service("skein.recall.v1.IndexService", recall_pb2)
+_index = service("skein.recall.v1.RecallInternalService", recall_pb2)
 _gateway = service("skein.gateway.v1.GatewayService", gateway_pb2)
 
 
@@ -190,9 +190,9 @@ def _fill_things() -> None:
 
 
 def _fill_upkeep() -> None:
-    upkeep = service("skein.tenancy.v1.UpkeepService", members_pb2)
-    upkeep("GetStanding", build=tenant_id)
-    upkeep("LeaseRequests", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.LeaseRequestsRequest)
+    upkeep = service("skein.tenancy.v1.TenancyInternalService", members_pb2)
+    upkeep("GetMembership", build=tenant_id)
+    upkeep("AcquireRateLimit", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.AcquireRateLimitRequest)
     upkeep(
         "CheckInvitation",
         "invitation",
@@ -246,7 +246,7 @@ def _fill_content() -> None:
         },
     )
     _memory_rpcs("DeleteMemory", "memory_id")
-    _memory_rpcs("RestoreMemory", "deleted_memory_id", build=lambda t, _w: {"memory_id": t["deleted_memory_id"]})
+    _memory_rpcs("UndeleteMemory", "deleted_memory_id", build=lambda t, _w: {"memory_id": t["deleted_memory_id"]})
     _links(
         "CreateLink",
         "memory_id",
@@ -260,7 +260,7 @@ def _fill_content() -> None:
     _links("DeleteLink", "link_id")
     _links("ListLinks", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
     for name, module in (("session", session_pb2), ("memory", memory_pb2)):
-        upkeep = service(f"skein.{name}.v1.UpkeepService", module)
+        upkeep = service(f"skein.{name}.v1.{name.title()}InternalService", module)
         upkeep("EnsurePartitions")
         upkeep("DeleteExpired")
         upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _archives = service("skein.memory.v1.HistoryService", archives_pb2)
 # The other memories of the world stay where they are.
 SESSION = "the session of the archives"
-_upkeep = service("skein.memory.v1.UpkeepService", memory_pb2)
+_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 def _idle() -> dict[str, Any]:
@@ -28,14 +28,14 @@ async def _archive(world: World) -> str:
     memory = memory_pb2.Memory(content=world.text("long ago "), session_id=SESSION)
     memory.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
     await world.tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(label=world.text(), **_idle())
-    return (await world.tenant.history.CreateArchive(request)).archive.archive_id
+    request = archives_pb2.ArchiveMemoriesRequest(label=world.text(), **_idle())
+    return (await world.tenant.history.ArchiveMemories(request)).archive.archive_id
 
 
 MAKERS["archive_id"] = _archive
 
-_archives("CreateArchive", build=lambda _t, w: {"label": w.text(), **_idle()})
+_archives("ArchiveMemories", build=lambda _t, w: {"label": w.text(), **_idle()})
 _archives("ListArchives")
-_archives("RestoreArchive", "archive_id")
-_upkeep("ArchiveIdle")
+_archives("UnarchiveMemories", "archive_id")
+_upkeep("ArchiveIdleMemories")
 _upkeep("ApplyRetention")

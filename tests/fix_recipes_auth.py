@@ -14,7 +14,7 @@ PASSWORD = "a password of the matrix"
 _accounts = service("skein.auth.v1.AuthService", accounts_pb2)
 _oauth_of_operators = service("skein.auth.v1.AuthService", oauth_pb2)
 _keys = service("skein.auth.v1.AuthService", auth_pb2)
-_identity = service("skein.auth.v1.IdentityService", auth_pb2)
+_identity = service("skein.auth.v1.AuthInternalService", auth_pb2)
 _oauth = service("skein.auth.v1.OAuthService", oauth_pb2)
 
 
@@ -127,7 +127,7 @@ def _fill_keys() -> None:
     _identity("GetCheckKeys")
     _identity("DeleteExpired")
     _identity("PurgeTenant", "deleted", build=lambda _t, _w: {})
-    _identity("GetAccountStanding", "owner", build=lambda t, _w: {"account_id": t["owner"].account_id})
+    _identity("GetAccountState", "owner", build=lambda t, _w: {"account_id": t["owner"].account_id})
 
 
 def _fill_oauth() -> None:

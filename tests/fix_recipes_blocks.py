@@ -62,7 +62,7 @@ _blocks(
     build=lambda t, _w: {"block": pb.Block(**t, value="changed"), "update_mask": mask("value")},
 )
 _blocks("DeleteBlock", "block_id")
-_blocks("RestoreBlock", "deleted_block_id", build=lambda t, _w: {"block_id": t["deleted_block_id"]})
+_blocks("UndeleteBlock", "deleted_block_id", build=lambda t, _w: {"block_id": t["deleted_block_id"]})
 _blocks("PurgeBlock", "deleted_block_id", build=lambda t, _w: {"block_id": t["deleted_block_id"]})
 _blocks("AppendToBlock", "block_id", build=_text)
 _blocks("ReplaceInBlock", "block_id", build=lambda t, _w: {**t, "old_text": "kettle", "new_text": "pot"})

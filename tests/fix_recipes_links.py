@@ -40,7 +40,7 @@ def _fill() -> None:
             "update_mask": mask("label"),
         },
     )
-    _links("Traverse", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
+    _links("TraverseLinks", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
     _links(
         "GetSubgraph",
         "link_id",
@@ -55,7 +55,7 @@ def _fill() -> None:
         build=lambda t, _w: {"from_memory_id": t["memory_id"], "to_memory_id": t["other_memory_id"]},
     )
     _links(
-        "Activate",
+        "SpreadActivation",
         "link_id",
         "memory_id",
         build=lambda t, _w: {"seeds": [memory_pb2.ActivationSeed(memory_id=t["memory_id"])]},

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _recall = service("skein.recall.v1.RecallService", pb)
-_index = service("skein.recall.v1.IndexService", pb)
+_index = service("skein.recall.v1.RecallInternalService", pb)
 IN_FORCE = "all-minilm-l6-v2"
 
 

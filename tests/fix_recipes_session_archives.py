@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _archives = service("skein.session.v1.SessionService", archives_pb2)
-_upkeep = service("skein.session.v1.UpkeepService", archives_pb2)
+_upkeep = service("skein.session.v1.SessionInternalService", archives_pb2)
 
 
 async def _archived_session(world: World) -> str:
@@ -25,13 +25,13 @@ async def _archived_session(world: World) -> str:
     await world.tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id=session_id, messages=[message])
     )
-    await world.tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=session_id))
+    await world.tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=session_id))
     return session_id
 
 
 async def _stored_session(world: World) -> str:
     session_id = await _archived_session(world)
-    await world.tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id=session_id))
+    await world.tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
     return session_id
 
 
@@ -46,7 +46,7 @@ def _stored(things: dict[str, Any], _world: World) -> dict[str, Any]:
     return {"session_id": things["stored_session_id"]}
 
 
-_archives("StoreSession", "archived_session_id", build=_archived)
-_archives("RestoreSession", "stored_session_id", build=_stored)
-_archives("ListStoredSessions", "stored_session_id", build=lambda _t, _w: {})
-_upkeep("StoreArchived")
+_archives("ArchiveSession", "archived_session_id", build=_archived)
+_archives("UnarchiveSession", "stored_session_id", build=_stored)
+_archives("ListArchivedSessions", "stored_session_id", build=lambda _t, _w: {})
+_upkeep("ArchiveHiddenSessions")

@@ -7,10 +7,10 @@ from fix_recipe import mask, service
 from skein.session.v1 import session_pb2
 
 _sessions = service("skein.session.v1.SessionService", session_pb2)
-_upkeep = service("skein.session.v1.UpkeepService", session_pb2)
+_upkeep = service("skein.session.v1.SessionInternalService", session_pb2)
 
-_sessions("ArchiveSession", "session_id")
-_sessions("UnarchiveSession", "session_id")
+_sessions("HideSession", "session_id")
+_sessions("UnhideSession", "session_id")
 _sessions("SummarizeSession", "session_id", "message_id", build=lambda t, _w: {"session_id": t["session_id"]})
 _sessions("GetRecentWindow", "session_id", "message_id", build=lambda t, _w: {"session_id": t["session_id"]})
 _sessions("ListAgentMessages", "message_id", build=lambda _t, _w: {"agent_id": "agent", "subject_id": "subject"})

@@ -11,7 +11,7 @@ from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import snapshots_pb2 as pb
 
 _snapshots = service("skein.memory.v1.SnapshotService", pb)
-_upkeep = service("skein.memory.v1.UpkeepService", memory_pb2)
+_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 async def _snapshot(world: World) -> str:

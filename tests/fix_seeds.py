@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
-from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 
@@ -86,14 +86,14 @@ async def _set_resolution(calls: Stubs, one: str, other: str, note: str = "") ->
 
 
 async def _create_watch(calls: Stubs) -> Any:
-    watch = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url="https://example.com/hook")
-    return (await calls.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=watch))).watch
+    watch = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://example.com/hook")
+    return (await calls.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook
 
 
 async def _update_watch(calls: Stubs, row: Any) -> Any:
-    change = watches_pb2.Watch(watch_id=row.watch_id, display_name="renamed")
-    request = watches_pb2.UpdateWatchRequest(watch=change, update_mask=FieldMask(paths=["display_name"]))
-    return (await calls.history.UpdateWatch(request)).watch
+    change = webhooks_pb2.Webhook(webhook_id=row.webhook_id, display_name="renamed")
+    request = webhooks_pb2.UpdateWebhookRequest(webhook=change, update_mask=FieldMask(paths=["display_name"]))
+    return (await calls.history.UpdateWebhook(request)).webhook
 
 
 async def _create_block(calls: Stubs) -> Any:

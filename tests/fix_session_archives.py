@@ -41,20 +41,20 @@ class Sessions:
         await self.stub.CreateSession(pb.CreateSessionRequest(session=opened))
         messages = [json_format.ParseDict(message, pb.Message()) for message in said or SAID]
         await self.stub.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=messages))
-        await self.stub.ArchiveSession(pb.ArchiveSessionRequest(session_id=session_id))
+        await self.stub.HideSession(pb.HideSessionRequest(session_id=session_id))
         return await self.listed(session_id)
 
     async def store(
         self, session_id: str = "s", *, seconds: float = 30.0, **fields: Any
-    ) -> archives_pb2.StoreSessionResponse:
-        request = archives_pb2.StoreSessionRequest(session_id=session_id, **fields)
-        return await self.stub.StoreSession(request, timeout=seconds)
+    ) -> archives_pb2.ArchiveSessionResponse:
+        request = archives_pb2.ArchiveSessionRequest(session_id=session_id, **fields)
+        return await self.stub.ArchiveSession(request, timeout=seconds)
 
     async def restore(
         self, session_id: str = "s", *, seconds: float = 30.0, **fields: Any
-    ) -> archives_pb2.RestoreSessionResponse:
-        request = archives_pb2.RestoreSessionRequest(session_id=session_id, **fields)
-        return await self.stub.RestoreSession(request, timeout=seconds)
+    ) -> archives_pb2.UnarchiveSessionResponse:
+        request = archives_pb2.UnarchiveSessionRequest(session_id=session_id, **fields)
+        return await self.stub.UnarchiveSession(request, timeout=seconds)
 
     async def listed(self, session_id: str = "s", **fields: Any) -> list[pb.Message]:
         return list((await self.stub.ListMessages(pb.ListMessagesRequest(session_id=session_id, **fields))).messages)
@@ -62,9 +62,9 @@ class Sessions:
     async def session(self, session_id: str = "s") -> pb.Session:
         return (await self.stub.GetSession(pb.GetSessionRequest(session_id=session_id))).session
 
-    async def stored(self, **fields: Any) -> list[archives_pb2.StoredSession]:
-        request = archives_pb2.ListStoredSessionsRequest(**fields)
-        return list((await self.stub.ListStoredSessions(request)).sessions)
+    async def stored(self, **fields: Any) -> list[archives_pb2.ArchivedSession]:
+        request = archives_pb2.ListArchivedSessionsRequest(**fields)
+        return list((await self.stub.ListArchivedSessions(request)).sessions)
 
     async def purge_subject(self, subject_id: str, **fields: Any) -> states_pb2.PurgeReceipt:
         request = states_pb2.PurgeSubjectRequest(subject_id=subject_id, **fields)
@@ -99,11 +99,11 @@ class House:
         async with self.alone.channel() as channel:
             yield Sessions(rpc.SessionServiceStub(channel))
 
-    async def work(self, **fields: Any) -> archives_pb2.StoreArchivedResponse:
+    async def work(self, **fields: Any) -> archives_pb2.ArchiveHiddenSessionsResponse:
         """Do what the worker asks for."""
         async with self.alone.channel(system=True) as channel:
-            upkeep = rpc.UpkeepServiceStub(channel)
-            return await upkeep.StoreArchived(archives_pb2.StoreArchivedRequest(**fields))
+            upkeep = rpc.SessionInternalServiceStub(channel)
+            return await upkeep.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
 
     async def rule(self, days: int) -> None:
         """Let the tenant's archive_days be so many."""

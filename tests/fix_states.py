@@ -59,5 +59,5 @@ async def sweep(cluster: Cluster, tenant: Tenant) -> int:
     """Do what the worker does with what is past its time."""
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("session") as channel:
-        stub = session_pb2_grpc.UpkeepServiceStub(Stubs.of(channel, token).channel)
+        stub = session_pb2_grpc.SessionInternalServiceStub(Stubs.of(channel, token).channel)
         return (await stub.DeleteExpired(session_pb2.DeleteExpiredRequest())).deleted_count

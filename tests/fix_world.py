@@ -283,7 +283,7 @@ async def identity(cluster: Cluster, credential: str, tenant_id: str = "") -> st
 
 async def _exchanged(cluster: Cluster, request: auth_pb2.ExchangeRequest) -> str:
     async with cluster.direct("auth") as channel:
-        return (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
+        return (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
 
 
 def stubs(channel: Any, credential: str, **metadata: str) -> Stubs:

@@ -20,7 +20,7 @@ from skein.memory.v1 import (
     memory_pb2,
     scores_pb2,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
@@ -42,7 +42,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [
     access_log_pb2,
     archives_pb2,
-    watches_pb2,
+    webhooks_pb2,
     accounts_pb2,
     auth_pb2,
     blocks_pb2,
@@ -66,8 +66,8 @@ SERVICES: list[ServiceDescriptor] = [service for file in FILES for service in fi
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 # What changes nothing, or is called by the cluster itself and safe to repeat as it is.
 READS = re.compile(
-    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|Traverse|FindPaths|FindSimilar|Activate|SuggestLinks|ExplainScore|Recall|CompareModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
-    "Introspect|Exchange|ExportSubject|ExportMatching"
+    "(Get|List|BatchGet|Search|Watch|Stream)[A-Z].*|TraverseLinks|FindPaths|FindSimilar|SpreadActivation|SuggestLinks|ExplainScore|Recall|CompareModels|BuildContext|EmbedText|CompileBlocks|DiffSnapshots|ExportData|"
+    "Introspect|Exchange|ExportSubject|ExportMemories"
 )
 REPEATABLE = {
     "ContinueSnapshots",
@@ -83,13 +83,13 @@ REPEATABLE = {
     "PurgeTenant",
     # Repeated by the worker: each goes on where the last left off.
     "DeliverWebhooks",
-    "ArchiveIdle",
+    "ArchiveIdleMemories",
     "ApplyRetention",
-    "StoreArchived",
+    "ArchiveHiddenSessions",
     # Sends one more test each time.
-    "TestWatch",
+    "TestWebhook",
     "CollectUsage",
-    "LeaseRequests",
+    "AcquireRateLimit",
     "CheckInvitation",
     "RemoveAccount",
     "RecordDeletion",
@@ -188,13 +188,13 @@ def test_a_service_is_public_or_internal_and_the_gateway_s_own_is_neither() -> N
     internal = {service.full_name for service in SERVICES} - set(PUBLIC_SERVICES)
 
     assert internal == {
-        "skein.auth.v1.IdentityService",
+        "skein.auth.v1.AuthInternalService",
         OAUTH,
         "skein.gateway.v1.GatewayService",
-        "skein.memory.v1.UpkeepService",
-        "skein.recall.v1.IndexService",
-        "skein.session.v1.UpkeepService",
-        "skein.tenancy.v1.UpkeepService",
+        "skein.memory.v1.MemoryInternalService",
+        "skein.recall.v1.RecallInternalService",
+        "skein.session.v1.SessionInternalService",
+        "skein.tenancy.v1.TenancyInternalService",
     }
 
 

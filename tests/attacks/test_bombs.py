@@ -92,7 +92,9 @@ async def test_a_replaced_file_of_cold_storage_is_refused_unread(
     cluster: Cluster, tenant: Tenant, replace: Callable[[Path], None]
 ) -> None:
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="the heron")))
-    created = await tenant.history.CreateArchive(archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+    created = await tenant.history.ArchiveMemories(
+        archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC))
+    )
     archive_id = created.archive.archive_id
     (file,) = Path(cluster.environment["SKEIN_DATA_DIR"]).rglob(f"{archive_id}-*.gz")
     whole = file.read_bytes()
@@ -100,14 +102,14 @@ async def test_a_replaced_file_of_cold_storage_is_refused_unread(
     before = start_peak()
 
     with refused(grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED"):
-        await tenant.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive_id))
+        await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
     used = peak() - before
 
     assert used < BOUND
     file.rmdir() if file.is_dir() else file.unlink()
     file.write_bytes(whole)
-    restored = await tenant.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive_id))
-    assert restored.restored_count == 1
+    restored = await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
+    assert restored.unarchived_count == 1
 
 
 def test_a_segment_of_the_log_unpacks_to_no_more_than_a_segment(tmp_path: Path) -> None:

@@ -130,8 +130,8 @@ async def leave_traces(tenant: Tenant, person: Person, copies: int) -> None:
     await tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(session_id=cold.session_id, messages=[speaking])
     )
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=cold.session_id))
-    await tenant.sessions.StoreSession(session_archives_pb2.StoreSessionRequest(session_id=cold.session_id))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=cold.session_id))
+    await tenant.sessions.ArchiveSession(session_archives_pb2.ArchiveSessionRequest(session_id=cold.session_id))
 
     memory_ids = [await remember(tenant, person, n) for n in range(copies)]
     first, second = memory_ids[:2]
@@ -183,9 +183,9 @@ async def archive(tenant: Tenant, person: Person) -> None:
     )
     memory.create_time.FromJsonString("2020-01-01T00:00:00Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(session_id=session_id)
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=session_id)
     request.idle_since_time.GetCurrentTime()
-    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
 
 
 async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
@@ -218,14 +218,14 @@ async def finish(connection: Connection, tenant: Tenant, addresses: Mapping[str,
     system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
     request = auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id))
     async with aio.insecure_channel(addresses["auth"]) as channel:
-        identity = (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
+        identity = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
     async with aio.insecure_channel(addresses["memory"]) as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {identity}"),)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=metadata)
     # The worker's round over the index: it drops the frequencies of terms that no document has any more.
     async with aio.insecure_channel(addresses["recall"]) as channel:
-        index = recall_pb2_grpc.IndexServiceStub(channel)
+        index = recall_pb2_grpc.RecallInternalServiceStub(channel)
         more = True
         while more:
             more = (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(), metadata=metadata)).more

@@ -22,7 +22,7 @@ from fix_web import Pkce, Web, authorize_url
 
 from skein.auth.v1 import auth_pb2
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.telemetry import logs
 
 if TYPE_CHECKING:
@@ -163,16 +163,16 @@ async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone
             alone.channel() as channel,
             alone.channel(system=True) as worker,
         ):
-            watch = pb.Watch(
+            watch = pb.Webhook(
                 display_name=HOSTILE[:200],
                 event_types=["memory_created"],
                 webhook_url=f"{origin}/hook%0d%0aX-Evil:%201?a=%0AX-Evil:1&b=\u2028é",
             )
-            await history_pb2_grpc.HistoryServiceStub(channel).CreateWatch(pb.CreateWatchRequest(watch=watch))
+            await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
             memory = memory_pb2.Memory(content=HOSTILE, source=HOSTILE[:100])
             await memory_pb2_grpc.MemoryServiceStub(channel).CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
             await all_told(alone.database.server)
-            await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
+            await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(memory_pb2.DeliverWebhooksRequest())
 
     (head,) = heads
     lines = head.decode("ascii").rstrip("\r\n").split("\r\n")

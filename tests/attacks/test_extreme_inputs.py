@@ -166,8 +166,8 @@ async def test_names_that_callers_choose_never_become_paths(cluster: Cluster, te
             message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="kettle")
             said = session_pb2.AppendMessagesRequest(session_id=name, messages=[message])
             await tenant.sessions.AppendMessages(said)
-            await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=name))
-            await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id=name))
+            await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
+            await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=name))
             stored += 1
 
     # Files are named by ids and checksums, in the folder of the tenant's id.

@@ -131,7 +131,7 @@ async def test_auth_itself_refuses_invented_keys_without_a_query(cluster: Cluste
     before, forged = await lookups(cluster), invented(tenant, attack_size(100, 5_000))
 
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         for key in forged:
             with refused(*INVALID):
                 await identity.Exchange(auth_pb2.ExchangeRequest(bearer=key))
@@ -199,7 +199,7 @@ async def test_unknown_signing_keys_make_auth_read_its_own_a_few_times_a_second(
     before, started = await queries(cluster, "list_signing_keys"), time.monotonic()
 
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         found: list[object] = []
         for start in range(0, len(forged), AT_ONCE):
             group = forged[start : start + AT_ONCE]
@@ -218,7 +218,7 @@ async def test_a_revoked_key_costs_one_look_however_often_it_comes(cluster: Clus
     before, started = await lookups(cluster), time.monotonic()
 
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         for _ in range(attack_size(100, 5_000)):
             with refused(*INVALID):
                 await identity.Exchange(auth_pb2.ExchangeRequest(bearer=made.secret))

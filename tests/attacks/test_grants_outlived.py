@@ -16,14 +16,14 @@ from fix_accounts import Account, member, new_account
 from fix_attacks import attack_size
 from fix_cluster import Cluster, Stubs, Tenant, refused
 from fix_oauth import App
-from fix_recipes_watches import NOWHERE
+from fix_recipes_webhooks import NOWHERE
 from fix_world import system_identity
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.timestamp_pb2 import Timestamp
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
-from skein.memory.v1 import memory_pb2, memory_pb2_grpc, watches_pb2
+from skein.memory.v1 import memory_pb2, memory_pb2_grpc, webhooks_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_kit.identity.permissions import ROLE_PERMISSIONS
 
@@ -356,9 +356,9 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
         "made by a key": await create_watch(cluster.with_key((await create_key(grant.stubs)).secret)),
         "led elsewhere": await create_watch(tenant),
     }
-    await grant.stubs.history.UpdateWatch(
-        watches_pb2.UpdateWatchRequest(
-            watch=watches_pb2.Watch(watch_id=watches["led elsewhere"], webhook_url=f"{NOWHERE}/mine"),
+    await grant.stubs.history.UpdateWebhook(
+        webhooks_pb2.UpdateWebhookRequest(
+            webhook=webhooks_pb2.Webhook(webhook_id=watches["led elsewhere"], webhook_url=f"{NOWHERE}/mine"),
             update_mask=FieldMask(paths=["webhook_url"]),
         )
     )
@@ -368,10 +368,12 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
     await deliver(cluster, tenant)
 
     for watch_id in watches.values():
-        found = (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=watch_id))).watch
-        queued = await tenant.history.ListDeliveries(watches_pb2.ListDeliveriesRequest(watch_id=watch_id))
+        found = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=watch_id))).webhook
+        queued = await tenant.history.ListWebhookDeliveries(
+            webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watch_id)
+        )
         assert (found.active, found.last_error, len(queued.deliveries)) == (False, "grant", 0)
-    assert (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=own))).watch.active
+    assert (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=own))).webhook.active
 
 
 async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster, tenant: Tenant, app: App) -> None:
@@ -381,29 +383,29 @@ async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster
     await deliver(cluster, tenant)
 
     for stubs, watch_id in ((admin.stubs, adopted), (tenant, left)):
-        await stubs.history.UpdateWatch(
-            watches_pb2.UpdateWatchRequest(
-                watch=watches_pb2.Watch(watch_id=watch_id, active=True), update_mask=FieldMask(paths=["active"])
+        await stubs.history.UpdateWebhook(
+            webhooks_pb2.UpdateWebhookRequest(
+                webhook=webhooks_pb2.Webhook(webhook_id=watch_id, active=True), update_mask=FieldMask(paths=["active"])
             )
         )
     await deliver(cluster, tenant)
 
     active = [
-        (await tenant.history.GetWatch(watches_pb2.GetWatchRequest(watch_id=watch_id))).watch.active
+        (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=watch_id))).webhook.active
         for watch_id in (adopted, left)
     ]
     assert active == [True, False]
 
 
 async def create_watch(stubs: Stubs) -> str:
-    watch = watches_pb2.Watch(display_name="laid up", event_types=["*"], webhook_url=NOWHERE)
-    return (await stubs.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=watch))).watch.watch_id
+    watch = webhooks_pb2.Webhook(display_name="laid up", event_types=["*"], webhook_url=NOWHERE)
+    return (await stubs.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook.webhook_id
 
 
 async def deliver(cluster: Cluster, tenant: Tenant) -> None:
     """Do what the worker does every few seconds."""
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(
+        await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(
             memory_pb2.DeliverWebhooksRequest(limit=1), metadata=(("authorization", f"Bearer {identity}"),)
         )

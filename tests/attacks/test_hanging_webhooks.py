@@ -21,7 +21,7 @@ from fix_database import all_told
 from google.protobuf.duration_pb2 import Duration
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_memory.webhooks import sender
 
 if TYPE_CHECKING:
@@ -107,11 +107,11 @@ async def watch(tenant: Alone, *origins: str) -> list[str]:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
         watches = [
-            pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook/{number}")
+            pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook/{number}")
             for number, origin in enumerate(origins)
         ]
-        made = [await history.CreateWatch(pb.CreateWatchRequest(watch=one)) for one in watches]
-    return [one.watch.watch_id for one in made]
+        made = [await history.CreateWebhook(pb.CreateWebhookRequest(webhook=one)) for one in watches]
+    return [one.webhook.webhook_id for one in made]
 
 
 async def remember(tenant: Alone, count: int = 1) -> None:
@@ -126,13 +126,13 @@ async def remember(tenant: Alone, count: int = 1) -> None:
 async def deliver(tenant: Alone, *, wait: Duration | None = None) -> memory_pb2.DeliverWebhooksResponse:
     async with tenant.channel(system=True) as channel:
         request = memory_pb2.DeliverWebhooksRequest(wait=wait)
-        return await memory_pb2_grpc.UpkeepServiceStub(channel).DeliverWebhooks(request)
+        return await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(request)
 
 
-async def read(tenant: Alone, watch_id: str) -> pb.Watch:
+async def read(tenant: Alone, watch_id: str) -> pb.Webhook:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        return (await history.GetWatch(pb.GetWatchRequest(watch_id=watch_id))).watch
+        return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=watch_id))).webhook
 
 
 async def let_pause_pass(tenant: Alone) -> None:
@@ -162,14 +162,14 @@ async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone:
         answer = await deliver(alone)
         async with attackers[-1].channel() as channel:
             history = history_pb2_grpc.HistoryServiceStub(channel)
-            busy = await history.TestWatch(pb.TestWatchRequest(watch_id=watch_ids[0]))
+            busy = await history.TestWebhook(pb.TestWebhookRequest(webhook_id=watch_ids[0]))
 
         assert (answer.delivered_count, good.asked) == (1, 1)
         assert one.open == one.asked
         assert another.open == another.asked
         assert one.open + another.open <= SLOTS_OF_TENANT * TENANTS
         assert max(one.open, another.open) <= SLOTS_OF_DESTINATION * TENANTS
-        assert busy == pb.TestWatchResponse(error="busy")
+        assert busy == pb.TestWebhookResponse(error="busy")
 
 
 async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(alone: Alone) -> None:
@@ -245,11 +245,13 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -
         (watch_id,) = await watch(alone, failing.origin)
         await remember(alone, 5)
         asked = (await deliver(alone)).failed_count
-        deliveries = (await history.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
-        await history.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=deliveries[0].delivery_id))
+        deliveries = (
+            await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))
+        ).deliveries
+        await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=deliveries[0].delivery_id))
         probe = await deliver(alone)
-        moved = pb.Watch(watch_id=watch_id, webhook_url=f"{good.origin}/hook")
-        await history.UpdateWatch(pb.UpdateWatchRequest(watch=moved, update_mask={"paths": ["webhook_url"]}))
+        moved = pb.Webhook(webhook_id=watch_id, webhook_url=f"{good.origin}/hook")
+        await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=moved, update_mask={"paths": ["webhook_url"]}))
         await let_pause_pass(alone)
         last = await deliver(alone)
 
@@ -271,7 +273,9 @@ async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
         ):
             answer = await deliver(alone)
             history = history_pb2_grpc.HistoryServiceStub(channel)
-            (delivery,) = (await history.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
+            (delivery,) = (
+                await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))
+            ).deliveries
 
         assert (answer.delivered_count, delivery.attempts) == (1, 1)
 
@@ -282,10 +286,10 @@ async def test_a_tenant_has_no_more_than_its_quota_of_watches(alone: Alone) -> N
         watch_ids = await watch(alone, *["https://hooks.example.com"] * QUOTA)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
             await watch(alone, "https://hooks.example.com")
-        listed = await history.ListWatches(pb.ListWatchesRequest(page_size=1000))
-        await history.DeleteWatch(pb.DeleteWatchRequest(watch_id=watch_ids[0]))
+        listed = await history.ListWebhooks(pb.ListWebhooksRequest(page_size=1000))
+        await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=watch_ids[0]))
         await watch(alone, "https://hooks.example.com")
 
-        assert len(listed.watches) == QUOTA
+        assert len(listed.webhooks) == QUOTA
         other = await other_tenant(alone)
         await watch(other, "https://hooks.example.com")

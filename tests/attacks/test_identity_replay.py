@@ -106,8 +106,8 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
     token = await of_service(keyring, "auth")
 
     async with cluster.direct("tenancy") as channel:
-        found = await tenancy_pb2_grpc.UpkeepServiceStub(channel).GetStanding(
-            members_pb2.GetStandingRequest(tenant_id=str(tenant.tenant_id)),
+        found = await tenancy_pb2_grpc.TenancyInternalServiceStub(channel).GetMembership(
+            members_pb2.GetMembershipRequest(tenant_id=str(tenant.tenant_id)),
             metadata=(("authorization", f"Bearer {token}"),),
         )
 
@@ -137,7 +137,7 @@ async def test_the_system_key_makes_nobody_another_service(direct: aio.Channel, 
     request = auth_pb2.ExchangeRequest(system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service=service))
 
     with pytest.raises(aio.AioRpcError) as caught:
-        await auth_pb2_grpc.IdentityServiceStub(direct).Exchange(request)
+        await auth_pb2_grpc.AuthInternalServiceStub(direct).Exchange(request)
 
     assert (caught.value.code(), reason_in(caught.value)) in {
         INVALID,
@@ -165,7 +165,7 @@ async def test_an_identity_is_no_credential_at_any_door(cluster: Cluster, keyrin
         async with cluster.direct("auth") as channel:
             for audience in ("", "skein-internal"):
                 with refused(*INVALID):
-                    await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(
+                    await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(
                         auth_pb2.ExchangeRequest(bearer=token, audience=audience)
                     )
 

@@ -21,7 +21,7 @@ import pytest
 from fix_cluster import reason_in
 from grpc import aio
 
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein_kit.outbound.fetch import OutboundError, SafeHttpClient, is_public
 
@@ -75,20 +75,20 @@ async def trap() -> AsyncIterator[tuple[int, list[str]]]:
 
 
 async def test_no_webhook_reaches_a_private_address(tenant: Tenant) -> None:
-    watch = pb.Watch(display_name="w", event_types=["*"], webhook_url="https://hooks.example.com/")
-    made = (await tenant.history.CreateWatch(pb.CreateWatchRequest(watch=watch))).watch
+    watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url="https://hooks.example.com/")
+    made = (await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))).webhook
     seen = {}
     async with trap() as (port, caught):
         for host in HOSTS:
             made.webhook_url = f"https://{host}:{port}/hook"
-            request = pb.UpdateWatchRequest(watch=made, update_mask={"paths": ["webhook_url"]})
-            request.watch.revision = 0
+            request = pb.UpdateWebhookRequest(webhook=made, update_mask={"paths": ["webhook_url"]})
+            request.webhook.revision = 0
             try:
-                await tenant.history.UpdateWatch(request)
+                await tenant.history.UpdateWebhook(request)
             except aio.AioRpcError as error:
                 seen[host] = reason_in(error)
                 continue
-            tested = await tenant.history.TestWatch(pb.TestWatchRequest(watch_id=made.watch_id))
+            tested = await tenant.history.TestWebhook(pb.TestWebhookRequest(webhook_id=made.webhook_id))
             seen[host] = tested.error
 
     assert caught == []
@@ -106,9 +106,9 @@ async def test_a_webhook_of_another_scheme_is_refused(tenant: Tenant) -> None:
         "https:x",
         "javascript:1",
     ):
-        watch = pb.Watch(display_name="w", event_types=["*"], webhook_url=url)
+        watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url=url)
         with pytest.raises(aio.AioRpcError) as caught:
-            await tenant.history.CreateWatch(pb.CreateWatchRequest(watch=watch))
+            await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
         assert (caught.value.code(), reason_in(caught.value)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 

@@ -155,7 +155,7 @@ async def test_a_client_that_nobody_uses_goes_and_one_in_use_stays(
             lapsed.client.client_id,
         )
 
-        await auth_pb2_grpc.IdentityServiceStub(direct).DeleteExpired(
+        await auth_pb2_grpc.AuthInternalServiceStub(direct).DeleteExpired(
             auth_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {token}"),)
         )
 

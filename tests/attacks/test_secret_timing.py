@@ -77,7 +77,7 @@ def wrong_after(secret: bytes, right: int) -> bytes:
 
 def exchanging(channel: aio.Channel, key: ApiKeyToken) -> Callable[[], Awaitable[object]]:
     request = auth_pb2.ExchangeRequest(bearer=key.encode())
-    return lambda: auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)
+    return lambda: auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)
 
 
 async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster: Cluster, direct: aio.Channel) -> None:

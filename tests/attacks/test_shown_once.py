@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from fix_accounts import PASSWORD, Account, new_email
 from fix_attacks import attack_size
-from fix_recipes_watches import NOWHERE
+from fix_recipes_webhooks import NOWHERE
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2
@@ -24,7 +24,7 @@ from skein.memory.v1 import (
     history_pb2,
     memory_pb2,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
@@ -52,7 +52,7 @@ class Scene:
     tenant: Tenant
     account: Account
     api_key_id: str
-    watch_id: str
+    webhook_id: str
 
 
 def key(scene: Scene, once: str) -> Awaitable[Message]:
@@ -84,13 +84,13 @@ def invitation(scene: Scene, once: str) -> Awaitable[Message]:
 
 
 def watch(scene: Scene, once: str) -> Awaitable[Message]:
-    told = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    return scene.tenant.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=told, request_id=once))
+    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    return scene.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told, request_id=once))
 
 
 def watch_secret(scene: Scene, once: str) -> Awaitable[Message]:
-    request = watches_pb2.RotateWatchSecretRequest(watch_id=scene.watch_id, request_id=once)
-    return scene.tenant.history.RotateWatchSecret(request)
+    request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=scene.webhook_id, request_id=once)
+    return scene.tenant.history.RotateWebhookSecret(request)
 
 
 ONCE: dict[str, Callable[[Scene, str], Awaitable[Message]]] = {
@@ -99,8 +99,8 @@ ONCE: dict[str, Callable[[Scene, str], Awaitable[Message]]] = {
     "CreateOneTimeToken": one_time_token,
     "StartTotp": totp,
     "CreateInvitation": invitation,
-    "CreateWatch": watch,
-    "RotateWatchSecret": watch_secret,
+    "CreateWebhook": watch,
+    "RotateWebhookSecret": watch_secret,
 }
 
 
@@ -130,9 +130,9 @@ async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds
     cluster: Cluster, tenant: Tenant, account: Account
 ) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))
-    told = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    watched = await tenant.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=told))
-    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, watched.watch.watch_id)
+    told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
+    watched = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told))
+    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, watched.webhook.webhook_id)
     shown: list[str] = []
 
     for name, make in ONCE.items():

@@ -127,7 +127,7 @@ class Town:
 
 @click.command()
 def main() -> None:
-    """Print the times of Traverse, GetSubgraph, FindPaths, Activate and SuggestLinks."""
+    """Print the times of TraverseLinks, GetSubgraph, FindPaths, SpreadActivation and SuggestLinks."""
     uvloop.run(_bench())
 
 
@@ -168,12 +168,12 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
     """Return what is asked, by name; each answers with what came back."""
 
     async def traverse(start: uuid.UUID, **fields: int) -> str:
-        found = await skein.links.Traverse(pb.TraverseRequest(memory_id=str(start), **fields))  # type: ignore[arg-type]
+        found = await skein.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=str(start), **fields))  # type: ignore[arg-type]
         return f"{len(found.nodes)} nodes, {len(found.links)} links, truncated {found.truncated}"
 
     async def related(start: uuid.UUID) -> str:
         wanted = pb.LinkFilter(relations=["causes", "supports"], min_weight=0.5)
-        found = await skein.links.Traverse(pb.TraverseRequest(memory_id=str(start), hops=2, filter=wanted))
+        found = await skein.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=str(start), hops=2, filter=wanted))
         return f"{len(found.nodes)} nodes, {len(found.links)} links, truncated {found.truncated}"
 
     async def subgraph(start: uuid.UUID, *, infer: bool) -> str:
@@ -187,7 +187,9 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
         return f"{len(hops)} paths of {sorted(set(hops))} hops, truncated {found.truncated}"
 
     async def activate(start: uuid.UUID) -> str:
-        found = await skein.links.Activate(pb.ActivateRequest(seeds=[pb.ActivationSeed(memory_id=str(start))]))
+        found = await skein.links.SpreadActivation(
+            pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id=str(start))])
+        )
         return f"{len(found.memories)} memories, truncated {found.truncated}"
 
     async def suggest(start: uuid.UUID) -> str:
@@ -198,11 +200,11 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
         return town.chance.choice(town.others)
 
     return {
-        "Traverse from the hub, 1 hop": lambda: traverse(town.hub),
-        "Traverse from the hub, 2 hops": lambda: traverse(town.hub, hops=2),
-        "Traverse from the hub, 2 hops by 2 relations": lambda: related(town.hub),
-        "Traverse from beside the hub, 4 hops": lambda: traverse(other(), hops=4),
-        "Traverse from the hub, 4 hops, 1,000 nodes": lambda: traverse(town.hub, hops=4, max_nodes=1000),
+        "TraverseLinks from the hub, 1 hop": lambda: traverse(town.hub),
+        "TraverseLinks from the hub, 2 hops": lambda: traverse(town.hub, hops=2),
+        "TraverseLinks from the hub, 2 hops by 2 relations": lambda: related(town.hub),
+        "TraverseLinks from beside the hub, 4 hops": lambda: traverse(other(), hops=4),
+        "TraverseLinks from the hub, 4 hops, 1,000 nodes": lambda: traverse(town.hub, hops=4, max_nodes=1000),
         "GetSubgraph around the hub, radius 2": lambda: subgraph(town.hub, infer=False),
         "GetSubgraph around the hub, with inferred": lambda: subgraph(town.hub, infer=True),
         "FindPaths hub to hub": lambda: paths(town.hub, town.second),
@@ -210,7 +212,7 @@ def _questions(skein: Client, town: Town) -> dict[str, Callable[[], Awaitable[st
         "FindPaths another to another": lambda: paths(other(), other()),
         "FindPaths hub to hub, 8 hops, 20 paths": lambda: paths(town.hub, town.second, max_hops=8, max_paths=20),
         "FindPaths hub to what is linked with nothing": lambda: paths(town.hub, town.alone),
-        "Activate the hub, 2 hops": lambda: activate(town.hub),
+        "SpreadActivation of the hub, 2 hops": lambda: activate(town.hub),
         "SuggestLinks for the hub": lambda: suggest(town.hub),
     }
 

@@ -11,7 +11,7 @@ import statistics
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 # The folder of the tests, so that what lies in this one has a name.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from bench.ways import Way
 
 _PLAIN = str(Path(__file__).with_name("plain_forms.py"))
-_IN_FLIGHT = 8
 # A busy machine must make both clusters slower, not make one of them refuse calls.
 _SETTINGS = {"SKEIN_ADMISSION": "false"}
 # Of five calls two are recalls, two are creates, one reads a memory.
@@ -43,13 +42,26 @@ _MIX = (ways.RECALL, ways.CREATE, ways.RECALL, ways.CREATE, ways.GET)
 @click.option("--memories", default=4000, show_default=True, help="Memories of the tenant before the load.")
 @click.option("--turns", default=20, show_default=True, help="Turns of each cluster.")
 @click.option("--seconds", default=2.0, show_default=True, help="Length of a turn.")
-def main(*, forms: Sequence[str], memories: int, turns: int, seconds: float) -> None:
+@click.option("--in-flight", default=8, show_default=True, help="Calls under way at the same time.")
+@click.option("--call", "mix", multiple=True, default=_MIX, show_default=True, help="Calls of the load, in turns.")
+def main(
+    *, forms: Sequence[str], memories: int, turns: int, seconds: float, in_flight: int, mix: Sequence[str]
+) -> None:
     """Print calls per second and processor time per call of the plain form, over those of the cluster as it is."""
+    load = _Load(mix, in_flight, Limits(calls=1_000_000, seconds=seconds))
     for form in forms or FORMS:
-        uvloop.run(_compare(form, memories=memories, turns=turns, limits=Limits(calls=1_000_000, seconds=seconds)))
+        uvloop.run(_compare(form, memories=memories, turns=turns, load=load))
 
 
-async def _compare(form: str, *, memories: int, turns: int, limits: Limits) -> None:
+class _Load(NamedTuple):
+    """The calls of one turn."""
+
+    mix: Sequence[str]
+    in_flight: int
+    limits: Limits
+
+
+async def _compare(form: str, *, memories: int, turns: int, load: _Load) -> None:
     async with AsyncExitStack() as stack:
         subjects = [
             await stack.enter_async_context(
@@ -73,7 +85,7 @@ async def _compare(form: str, *, memories: int, turns: int, limits: Limits) -> N
         for turn in range(turns + 1):
             # Which of them comes first changes from turn to turn.
             order = pairs if turn % 2 else pairs[::-1]
-            figures = [await _go(subject, way, limits) for subject, way in order]
+            figures = [await _go(subject, way, load) for subject, way in order]
             normal, plain = figures if turn % 2 else figures[::-1]
             # The first turn warms up.
             if turn:
@@ -84,15 +96,15 @@ async def _compare(form: str, *, memories: int, turns: int, limits: Limits) -> N
         )
 
 
-async def _go(subject: Subject, way: Way, limits: Limits) -> Figures:
+async def _go(subject: Subject, way: Way, load: _Load) -> Figures:
     async def call(number: int) -> object:
-        return await way.operations[_MIX[number % len(_MIX)]](number)
+        return await way.operations[load.mix[number % len(load.mix)]](number)
 
     return await measured(
         call,
         itertools.count(),
-        in_flight=_IN_FLIGHT,
-        limits=limits,
+        in_flight=load.in_flight,
+        limits=load.limits,
         server_cpu=lambda: processes.cpu_seconds(subject.pid),
     )
 

@@ -8,12 +8,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from grpc import aio
-
 from skein_cluster.main import main
 from skein_gateway.rate_limits.limiter import LeasedBucket
-from skein_kit.database import batch_insert, transactions
-from skein_kit.rpc import prefetch_server
+from skein_kit.database import batch_insert
 from skein_recall.vector_cache.matrix import VectorMatrix
 
 if TYPE_CHECKING:
@@ -21,22 +18,6 @@ if TYPE_CHECKING:
 
     import numpy as np
     from numpy.typing import NDArray
-
-
-def grpc_server() -> None:
-    """Serve with grpc.aio's own server."""
-    prefetch_server.server = lambda options, is_refusing: aio.server(options=options)  # noqa: ARG005
-
-
-def commit_at_once() -> None:
-    """End a read-only transaction as any other: its block waits for the commit."""
-    end = transactions._TransactionContext._end
-
-    async def end_now(self: Any, error: BaseException | None) -> None:
-        self._read_only = False
-        await end(self, error)
-
-    transactions._TransactionContext._end = end_now  # type: ignore[method-assign]
 
 
 def insert_each_table() -> None:
@@ -63,16 +44,28 @@ def compare_every_float() -> None:
     VectorMatrix._candidates = every_row  # type: ignore[method-assign]
 
 
+def float_weights() -> None:
+    """Multiply by the model's own float32 weights."""
+    from skein_recall.embedded_model import build_graph, minilm  # noqa: PLC0415 - the builder needs the onnx package.
+
+    def multiply(self: build_graph.GraphBuilder, source: str, layer: str) -> str:
+        inputs = [source, self.weight(f"{layer}.weight"), self.weight(f"{layer}.bias")]
+        return self.node("Gemm", inputs, f"{layer}.rows", transB=1)
+
+    build_graph.GraphBuilder.linear = multiply  # type: ignore[method-assign]
+    minilm._graph = build_graph.graph_bytes
+    minilm.Weights.external_initializers = lambda self: {}  # type: ignore[method-assign]  # noqa: ARG005
+
+
 def as_it_is() -> None:
     """Change nothing: what two equal clusters differ by is the noise."""
 
 
 FORMS: dict[str, Callable[[], None]] = {
     "as-it-is": as_it_is,
-    "grpc-server": grpc_server,
-    "commit-at-once": commit_at_once,
     "insert-each-table": insert_each_table,
     "lease-each-call": lease_each_call,
+    "float-weights": float_weights,
     "no-vector-cache": as_it_is,
     "no-shortlist": compare_every_float,
 }

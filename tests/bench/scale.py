@@ -170,7 +170,7 @@ def _calls(skein: Client, ids: Sequence[str], case: Case) -> dict[str, Call]:
         await skein.memories.GetMemory(pb.GetMemoryRequest(memory_id=known(number)))
 
     async def traverse(number: int) -> None:
-        await skein.links.Traverse(pb.TraverseRequest(memory_id=known(number), hops=3))
+        await skein.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=known(number), hops=3))
 
     async def create(number: int) -> None:
         memory = pb.Memory(
@@ -194,7 +194,7 @@ def _calls(skein: Client, ids: Sequence[str], case: Case) -> dict[str, Call]:
     return {
         "GetMemory": get,
         **{f"ListMemories, {name}": listing(wanted) for name, wanted in _LISTS.items()},
-        "Traverse, 3 hops": traverse,
+        "TraverseLinks, 3 hops": traverse,
         "CreateMemory": create,
         "AppendMessages": append,
     }

@@ -17,7 +17,7 @@ import zmq
 import zmq.asyncio
 from fix_mcp import Mcp
 
-from skein.memory.v1 import blocks_pb2, history_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import blocks_pb2, history_pb2, memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2
 from skein_client.errors import SkeinError
 
@@ -104,8 +104,8 @@ class Load:
             context = zmq.asyncio.Context()
             stack.callback(context.destroy, linger=0)
             load = cls(skein=skein, material=material, mcp=mcp, http=web, pc2=pc2, context=context, receiver=receiver)
-            watch = watches_pb2.Watch(display_name="soak", event_types=["memory_created"], webhook_url=receiver.url)
-            await skein.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=watch))
+            watch = webhooks_pb2.Webhook(display_name="soak", event_types=["memory_created"], webhook_url=receiver.url)
+            await skein.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))
             block = blocks_pb2.Block(label=f"soak {uuid.uuid4().hex[:8]}", limit=100_000)
             created = await skein.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
             load.block_id = created.block.block_id

@@ -189,7 +189,7 @@ async def services(subject: Subject, material: Material) -> AsyncIterator[Way]:
             opened = aio.insecure_channel(subject.addresses[service], options=OPTIONS)
             return await stack.enter_async_context(opened)
 
-        identity = _Identity(auth_pb2_grpc.IdentityServiceStub(await channel("auth")), subject.api_key)
+        identity = _Identity(auth_pb2_grpc.AuthInternalServiceStub(await channel("auth")), subject.api_key)
         recall = recall_pb2_grpc.RecallServiceStub(await channel("recall"))
 
         async def recalled(_number: int) -> object:
@@ -252,7 +252,7 @@ class _Identity:
 
     _LIFETIME = 20.0
 
-    def __init__(self, identities: auth_pb2_grpc.IdentityServiceAsyncStub, api_key: str) -> None:
+    def __init__(self, identities: auth_pb2_grpc.AuthInternalServiceAsyncStub, api_key: str) -> None:
         self._identities = identities
         self._api_key = api_key
         self._until = 0.0

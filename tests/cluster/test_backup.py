@@ -108,7 +108,7 @@ async def test_cold_storage_is_back_with_the_database(drill: Drill, restored: Cl
     home = in_cluster(restored, drill.home)
 
     (archive,) = (await home.history.ListArchives(archives_pb2.ListArchivesRequest())).archives
-    await home.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive.archive_id))
+    await home.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive.archive_id))
 
     listed = await home.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=100))
     assert KEPT[3] in [memory.content for memory in listed.memories]

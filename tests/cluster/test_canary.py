@@ -50,7 +50,7 @@ class Watched:
     # What it found at first.
     healthy: dict[str, str]
     channel: aio.Channel
-    auth: auth_pb2_grpc.IdentityServiceAsyncStub
+    auth: auth_pb2_grpc.AuthInternalServiceAsyncStub
 
     @property
     def operator(self) -> Stubs:
@@ -84,7 +84,7 @@ async def watched(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Wat
             ServiceChannel(partial(cluster.addresses.__getitem__, name), {}) for name in ("gateway", "auth")
         )
         channel = cast("aio.Channel", auth)
-        identities: auth_pb2_grpc.IdentityServiceAsyncStub = auth_pb2_grpc.IdentityServiceStub(channel)
+        identities: auth_pb2_grpc.AuthInternalServiceAsyncStub = auth_pb2_grpc.AuthInternalServiceStub(channel)
         looks = partial(
             IsolationCheck,
             cast("aio.Channel", gateway),
@@ -186,7 +186,7 @@ async def test_keys_of_the_canary_that_are_over_are_removed_after_a_day(watched:
     token = (await watched.auth.Exchange(request)).token
 
     async with aio.insecure_channel(watched.cluster.addresses["auth"]) as channel:
-        stub: auth_pb2_grpc.IdentityServiceAsyncStub = auth_pb2_grpc.IdentityServiceStub(channel)
+        stub: auth_pb2_grpc.AuthInternalServiceAsyncStub = auth_pb2_grpc.AuthInternalServiceStub(channel)
         await stub.DeleteExpired(auth_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {token}"),))
 
     after = (await stubs.auth.ListApiKeys(auth_pb2.ListApiKeysRequest())).api_keys

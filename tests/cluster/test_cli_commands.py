@@ -223,7 +223,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
     old = memory_pb2.Memory(content="The kettle was blue")
     old.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=old))
-    await tenant.history.CreateArchive(archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+    await tenant.history.ArchiveMemories(archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC)))
 
     exported = await skein("export", *form, environment=environment)
 
@@ -238,7 +238,7 @@ async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
     said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s"))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s"))
     await skein("archive", "store", "s", environment=environment)
 
     refused = await skein("context", "spoons", "--session", "s", environment=environment)
@@ -514,7 +514,7 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[said]))
 
     too_early = await skein("archive", "store", name, environment=environment)
-    await stubs.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id=name))
+    await stubs.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
     stored = await skein("archive", "store", name, environment=environment)
     listed = await skein("archive", "list", "--sessions", environment=environment)
     told = await skein("archive", "list", "--sessions", "--json", environment=environment)
@@ -542,8 +542,8 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     memory = memory_pb2.Memory(content="of another age")
     memory.create_time.FromDatetime(datetime(2020, 1, 1, tzinfo=UTC))
     await stubs.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC), label="the old ones")
-    archive = (await stubs.history.CreateArchive(request)).archive
+    request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), label="the old ones")
+    archive = (await stubs.history.ArchiveMemories(request)).archive
 
     listed = await skein("archive", "list", environment=environment)
     told = await skein("archive", "list", "--json", environment=environment)

@@ -54,7 +54,7 @@ async def fill(tenant: Tenant) -> None:
             session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id=name))
         )
         await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id=name, reason="done"))
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="away"))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="away"))
     item = states_pb2.PutItemRequest(session_id="s", key="mood", value=Value(string_value="calm"))
     await tenant.sessions.PutItem(item)
     state = states_pb2.AgentState(agent_id="juno", state_data=struct(step=3))

@@ -96,7 +96,7 @@ async def test_duyetbot_s_rows_keep_their_ids_times_and_order(cluster: Cluster, 
         "state": "melted",
     }
     archived = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s5"))
-    assert archived.session.state == session_pb2.SESSION_STATE_ARCHIVED
+    assert archived.session.state == session_pb2.SESSION_STATE_HIDDEN
     first = await messages(tenant, "s1")
     # By time, whichever unit it is in: 3 is two seconds later, in milliseconds.
     assert [message.external_id.rpartition("/")[2] for message in first] == ["1", "2", "3"]
@@ -375,7 +375,7 @@ async def test_an_import_that_was_killed_goes_on_where_it_was(cluster: Cluster, 
         first = int(name[1:]) * 50
         assert [message.content for message in found] == [f"turn {number}" for number in range(first, first + 50)]
         session = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=name))
-        assert session.session.state == session_pb2.SESSION_STATE_ARCHIVED
+        assert session.session.state == session_pb2.SESSION_STATE_HIDDEN
 
 
 async def _has_messages(tenant: Tenant, session_id: str) -> bool:

@@ -17,7 +17,7 @@ from fix_oauth import REDIRECT, App
 from google.protobuf.json_format import MessageToDict
 
 from skein.auth.v1 import accounts_pb2, oauth_pb2
-from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ async def test_trust_aliases_conflicts_policy_and_watches_come_along(
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     assert (policy.decay_days, policy.path_max_hops, policy.min_link_suggestion_score) == (60, 8, 0.4)
     assert policy.retention_days == 3650
-    (watch,) = (await tenant.history.ListWatches(watches_pb2.ListWatchesRequest())).watches
+    (watch,) = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
     assert (watch.display_name, watch.active) == ("tell me", False)
     assert sorted(watch.event_types) == ["memory_created", "memory_link_created"]
     assert watch.where == 'title:"say \\"tea\\"" OR content:"say \\"tea\\""'

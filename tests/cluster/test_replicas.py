@@ -435,7 +435,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -
         "BatchGetMemories": (tenant.memory.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=[memory_id])),
         "ListMemories": (tenant.memory.ListMemories, pb.ListMemoriesRequest()),
         "ListLinks": (tenant.links.ListLinks, pb.ListLinksRequest(memory_id=memory_id)),
-        "Traverse": (tenant.links.Traverse, pb.TraverseRequest(memory_id=memory_id)),
+        "TraverseLinks": (tenant.links.TraverseLinks, pb.TraverseLinksRequest(memory_id=memory_id)),
         "FindPaths": (
             tenant.links.FindPaths,
             pb.FindPathsRequest(from_memory_id=memory_id, to_memory_id=other_id),

@@ -293,7 +293,7 @@ async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> N
             alone.tenant_id,
         )
         async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
-            stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+            stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             await stub.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
         left = await connection.fetch(
             "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'memory.access_log'::regclass"

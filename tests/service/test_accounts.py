@@ -307,12 +307,10 @@ async def test_services_learn_what_they_may_know_of_an_account(cluster: Cluster,
         system=auth_pb2.SystemCredential(key=cluster.environment["SKEIN_SYSTEM_KEY"], service="worker")
     )
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {(await identity.Exchange(exchange)).token}"),)
 
-        found = await identity.GetAccountStanding(
-            auth_pb2.GetAccountStandingRequest(email=account.email), metadata=metadata
-        )
+        found = await identity.GetAccountState(auth_pb2.GetAccountStateRequest(email=account.email), metadata=metadata)
 
     assert (found.account_id, found.email, found.email_verified) == (account.account_id, account.email, False)
     assert found.active

@@ -224,10 +224,10 @@ class Upkeep:
     async def round(self) -> None:
         """Do what the worker's expiry job does."""
         calls = {
-            "auth": (auth_pb2_grpc.IdentityServiceStub, auth_pb2.DeleteExpiredRequest()),
-            "tenancy": (tenancy_pb2_grpc.UpkeepServiceStub, members_pb2.DeleteExpiredRequest()),
-            "session": (session_pb2_grpc.UpkeepServiceStub, session_pb2.DeleteExpiredRequest()),
-            "memory": (memory_pb2_grpc.UpkeepServiceStub, memory_pb2.DeleteExpiredRequest()),
+            "auth": (auth_pb2_grpc.AuthInternalServiceStub, auth_pb2.DeleteExpiredRequest()),
+            "tenancy": (tenancy_pb2_grpc.TenancyInternalServiceStub, members_pb2.DeleteExpiredRequest()),
+            "session": (session_pb2_grpc.SessionInternalServiceStub, session_pb2.DeleteExpiredRequest()),
+            "memory": (memory_pb2_grpc.MemoryInternalServiceStub, memory_pb2.DeleteExpiredRequest()),
         }
         for service, (stub, request) in calls.items():
             async with self._cluster.direct(service) as channel:

@@ -39,8 +39,8 @@ async def old(stubs: Any, content: str, **values: Any) -> str:
     return created.memory.memory_id
 
 
-def going(**values: Any) -> pb.CreateArchiveRequest:
-    return pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), **values)
+def going(**values: Any) -> pb.ArchiveMemoriesRequest:
+    return pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), **values)
 
 
 async def get(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
@@ -65,15 +65,17 @@ async def test_an_archived_memory_is_gone_and_comes_back_as_it_was(tenant: Tenan
     before = [await get(tenant, id_) for id_ in (first, second)]
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id=first))
 
-    created = await tenant.history.CreateArchive(going(label="herons"))
+    created = await tenant.history.ArchiveMemories(going(label="herons"))
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await get(tenant, first)
     gone = await recalled(tenant, "heron reeds")
-    restored = await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+    restored = await tenant.history.UnarchiveMemories(
+        pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
+    )
 
     assert (created.archive.memory_count, created.archive.label, created.next_memory_id) == (2, "herons", "")
     assert gone == []
-    assert (restored.restored_count, restored.skipped_count) == (2, 0)
+    assert (restored.unarchived_count, restored.skipped_count) == (2, 0)
     after = [await get(tenant, id_) for id_ in (first, second)]
     for memory in (*before, *after):
         # They tell of reading, which goes on.
@@ -90,7 +92,7 @@ async def test_what_was_changed_lately_stays(tenant: Tenant) -> None:
     idle_since = datetime.now(UTC)
     fresh = await old(tenant.memory, "changed after that")
 
-    created = await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=idle_since))
+    created = await tenant.history.ArchiveMemories(pb.ArchiveMemoriesRequest(idle_since_time=idle_since))
 
     assert not created.HasField("archive")
     assert (await get(tenant, fresh)).memory_id == fresh
@@ -100,7 +102,7 @@ async def test_one_session_s_memories_can_go_by_themselves(tenant: Tenant) -> No
     gone = await old(tenant.memory, "of the session", session_id="s1")
     stays = await old(tenant.memory, "of another", session_id="s2")
 
-    created = await tenant.history.CreateArchive(going(session_id="s1"))
+    created = await tenant.history.ArchiveMemories(going(session_id="s1"))
 
     assert created.archive.memory_count == 1
     assert (await get(tenant, stays)).memory_id == stays
@@ -112,40 +114,42 @@ async def test_a_repeated_request_takes_and_brings_back_once(tenant: Tenant) -> 
     memory_id = await old(tenant.memory, "only once")
     request = going(request_id="a")
 
-    first, again = await tenant.history.CreateArchive(request), await tenant.history.CreateArchive(request)
-    restore = pb.RestoreArchiveRequest(archive_id=first.archive.archive_id, request_id="r")
-    back, back_again = await tenant.history.RestoreArchive(restore), await tenant.history.RestoreArchive(restore)
+    first, again = await tenant.history.ArchiveMemories(request), await tenant.history.ArchiveMemories(request)
+    restore = pb.UnarchiveMemoriesRequest(archive_id=first.archive.archive_id, request_id="r")
+    back, back_again = await tenant.history.UnarchiveMemories(restore), await tenant.history.UnarchiveMemories(restore)
 
     assert again == first
-    assert back.restored_count == back_again.restored_count == 1
+    assert back.unarchived_count == back_again.unarchived_count == 1
     assert (await get(tenant, memory_id)).memory_id == memory_id
 
 
 async def test_an_archive_that_is_none_and_a_time_to_come_are_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ARCHIVE_NOT_FOUND"):
-        await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=str(uuid4())))
+        await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=str(uuid4())))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         later = datetime.now(UTC) + timedelta(days=1)
-        await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=later))
+        await tenant.history.ArchiveMemories(pb.ArchiveMemoriesRequest(idle_since_time=later))
 
 
 async def test_a_key_that_was_taken_meanwhile_stays_with_its_new_holder(tenant: Tenant) -> None:
     first = await old(tenant.memory, "the first", type="fact", key="capital")
-    created = await tenant.history.CreateArchive(going())
+    created = await tenant.history.ArchiveMemories(going())
     second = await old(tenant.memory, "the second", type="fact", key="capital")
 
-    restored = await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+    restored = await tenant.history.UnarchiveMemories(
+        pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
+    )
 
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
     assert {(await get(tenant, id_)).content for id_ in (first, second)} == {"the first", "the second"}
 
 
 async def test_a_fact_that_comes_back_holds_its_key_for_its_subject(tenant: Tenant) -> None:
     await old(tenant.memory, "Rome", type="fact", key="Capital", subject_id="italy")
-    created = await tenant.history.CreateArchive(going())
+    created = await tenant.history.ArchiveMemories(going())
     await old(tenant.memory, "Vienna", type="fact", key="capital", subject_id="austria")
 
-    await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+    await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await old(tenant.memory, "Milan", type="fact", key="CAPITAL", subject_id="italy")
@@ -173,9 +177,9 @@ class House:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
     @asynccontextmanager
-    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.UpkeepServiceAsyncStub]:
+    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
         async with self.alone.channel(system=True) as channel:
-            yield memory_pb2_grpc.UpkeepServiceStub(channel)
+            yield memory_pb2_grpc.MemoryInternalServiceStub(channel)
 
     async def rule(self, **values: int) -> None:
         ((name, value),) = values.items()
@@ -202,26 +206,26 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(house: House) ->
         by_id = await old(memory, "a word that must go", external_id="x-1")
         of_ann = await old(memory, "what Ann said", subject_id="ann")
         stays = await old(memory, "what stays")
-        created = await history.CreateArchive(going())
+        created = await history.ArchiveMemories(going())
         dry = await memory.PurgeMemories(purge(memory_ids=["x-1"], dry_run=True))
         first = await memory.PurgeMemories(purge(memory_ids=["x-1"]))
         second = await memory.PurgeMemories(purge(filter=memory_pb2.MemoryFilter(subject_id="ann")))
         (file,) = house.files
         held = gzip.decompress(file.read_bytes()).decode()
-        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+        restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert list(dry.archived_memory_ids) == list(first.archived_memory_ids) == [by_id]
     assert list(second.archived_memory_ids) == [of_ann]
     assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
     assert [one.memory_id for one in left.memories] == [stays]
 
 
 async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(house: House) -> None:
     async with house.memory() as memory, house.history() as history:
         gone = await old(memory, "measured", data_json='{"grams": 1.50, "atoms": 9007199254740993}')
-        await history.CreateArchive(going())
+        await history.ArchiveMemories(going())
         purged = await memory.PurgeMemories(purge(memory_ids=[gone]))
 
     assert list(purged.archived_memory_ids) == [gone]
@@ -232,21 +236,21 @@ async def test_purges_at_the_same_time_from_one_archive_all_reach_it(house: Hous
     async with house.memory() as memory, house.history() as history:
         going_for_good = [await old(memory, f"number {number}") for number in range(6)]
         await old(memory, "what stays")
-        created = await history.CreateArchive(going())
+        created = await history.ArchiveMemories(going())
         answers = await asyncio.gather(*(memory.PurgeMemories(purge(memory_ids=[id_])) for id_ in going_for_good))
         files = house.files
-        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+        restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     assert [list(answer.archived_memory_ids) for answer in answers] == [[id_] for id_ in going_for_good]
     assert len(files) == 1
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
     assert house.files == []
 
 
 async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log(house: House) -> None:
     async with house.memory() as memory, house.history() as history:
         gone = await old(memory, "a word that must go", external_id="x-9")
-        await history.CreateArchive(going())
+        await history.ArchiveMemories(going())
         await memory.PurgeMemories(purge(memory_ids=[gone]))
         await all_told(house.alone.database.server)
         changes = await history.ListChanges(history_pb2.ListChangesRequest())
@@ -260,13 +264,13 @@ async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log
 async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(house: House) -> None:
     async with house.memory() as memory, house.history() as history:
         await old(memory, "what Ann said", subject_id="ann")
-        created = await history.CreateArchive(going())
+        created = await history.ArchiveMemories(going())
         wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
         purged = await memory.PurgeMemories(purge(filter=wanted))
-        restored = await history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=created.archive.archive_id))
+        restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     assert list(purged.archived_memory_ids) == []
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
 
 
 def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemoriesRequest:
@@ -276,18 +280,18 @@ def purge(*, dry_run: bool = False, **selection: Any) -> memory_pb2.PurgeMemorie
 async def test_a_damaged_file_is_said_to_be_damaged_and_the_archive_stays(house: House) -> None:
     async with house.memory() as memory, house.history() as history:
         await old(memory, "soon damaged")
-        created = await history.CreateArchive(going())
+        created = await history.ArchiveMemories(going())
         (file,) = house.files
         whole = file.read_bytes()
         file.write_bytes(whole[:-9] + b"not what w")
-        restore = pb.RestoreArchiveRequest(archive_id=created.archive.archive_id)
+        restore = pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id)
         with refused(grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED"):
-            await history.RestoreArchive(restore)
+            await history.UnarchiveMemories(restore)
         file.write_bytes(whole)
 
-        restored = await history.RestoreArchive(restore)
+        restored = await history.UnarchiveMemories(restore)
 
-    assert restored.restored_count == 1
+    assert restored.unarchived_count == 1
     assert house.files == []
 
 
@@ -302,7 +306,7 @@ async def test_secrets_stay_out_of_the_files(house: House) -> None:
             data={"sensitivity": "high"},
             secret_value="xyzzy-4711",
         )
-        created = await history.CreateArchive(going())
+        created = await history.ArchiveMemories(going())
 
     assert created.archive.memory_count == 1
     assert len(house.files) == 1
@@ -315,8 +319,8 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> 
         await house.grow_old()
         await memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of today")))
 
-        first = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
-        again = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        first = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        again = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert (first.archived_count, again.archived_count) == (1, 0)
@@ -329,7 +333,7 @@ async def test_what_expires_is_not_archived(house: House) -> None:
         await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert answer.archived_count == 0
@@ -341,7 +345,7 @@ async def test_without_a_rule_nothing_is_archived(house: House) -> None:
         await old(memory, "idle for long")
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert answer.archived_count == 0
 
@@ -365,7 +369,7 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(hous
     await house.rule(retention_days=365)
     async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
         await old(memory, "of another age")
-        await history.CreateArchive(going())
+        await history.ArchiveMemories(going())
         young = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         async with house.alone.database.superuser() as connection:
             await connection.execute("UPDATE memory.archives SET create_time = $1", LONG_AGO)
@@ -379,14 +383,14 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(hous
 async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_them(house: House) -> None:
     async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
         await old(memory, "named")
-        await history.CreateArchive(going())
+        await history.ArchiveMemories(going())
         (named,) = house.files
         orphans = [named.with_name(f"{name}.jsonl.gz") for name in ("left-behind", "being-written")]
         for file in orphans:
             file.write_bytes(b"x")
         for file in (named, orphans[0]):
             os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-        await upkeep.ArchiveIdle(memory_pb2.ArchiveIdleRequest())
+        await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert house.files == sorted([named, orphans[1]])
 

@@ -346,7 +346,7 @@ async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Clu
     tenant = await cluster.new_tenant()
     async with cluster.direct("auth") as channel:
         # A token outlives its tenant for a moment.
-        token = (await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
+        token = (await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
         inside = Stubs.of(channel, token)
         request = pb.IntrospectRequest(credential=tenant.api_key)
         assert (await inside.auth.Introspect(request)).active

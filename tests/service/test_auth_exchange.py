@@ -32,8 +32,8 @@ async def channel(cluster: Cluster) -> AsyncIterator[aio.Channel]:
 
 
 @pytest.fixture
-def identity(channel: aio.Channel) -> rpc.IdentityServiceAsyncStub:
-    return rpc.IdentityServiceStub(channel)
+def identity(channel: aio.Channel) -> rpc.AuthInternalServiceAsyncStub:
+    return rpc.AuthInternalServiceStub(channel)
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ async def verified(channel: aio.Channel, token: str) -> Caller:
 
 
 async def test_a_tenants_key_becomes_a_signed_identity_of_a_minute(
-    channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
+    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
 ) -> None:
     made = await tenant.auth.CreateApiKey(
         pb.CreateApiKeyRequest(display_name="x", permissions=["memory.read"], agent_id="voice")
@@ -78,7 +78,7 @@ async def test_a_tenants_key_becomes_a_signed_identity_of_a_minute(
 
 
 async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
-    identity: rpc.IdentityServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
+    identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     assert await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key, tenant_id=str(tenant.tenant_id)))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
@@ -96,13 +96,13 @@ async def test_a_tenants_key_may_repeat_its_tenant_and_name_no_other(
     ],
     ids=["nonsense", "prefix", "token", "unknown operator", "unknown tenant"],
 )
-async def test_what_is_no_key_is_refused(identity: rpc.IdentityServiceAsyncStub, credential: str) -> None:
+async def test_what_is_no_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, credential: str) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await identity.Exchange(pb.ExchangeRequest(bearer=credential))
 
 
 async def test_the_id_of_a_key_without_its_secret_is_refused_in_the_same_words(
-    identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
+    identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
 ) -> None:
     real = ApiKeyToken.parse(tenant.api_key)
     assert real is not None
@@ -115,7 +115,7 @@ async def test_the_id_of_a_key_without_its_secret_is_refused_in_the_same_words(
     assert there.value.details() == missing.value.details()
 
 
-async def test_a_revoked_key_is_refused(identity: rpc.IdentityServiceAsyncStub, tenant: Tenant) -> None:
+async def test_a_revoked_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant) -> None:
     made = await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="x"))
     await tenant.auth.RevokeApiKey(pb.RevokeApiKeyRequest(api_key_id=made.api_key.api_key_id))
 
@@ -124,7 +124,7 @@ async def test_a_revoked_key_is_refused(identity: rpc.IdentityServiceAsyncStub, 
 
 
 async def test_an_expired_key_is_refused_as_expired(
-    identity: rpc.IdentityServiceAsyncStub, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
+    identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     made = await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="x"))
     await database.execute(
@@ -135,7 +135,7 @@ async def test_an_expired_key_is_refused_as_expired(
         await identity.Exchange(pb.ExchangeRequest(bearer=made.secret))
 
 
-async def test_no_token_outlives_its_key(identity: rpc.IdentityServiceAsyncStub, tenant: Tenant) -> None:
+async def test_no_token_outlives_its_key(identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant) -> None:
     expires = Timestamp()
     expires.FromDatetime(datetime.now(UTC) + timedelta(seconds=20))
     made = await tenant.auth.CreateApiKey(pb.CreateApiKeyRequest(display_name="x", expire_time=expires))
@@ -145,7 +145,9 @@ async def test_no_token_outlives_its_key(identity: rpc.IdentityServiceAsyncStub,
     assert answer.expire_time.ToNanoseconds() <= expires.ToNanoseconds()
 
 
-async def test_keys_of_a_deleted_tenant_are_refused(cluster: Cluster, identity: rpc.IdentityServiceAsyncStub) -> None:
+async def test_keys_of_a_deleted_tenant_are_refused(
+    cluster: Cluster, identity: rpc.AuthInternalServiceAsyncStub
+) -> None:
     tenant = await cluster.new_tenant()
     await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
     await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
@@ -178,7 +180,7 @@ async def test_a_deleted_tenant_is_refused_at_the_gateway_soon(cluster: Cluster)
 
 
 async def test_the_operator_acts_in_a_tenant_that_exists(
-    cluster: Cluster, channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
+    cluster: Cluster, channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
 ) -> None:
     answer = await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=str(tenant.tenant_id)))
 
@@ -190,7 +192,7 @@ async def test_the_operator_acts_in_a_tenant_that_exists(
 
 
 async def test_a_revoked_operator_key_is_refused(
-    identity: rpc.IdentityServiceAsyncStub, database: asyncpg.Connection[asyncpg.Record]
+    identity: rpc.AuthInternalServiceAsyncStub, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
     key = ApiKeyToken.new(NO_TENANT, uuid.uuid4())
     insert = "INSERT INTO auth.operator_keys VALUES ($1, 'x', $2, now(), $3, $4)"
@@ -206,7 +208,7 @@ async def test_a_revoked_operator_key_is_refused(
 
 
 async def test_the_clusters_own_services_act_in_one_tenant_or_none(
-    channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
+    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
 ) -> None:
     nowhere = await identity.Exchange(system())
     inside = await identity.Exchange(system(str(tenant.tenant_id)))
@@ -218,25 +220,25 @@ async def test_the_clusters_own_services_act_in_one_tenant_or_none(
         await identity.Exchange(system(NOBODY))
 
 
-async def test_a_wrong_system_key_is_refused(identity: rpc.IdentityServiceAsyncStub) -> None:
+async def test_a_wrong_system_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await identity.Exchange(system(key="x" * 32))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await identity.Exchange(system(key="short"))
 
 
-async def test_an_exchange_of_nothing_is_refused(identity: rpc.IdentityServiceAsyncStub) -> None:
+async def test_an_exchange_of_nothing_is_refused(identity: rpc.AuthInternalServiceAsyncStub) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await identity.Exchange(pb.ExchangeRequest())
 
 
 async def test_the_gateway_offers_no_exchange(cluster: Cluster, tenant: Tenant) -> None:
     with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
-        await rpc.IdentityServiceStub(cluster.channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
+        await rpc.AuthInternalServiceStub(cluster.channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
 
 
 async def test_the_system_lists_every_tenant_and_changes_none(
-    cluster: Cluster, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
+    cluster: Cluster, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     token = (await identity.Exchange(system())).token
     inside = (await identity.Exchange(system(str(tenant.tenant_id)))).token
@@ -258,7 +260,7 @@ async def test_the_system_lists_every_tenant_and_changes_none(
 
 async def test_what_is_past_its_time_is_deleted_for_one_tenant(
     channel: aio.Channel,
-    identity: rpc.IdentityServiceAsyncStub,
+    identity: rpc.AuthInternalServiceAsyncStub,
     tenant: Tenant,
     other_tenant: Tenant,
     database: asyncpg.Connection[asyncpg.Record],
@@ -270,7 +272,7 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
         "UPDATE auth.requests SET create_time = now() - interval '25 hours' WHERE request_id = 'old'"
     )
     token = (await identity.Exchange(system(str(tenant.tenant_id)))).token
-    stub = rpc.IdentityServiceStub(Stubs.of(channel, token).channel)
+    stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
 
     first = await stub.DeleteExpired(pb.DeleteExpiredRequest())
     async with asyncio.timeout(30):
@@ -293,7 +295,7 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
 async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_well(
     cluster: Cluster,
     channel: aio.Channel,
-    identity: rpc.IdentityServiceAsyncStub,
+    identity: rpc.AuthInternalServiceAsyncStub,
     tenant: Tenant,
     database: asyncpg.Connection[asyncpg.Record],
 ) -> None:
@@ -305,17 +307,17 @@ async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_we
     )
     token = (await identity.Exchange(system(str(tenant.tenant_id)))).token
 
-    await rpc.IdentityServiceStub(Stubs.of(channel, token).channel).DeleteExpired(pb.DeleteExpiredRequest())
+    await rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel).DeleteExpired(pb.DeleteExpiredRequest())
 
     left = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
     assert [row["request_id"] for row in left] == [new]
 
 
 async def test_only_the_system_deletes_what_is_past_its_time(
-    channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant
+    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant
 ) -> None:
     token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
-    stub = rpc.IdentityServiceStub(Stubs.of(channel, token).channel)
+    stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
         await stub.DeleteExpired(pb.DeleteExpiredRequest())
@@ -329,7 +331,7 @@ async def test_an_api_key_is_no_identity_inside_the_cluster(channel: aio.Channel
 
 
 async def test_a_token_that_somebody_changed_is_refused(
-    channel: aio.Channel, identity: rpc.IdentityServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
+    channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
     theirs = (await identity.Exchange(pb.ExchangeRequest(bearer=other_tenant.api_key))).token

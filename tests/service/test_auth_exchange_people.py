@@ -366,7 +366,7 @@ async def test_a_token_for_another_resource_is_refused(cluster: Cluster, people:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await me(cluster, token)
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         assert (await identity.Exchange(auth_pb2.ExchangeRequest(bearer=token, audience=mcp))).token
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await identity.Exchange(auth_pb2.ExchangeRequest(bearer=token, audience="https://elsewhere.example"))
@@ -462,7 +462,7 @@ async def test_the_system_acts_in_a_deleted_tenant_and_in_none_that_never_was(cl
     await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
 
     async with cluster.direct("auth") as channel:
-        identity = auth_pb2_grpc.IdentityServiceStub(channel)
+        identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         system = auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker")
 
         assert (await identity.Exchange(auth_pb2.ExchangeRequest(system=system, tenant_id=str(tenant.tenant_id)))).token

@@ -188,7 +188,7 @@ async def test_a_key_shows_when_it_was_last_used_to_the_minute(cluster: Cluster,
     listing = pb.ListApiKeysRequest(page_size=1)
 
     async with replica(cluster, SKEIN_API_KEY_USE_SECONDS="0.05") as channel:
-        await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=key.secret))
+        await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=key.secret))
         async with asyncio.timeout(30):
             while not (found := (await tenant.auth.ListApiKeys(listing)).api_keys[0]).HasField("use_time"):
                 await asyncio.sleep(0.05)
@@ -233,7 +233,7 @@ async def test_rotating_one_purpose_leaves_the_other(cluster: Cluster) -> None:
 
 async def test_what_a_stolen_key_signed_is_refused_soon_everywhere(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("auth") as channel, cluster.direct("memory") as elsewhere:
-        token = (await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
+        token = (await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
         memory = Stubs.of(elsewhere, token).memory
         auth = Stubs.of(channel, token).auth
         await memory.ListMemories(memory_pb2.ListMemoriesRequest())

@@ -120,12 +120,12 @@ async def test_it_is_an_event(cluster: Cluster, tenant: Tenant) -> None:
 # What is past its time
 
 
-async def as_system(tenant: Tenant, channel: aio.Channel) -> auth_pb2_grpc.IdentityServiceAsyncStub:
+async def as_system(tenant: Tenant, channel: aio.Channel) -> auth_pb2_grpc.AuthInternalServiceAsyncStub:
     request = auth_pb2.ExchangeRequest(
         system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service="worker"), tenant_id=str(tenant.tenant_id)
     )
-    token = (await auth_pb2_grpc.IdentityServiceStub(channel).Exchange(request)).token
-    return auth_pb2_grpc.IdentityServiceStub(Stubs.of(channel, token).channel)
+    token = (await auth_pb2_grpc.AuthInternalServiceStub(channel).Exchange(request)).token
+    return auth_pb2_grpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
 
 
 async def test_old_events_are_deleted_and_newer_ones_kept(

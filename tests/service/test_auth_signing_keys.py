@@ -86,7 +86,7 @@ async def test_public_keys_are_there_for_everybody_and_private_halves_for_nobody
 
 async def test_after_a_rotation_old_tokens_go_on_and_new_ones_use_the_new_key(cluster: Cluster, tenant: Tenant) -> None:
     async with cluster.direct("auth") as channel:
-        identity = rpc.IdentityServiceStub(channel)
+        identity = rpc.AuthInternalServiceStub(channel)
         old = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token
 
         rotated = await cluster.operator.auth.RotateSigningKey(pb.RotateSigningKeyRequest())
@@ -132,8 +132,8 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
             request = pb.ExchangeRequest(
                 system=pb.SystemCredential(key=SYSTEM_KEY, service="worker"), tenant_id=str(tenant.tenant_id)
             )
-            token = (await rpc.IdentityServiceStub(channel).Exchange(request)).token
-            stub = rpc.IdentityServiceStub(Stubs.of(channel, token).channel)
+            token = (await rpc.AuthInternalServiceStub(channel).Exchange(request)).token
+            stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
         left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
@@ -151,7 +151,7 @@ async def test_a_replica_notices_a_key_that_another_one_made(cluster: Cluster, t
             signed_by = ""
             while signed_by != rotated.signing_key.key_id:
                 await asyncio.sleep(0.05)
-                answer = await rpc.IdentityServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
+                answer = await rpc.AuthInternalServiceStub(channel).Exchange(pb.ExchangeRequest(bearer=tenant.api_key))
                 signed_by = key_id_of(answer.token)
 
 

@@ -87,7 +87,7 @@ async def test_a_block_that_nobody_sees_is_not_purged(tenant: Tenant, other_tena
         with refused(grpc.StatusCode.NOT_FOUND, "BLOCK_NOT_FOUND"):
             await tenant.blocks.PurgeBlock(pb.PurgeBlockRequest(block_id=block_id))
 
-    await other_tenant.blocks.RestoreBlock(pb.RestoreBlockRequest(block_id="theirs"))
+    await other_tenant.blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id="theirs"))
 
 
 async def test_a_purged_block_s_name_is_free(tenant: Tenant) -> None:

@@ -226,9 +226,9 @@ async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: 
     assert not (await blocks.ListAgentBlocks(pb.ListAgentBlocksRequest(agent_id="a"))).blocks
     shown = await blocks.ListBlocks(pb.ListBlocksRequest(show_deleted=True))
     assert [block.HasField("delete_time") for block in shown.blocks] == [True]
-    restored = (await blocks.RestoreBlock(pb.RestoreBlockRequest(block_id=made.block_id))).block
+    restored = (await blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=made.block_id))).block
     assert (restored.value, restored.revision) == ("tea", 3)
-    assert (await blocks.RestoreBlock(pb.RestoreBlockRequest(block_id=made.block_id))).block == restored
+    assert (await blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=made.block_id))).block == restored
     assert list((await prompt(tenant, "a")).block_ids) == [made.block_id]
 
 
@@ -247,7 +247,7 @@ async def test_an_agent_has_one_block_with_a_label_for_each_person_and_for_nobod
     await attach(tenant, first.block_id, "a")
     await tenant.blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=first.block_id))
     heir = await create(tenant, "human", "heir", agent_id="a")
-    await tenant.blocks.RestoreBlock(pb.RestoreBlockRequest(block_id=first.block_id))
+    await tenant.blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=first.block_id))
     assert list((await prompt(tenant, "a")).block_ids) == [heir.block_id]
 
 
@@ -313,7 +313,7 @@ async def test_another_tenant_s_block_is_not_found(tenant: Tenant, other_tenant:
     for call in (
         blocks.GetBlock(pb.GetBlockRequest(block_id=block_id, show_deleted=True)),
         blocks.DeleteBlock(pb.DeleteBlockRequest(block_id=block_id)),
-        blocks.RestoreBlock(pb.RestoreBlockRequest(block_id=block_id)),
+        blocks.UndeleteBlock(pb.UndeleteBlockRequest(block_id=block_id)),
         blocks.AppendToBlock(pb.AppendToBlockRequest(block_id=block_id, text="x")),
         blocks.AttachBlock(pb.AttachBlockRequest(block_id=block_id, agent_id="a")),
         blocks.ListBlockAgents(pb.ListBlockAgentsRequest(block_id=block_id)),

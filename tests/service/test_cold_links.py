@@ -31,12 +31,12 @@ async def link(tenant: Tenant, first: str, second: str) -> memory_pb2.Link:
 
 
 async def archive(tenant: Tenant, session_id: str) -> str:
-    request = pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), session_id=session_id)
-    return (await tenant.history.CreateArchive(request)).archive.archive_id
+    request = pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), session_id=session_id)
+    return (await tenant.history.ArchiveMemories(request)).archive.archive_id
 
 
 async def restore(tenant: Tenant, archive_id: str) -> None:
-    await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=archive_id))
+    await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=archive_id))
 
 
 async def links_of(tenant: Tenant, memory_id: str) -> list[memory_pb2.Link]:

@@ -29,15 +29,15 @@ async def old(tenant: Tenant, content: str, *, at: datetime = LONG_AGO, **values
 
 
 async def archive(tenant: Tenant, session_id: str = "") -> str:
-    request = pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), session_id=session_id)
-    return (await tenant.history.CreateArchive(request)).archive.archive_id
+    request = pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), session_id=session_id)
+    return (await tenant.history.ArchiveMemories(request)).archive.archive_id
 
 
 async def left(tenant: Tenant) -> list[str]:
     """Bring everything back and say what there is."""
     listed = await tenant.history.ListArchives(pb.ListArchivesRequest())
     for one in listed.archives:
-        await tenant.history.RestoreArchive(pb.RestoreArchiveRequest(archive_id=one.archive_id))
+        await tenant.history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=one.archive_id))
     memories = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     return sorted(memory.content for memory in memories)
 
@@ -167,9 +167,9 @@ async def test_a_file_of_an_archive_has_a_size_that_fits_in_memory(
     for number in range(4):
         await old(tenant, f"{number} " + "long " * 200)
 
-    first = await tenant.history.CreateArchive(pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
-    second = await tenant.history.CreateArchive(
-        pb.CreateArchiveRequest(idle_since_time=datetime.now(UTC), after_memory_id=first.next_memory_id)
+    first = await tenant.history.ArchiveMemories(pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC)))
+    second = await tenant.history.ArchiveMemories(
+        pb.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC), after_memory_id=first.next_memory_id)
     )
 
     assert (first.archive.memory_count, second.archive.memory_count) == (2, 2)

@@ -68,7 +68,7 @@ async def test_what_goes_to_cold_storage_during_a_purge_is_purged(
 
     async with held(cluster, made.memory_id) as watcher:
         archiving = asyncio.ensure_future(
-            tenant.history.CreateArchive(archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC)))
+            tenant.history.ArchiveMemories(archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC)))
         )
         await waiting(watcher, 1)
         purging = asyncio.ensure_future(tenant.memory.PurgeMemories(request))

@@ -30,9 +30,9 @@ async def create(tenant: Tenant, *memories: dict[str, Any]) -> list[str]:
 async def consolidated(tenant: Tenant, **fields: Any) -> list[tuple[str, list[str]]]:
     """Consolidate until there is nothing more, which comes soon."""
     found: list[tuple[str, list[str]]] = []
-    request = scores_pb2.ConsolidateRequest(**fields)
+    request = scores_pb2.ConsolidateMemoriesRequest(**fields)
     for _ in range(50):
-        answer = await tenant.memory.Consolidate(request)
+        answer = await tenant.memory.ConsolidateMemories(request)
         found += [(one.kept_memory_id, sorted(one.archived_memory_ids)) for one in answer.groups]
         if not answer.next_page_token:
             return found

@@ -46,8 +46,8 @@ async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_
         )
     await curation.ResolveEntity(pb.ResolveEntityRequest(alias_memory_id=a, canonical_memory_id=b, note=SECRET))
     await curation.RemoveAlias(pb.RemoveAliasRequest(alias_memory_id=a))
-    await tenant.memory.Reinforce(scores_pb2.ReinforceRequest(memory_id=c))
-    await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[c, d]))
+    await tenant.memory.ReinforceMemory(scores_pb2.ReinforceMemoryRequest(memory_id=c))
+    await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[c, d]))
 
     events = await connection.fetch(
         "SELECT event_type, entity_id, summary, payload::text FROM memory.changes WHERE tenant_id = $1"

@@ -49,8 +49,8 @@ async def test_a_merge_takes_in_contents_tags_scores_and_links(tenant: Tenant) -
     await link(tenant, c, other, relation="related")
     await link(tenant, b, c, relation="supports")
 
-    merged = await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, b, c], request_id="r"))
-    again = await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, b, c], request_id="r"))
+    merged = await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, b, c], request_id="r"))
+    again = await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, b, c], request_id="r"))
 
     memory = merged.memory
     assert again == merged
@@ -78,12 +78,12 @@ async def test_a_merge_needs_memories_that_are_there_and_fit_together(tenant: Te
     b = await create(tenant, content="b" * 60_000)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "CONTENT_TOO_LONG"):
-        await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, b]))
+        await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, b]))
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, "nothing"]))
+        await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, "nothing"]))
     for ids in ([a], [a, a], [a, *(str(number) for number in range(20))]):
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-            await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=ids))
+            await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=ids))
     assert (await read(tenant, a)).revision == 1
 
 
@@ -92,13 +92,13 @@ async def test_a_merge_with_too_many_tags_is_refused(tenant: Tenant) -> None:
     b = await create(tenant, content="b", tags=[f"b{number}" for number in range(60)])
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MERGE_TOO_LARGE"):
-        await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, b]))
+        await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, b]))
 
 
 async def test_one_memory_by_two_names_is_one(tenant: Tenant) -> None:
     a = await create(tenant, content="tea", external_id="e")
 
-    merged = await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[a, "e"]))
+    merged = await tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[a, "e"]))
 
     assert (merged.memory.content, list(merged.archived_memory_ids)) == ("tea", [])
     assert not merged.memory.HasField("archive_time")
@@ -108,7 +108,7 @@ async def test_merges_in_opposite_directions_do_not_hang(tenant: Tenant) -> None
     a, b = await create(tenant, content="a"), await create(tenant, content="b")
 
     outcomes = await asyncio.gather(
-        *(tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=ids)) for ids in ([a, b], [b, a]) * 2),
+        *(tenant.memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=ids)) for ids in ([a, b], [b, a]) * 2),
         return_exceptions=True,
     )
 
@@ -120,9 +120,9 @@ async def test_merges_in_opposite_directions_do_not_hang(tenant: Tenant) -> None
 async def consolidated(tenant: Tenant, **fields: Any) -> list[scores_pb2.DuplicateGroup]:
     """Consolidate until there is nothing more."""
     groups: list[scores_pb2.DuplicateGroup] = []
-    request = scores_pb2.ConsolidateRequest(**fields)
+    request = scores_pb2.ConsolidateMemoriesRequest(**fields)
     while True:
-        answer = await tenant.memory.Consolidate(request)
+        answer = await tenant.memory.ConsolidateMemories(request)
         groups += answer.groups
         if not answer.next_page_token:
             return groups
@@ -235,18 +235,18 @@ async def test_a_repeated_consolidation_has_one_effect_and_tokens_are_a_tenants_
     for _ in range(2):
         await create(tenant, content="same")
         await create(tenant, content="other")
-    request = scores_pb2.ConsolidateRequest(request_id="r", page_size=1)
+    request = scores_pb2.ConsolidateMemoriesRequest(request_id="r", page_size=1)
 
-    answers = await asyncio.gather(*(tenant.memory.Consolidate(request) for _ in range(3)))
+    answers = await asyncio.gather(*(tenant.memory.ConsolidateMemories(request) for _ in range(3)))
 
     assert all(answer == answers[0] for answer in answers)
     assert len(answers[0].groups) == 1
-    foreign = scores_pb2.ConsolidateRequest(page_token=answers[0].next_page_token)
+    foreign = scores_pb2.ConsolidateMemoriesRequest(page_token=answers[0].next_page_token)
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-        await other_tenant.memory.Consolidate(foreign)
+        await other_tenant.memory.ConsolidateMemories(foreign)
     foreign.dry_run = True
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-        await tenant.memory.Consolidate(foreign)
+        await tenant.memory.ConsolidateMemories(foreign)
 
 
 async def test_many_at_once_consolidate_without_harm(tenant: Tenant) -> None:
@@ -254,10 +254,11 @@ async def test_many_at_once_consolidate_without_harm(tenant: Tenant) -> None:
     await tenant.memory.BatchCreateMemories(request)
 
     outcomes = await asyncio.gather(
-        *(tenant.memory.Consolidate(scores_pb2.ConsolidateRequest()) for _ in range(4)), return_exceptions=True
+        *(tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest()) for _ in range(4)),
+        return_exceptions=True,
     )
 
-    answers = [one for one in outcomes if isinstance(one, scores_pb2.ConsolidateResponse)]
+    answers = [one for one in outcomes if isinstance(one, scores_pb2.ConsolidateMemoriesResponse)]
     archived = [id_ for answer in answers for group in answer.groups for id_ in group.archived_memory_ids]
     assert len(archived) == len(set(archived)) == 15
     assert pytest.approx(len(answers)) == 4

@@ -26,7 +26,7 @@ from skein.memory.v1 import (
     memory_pb2,
     memory_pb2_grpc,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -84,8 +84,8 @@ async def cold(tenant: Tenant, content: str, **fields: Any) -> str:
     memory = memory_pb2.Memory(content=content, session_id=f"cold {uuid.uuid4()}", **fields)
     memory.create_time.FromDatetime(LONG_AGO)
     created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
-    request = archives_pb2.CreateArchiveRequest(session_id=memory.session_id, idle_since_time=datetime.now(UTC))
-    assert (await tenant.history.CreateArchive(request)).archive.memory_count == 1
+    request = archives_pb2.ArchiveMemoriesRequest(session_id=memory.session_id, idle_since_time=datetime.now(UTC))
+    assert (await tenant.history.ArchiveMemories(request)).archive.memory_count == 1
     return created.memory.memory_id
 
 
@@ -292,8 +292,8 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
         )
     )
     assert dict(imported.counts.created) == {"memory": 1}
-    watch = watches_pb2.Watch(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
-    watching = (await tenant.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=watch))).watch.watch_id
+    watch = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    watching = (await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook.webhook_id
     gone = await remember(tenant, marker, metadata=struct(a=marker), tags=[marker], request_id="g")
     await update(tenant, gone, content=f"later {marker}")
     link = memory_pb2.Link(from_memory_id=other, to_memory_id=gone, label=marker, metadata=struct(a=marker))
@@ -320,7 +320,9 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     await snapshot(tenant)
     await tenant.memory.RevealSecret(memory_pb2.RevealSecretRequest(memory_id=vault, request_id="r"))
     await deliver(cluster, tenant)
-    deliveries = await tenant.history.ListDeliveries(watches_pb2.ListDeliveriesRequest(watch_id=watching))
+    deliveries = await tenant.history.ListWebhookDeliveries(
+        webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watching)
+    )
     assert len(deliveries.deliveries) > 0
     held = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
     assert held >= {
@@ -346,7 +348,7 @@ async def deliver(cluster: Cluster, tenant: Tenant) -> None:
     await all_told(cluster.postgres)
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         headers = (("authorization", f"Bearer {identity}"),)
         await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
 

@@ -15,7 +15,7 @@ from fix_http import TLS
 from fix_mcp import Mcp
 
 from skein.auth.v1 import oauth_pb2
-from skein.memory.v1 import memory_pb2, watches_pb2
+from skein.memory.v1 import memory_pb2, webhooks_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
 from skein_client import Client, errors
@@ -88,11 +88,11 @@ async def test_lists_say_what_they_take(
 
 
 async def test_an_event_type_that_never_happens_is_answered_with_those_that_do(tenant: Tenant) -> None:
-    watch = watches_pb2.CreateWatchRequest()
-    watch.watch.display_name, watch.watch.webhook_url = "w", "https://example.com/"
-    watch.watch.event_types.append("memory_imagined")
+    watch = webhooks_pb2.CreateWebhookRequest()
+    watch.webhook.display_name, watch.webhook.webhook_url = "w", "https://example.com/"
+    watch.webhook.event_types.append("memory_imagined")
 
-    message = await message_of(tenant.history.CreateWatch(watch))
+    message = await message_of(tenant.history.CreateWebhook(watch))
 
     assert "event_types" in message
     assert "memory_created" in message

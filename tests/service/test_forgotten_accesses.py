@@ -56,7 +56,7 @@ async def finish(cluster: Cluster, connection: Connection, tenant: Tenant) -> No
     )
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         await stub.DeleteExpired(memory_pb2.DeleteExpiredRequest(), metadata=(("authorization", f"Bearer {identity}"),))
 
 

@@ -45,7 +45,7 @@ async def buf_curl(*arguments: str) -> str:
 
 async def internal_token(cluster: Cluster, tenant: Tenant) -> str:
     async with cluster.direct("auth") as channel:
-        identities: Any = auth_pb2_grpc.IdentityServiceStub(channel)
+        identities: Any = auth_pb2_grpc.AuthInternalServiceStub(channel)
         response = await identities.Exchange(auth_pb2.ExchangeRequest(bearer=tenant.api_key))
     token: str = response.token
     return token
@@ -212,4 +212,4 @@ async def test_reflection_lists_the_services_it_forwards_to(cluster: Cluster) ->
     listed = await buf_curl("--list-methods", f"http://{cluster.endpoint}")
 
     assert {path.removeprefix("/") for path in PUBLIC_METHODS} <= set(listed.split())
-    assert "IdentityService" not in listed
+    assert "AuthInternalService" not in listed

@@ -168,7 +168,9 @@ async def test_public_methods_need_no_credential(address: str) -> None:
     assert answer.json["signingKeys"]
 
 
-@pytest.mark.parametrize("path", ["/skein.auth.v1.IdentityService/Exchange", "/skein.memory.v1.MemoryService/Invent"])
+@pytest.mark.parametrize(
+    "path", ["/skein.auth.v1.AuthInternalService/Exchange", "/skein.memory.v1.MemoryService/Invent"]
+)
 async def test_what_is_not_public_does_not_exist(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 

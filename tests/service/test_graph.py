@@ -43,8 +43,8 @@ def titles(nodes: Any) -> list[str]:
     return [node.title for node in nodes]
 
 
-async def traverse(tenant: Tenant, memory_id: str, **fields: Any) -> pb.TraverseResponse:
-    return await tenant.links.Traverse(pb.TraverseRequest(memory_id=memory_id, **fields))
+async def traverse(tenant: Tenant, memory_id: str, **fields: Any) -> pb.TraverseLinksResponse:
+    return await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=memory_id, **fields))
 
 
 async def subgraph(tenant: Tenant, *memory_ids: str, **fields: Any) -> pb.GetSubgraphResponse:
@@ -156,7 +156,9 @@ async def test_a_memory_with_thousands_of_links_gets_a_bounded_answer(tenant: Te
     most = await traverse(tenant, "hub", hops=2, max_nodes=1000)
     drawn = await subgraph(tenant, "hub", max_nodes=500, infer_links=True)
     told, cut = await paths(tenant, "hub", "beyond")
-    activated = await tenant.links.Activate(pb.ActivateRequest(seeds=[pb.ActivationSeed(memory_id="hub")], hops=4))
+    activated = await tenant.links.SpreadActivation(
+        pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id="hub")], hops=4)
+    )
     rare = await traverse(tenant, "n7", hops=2, filter=pb.LinkFilter(relations=["causes"]))
 
     assert (len(default.nodes), default.truncated) == (80, True)
@@ -249,7 +251,7 @@ async def test_no_path_leads_from_a_memory_to_itself_or_to_another_tenant_s(
         await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=theirs["c"]))
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         seed = pb.ActivationSeed(memory_id=theirs["c"])
-        await tenant.links.Activate(pb.ActivateRequest(seeds=[seed]))
+        await tenant.links.SpreadActivation(pb.SpreadActivationRequest(seeds=[seed]))
 
 
 async def test_activation_spreads_along_links_and_fades(tenant: Tenant) -> None:
@@ -260,7 +262,7 @@ async def test_activation_spreads_along_links_and_fades(tenant: Tenant) -> None:
     await links(tenant, "e>a", relation="contradicts")
 
     async def active(*seeds: pb.ActivationSeed, **fields: Any) -> dict[str, float]:
-        found = await tenant.links.Activate(pb.ActivateRequest(seeds=seeds, **fields))
+        found = await tenant.links.SpreadActivation(pb.SpreadActivationRequest(seeds=seeds, **fields))
         order = [memory.activation for memory in found.memories]
         assert order == sorted(order, reverse=True)
         return {memory.node.title: memory.activation for memory in found.memories}

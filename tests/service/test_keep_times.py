@@ -166,10 +166,10 @@ async def test_a_session_keeps_when_it_was_archived(tenant: Tenant) -> None:
     session = session_pb2.Session(session_id="s", **TIMES)
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session, keep_times=True))
 
-    away = session_pb2.ArchiveSessionRequest(session_id="s", archive_time=CHANGED, keep_times=True)
-    archived = (await tenant.sessions.ArchiveSession(away)).session
+    away = session_pb2.HideSessionRequest(session_id="s", hide_time=CHANGED, keep_times=True)
+    archived = (await tenant.sessions.HideSession(away)).session
 
-    assert (archived.archive_time, archived.update_time) == (CHANGED, CHANGED)
+    assert (archived.hide_time, archived.update_time) == (CHANGED, CHANGED)
 
 
 async def test_items_and_states_that_have_expired_are_taken_and_not_shown(tenant: Tenant) -> None:

@@ -47,7 +47,7 @@ async def test_a_method_that_does_not_exist_is_refused_with_a_reason(cluster: Cl
 
 
 async def test_internal_services_do_not_exist_at_the_gateway(cluster: Cluster, tenant: Tenant) -> None:
-    for path in ("/skein.auth.v1.IdentityService/Exchange", "/skein.recall.v1.IndexService/IndexBacklog"):
+    for path in ("/skein.auth.v1.AuthInternalService/Exchange", "/skein.recall.v1.RecallInternalService/IndexBacklog"):
         with refused(grpc.StatusCode.UNIMPLEMENTED, "METHOD_UNKNOWN"):
             await send(cluster.channel, path, b"", tenant)
 

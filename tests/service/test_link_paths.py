@@ -1,4 +1,4 @@
-"""FindPaths and Traverse against the plain way of doing it, on random small graphs."""
+"""FindPaths and TraverseLinks against the plain way of doing it, on random small graphs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_a_walk_meets_everything_within_its_hops_and_nothing_else(tenant: 
     for hops, _, wanted in questions(seed):
         hops_ = min(hops, 4)
 
-        answer = await tenant.links.Traverse(pb.TraverseRequest(memory_id=ids[0], hops=hops_, filter=wanted))
+        answer = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=ids[0], hops=hops_, filter=wanted))
 
         found = {ids.index(node.memory_id): node.hop for node in answer.nodes}
         assert found == drawn.within(0, hops_, wanted)

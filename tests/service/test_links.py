@@ -93,7 +93,7 @@ async def test_links_to_deleted_memories_are_left_out_and_pages_stay_full(tenant
 
     assert list(first.links) == [made[11], made[10], made[9], made[1]]
     assert await links_of(tenant, "hub") == [made[11], made[10], made[9], made[1], made[0]]
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id="n5"))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id="n5"))
     assert len(await links_of(tenant, "hub")) == 6
 
 

@@ -29,13 +29,13 @@ MORE: dict[str, dict[str, Any]] = {
     "link_memories": {"relation": "causes"},
     "update_link": {"label": "why"},
     "put_item": {"value": {"step": 2}},
-    "update_watch": {"display_name": "renamed"},
+    "update_webhook": {"display_name": "renamed"},
     "update_message": {"content": "corrected"},
 }
 # Refused however right the arguments are.
 REFUSED = {
     # Webhooks go to public addresses over https, and none is there.
-    "test_watch": "",
+    "test_webhook": "",
 }
 
 
@@ -236,9 +236,9 @@ async def test_a_forgotten_memory_can_be_restored_unless_it_is_for_good(mcp: Mcp
     tried = await mcp.call("forget", memory_ids=[memory_id], dry_run=True)
     await mcp.call("forget", memory_ids=[memory_id])
     gone, _ = await mcp.refused("get_memory", memory_id=memory_id)
-    restored = await mcp.call("restore_memory", memory_id=memory_id)
+    restored = await mcp.call("undelete_memory", memory_id=memory_id)
     receipt = (await mcp.call("forget", memory_ids=[memory_id], hard=True))["receipt"]
-    purged, _ = await mcp.refused("restore_memory", memory_id=memory_id)
+    purged, _ = await mcp.refused("undelete_memory", memory_id=memory_id)
 
     assert tried["memory_ids"] == [memory_id]
     assert (gone, purged) == ("MEMORY_NOT_FOUND", "MEMORY_NOT_FOUND")

@@ -28,9 +28,11 @@ async def tenant_id(tenancy: Tenancy) -> uuid.UUID:
     return await tenancy.new_tenant()
 
 
-async def standing(tenancy: Tenancy, tenant_id: uuid.UUID, person: Person | None = None) -> pb.GetStandingResponse:
+async def standing(tenancy: Tenancy, tenant_id: uuid.UUID, person: Person | None = None) -> pb.GetMembershipResponse:
     account_id = "" if person is None else str(person.account_id)
-    return await tenancy.upkeep().GetStanding(pb.GetStandingRequest(tenant_id=str(tenant_id), account_id=account_id))
+    return await tenancy.upkeep().GetMembership(
+        pb.GetMembershipRequest(tenant_id=str(tenant_id), account_id=account_id)
+    )
 
 
 # What an account is
@@ -39,13 +41,15 @@ async def standing(tenancy: Tenancy, tenant_id: uuid.UUID, person: Person | None
 async def test_the_standing_of_an_account_is_its_role_in_an_open_tenant(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     member = await tenancy.joined(tenant_id, "member")
 
-    assert await standing(tenancy, tenant_id, member) == pb.GetStandingResponse(state=pb.TENANT_STATE_OPEN, role=MEMBER)
-    assert await standing(tenancy, tenant_id, Person.new()) == pb.GetStandingResponse(state=pb.TENANT_STATE_OPEN)
-    assert await standing(tenancy, tenant_id) == pb.GetStandingResponse(state=pb.TENANT_STATE_OPEN)
+    assert await standing(tenancy, tenant_id, member) == pb.GetMembershipResponse(
+        state=pb.TENANT_STATE_OPEN, role=MEMBER
+    )
+    assert await standing(tenancy, tenant_id, Person.new()) == pb.GetMembershipResponse(state=pb.TENANT_STATE_OPEN)
+    assert await standing(tenancy, tenant_id) == pb.GetMembershipResponse(state=pb.TENANT_STATE_OPEN)
 
 
 async def test_the_standing_in_no_tenant_is_unspecified(tenancy: Tenancy) -> None:
-    assert await standing(tenancy, uuid.uuid4(), Person.new()) == pb.GetStandingResponse()
+    assert await standing(tenancy, uuid.uuid4(), Person.new()) == pb.GetMembershipResponse()
 
 
 async def test_a_deleted_tenant_is_closed(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
@@ -56,7 +60,7 @@ async def test_a_deleted_tenant_is_closed(tenancy: Tenancy, tenant_id: uuid.UUID
 
 async def test_only_the_system_asks_for_a_standing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenancy.upkeep(key_of(tenant_id)).GetStanding(pb.GetStandingRequest(tenant_id=str(tenant_id)))
+        await tenancy.upkeep(key_of(tenant_id)).GetMembership(pb.GetMembershipRequest(tenant_id=str(tenant_id)))
 
 
 # Reading

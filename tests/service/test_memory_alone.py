@@ -91,7 +91,7 @@ async def test_every_write_keeps_the_index_as_the_memory_is(alone: Alone) -> Non
         assert await index() == ({"lighthous"}, [("note", None, 3)])
         await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id="x"))
         assert await index() == (set(), [])
-        await memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id="x"))
+        await memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id="x"))
         assert await index() == ({"lighthous"}, [("note", None, 5)])
 
 
@@ -123,7 +123,7 @@ async def test_the_operator_sets_the_longest_content(alone: Alone) -> None:
 
 async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
     async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
-        upkeep = rpc.UpkeepServiceStub(channel)
+        upkeep = rpc.MemoryInternalServiceStub(channel)
 
         first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
         again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
@@ -137,7 +137,7 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         await memory.CreateMemory(request("old", request_id="old"))
         await memory.CreateMemory(request("new", request_id="new"))
         async with alone.database.superuser() as connection:
@@ -156,7 +156,7 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
 
 async def test_expired_memories_leave_the_index_and_stay_for_the_grace(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         kept = (await memory.CreateMemory(request("kept", expire_time=later(hours=1)))).memory
         batch = [pb.Memory(content=f"gone {number}", expire_time=later(hours=1)) for number in range(450)]
         gone = (await memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))).memories
@@ -175,7 +175,7 @@ async def test_expired_memories_are_erased_after_the_grace_with_everything_of_th
     tables = ("entries", "versions", "tags", "properties", "external_ids", "fact_keys", "links", "snapshot_items")
     fields: dict[str, Any] = {"type": "fact", "tags": ["t"], "metadata": {"a": "b"}, "expire_time": later(hours=1)}
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         history, snapshots = (
             history_pb2_grpc.HistoryServiceStub(channel),
             snapshots_pb2_grpc.SnapshotServiceStub(channel),
@@ -217,7 +217,7 @@ async def test_the_policy_says_how_long_expired_memories_are_kept(alone: Alone) 
         alone.channel() as channel,
         alone.channel(system=True) as system,
     ):
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         await connection.execute(
             "INSERT INTO tenancy.policies (tenant_id, expiry_grace_hours, update_time) VALUES ($1, 48, now())",
             alone.tenant_id,
@@ -236,7 +236,7 @@ async def test_what_was_erased_for_its_expiry_may_be_imported_again(alone: Alone
         memory, snapshots = rpc.MemoryServiceStub(channel), snapshots_pb2_grpc.SnapshotServiceStub(channel)
         line = '{"memory": {"content": "tea", "external_id": "x", "expire_time": "2024-01-01T00:00:00Z"}}'
         await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
-        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
         erased = len(await alone.rows("SELECT FROM memory.entries"))
 
         line = '{"memory": {"content": "tea", "external_id": "x"}}'
@@ -251,7 +251,7 @@ async def test_one_that_an_import_brings_back_after_it_left_the_index_is_in_it_a
         memory, snapshots = rpc.MemoryServiceStub(channel), snapshots_pb2_grpc.SnapshotServiceStub(channel)
         created = await memory.CreateMemory(request("x", external_id="x", expire_time=later(hours=1)))
         await expire(alone, [created.memory.memory_id])
-        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
         was_indexed = await indexed(alone)
 
         line = '{"memory": {"content": "x", "external_id": "x"}}'
@@ -282,7 +282,7 @@ async def test_what_only_filters_ask_for_changes_without_losing_vectors(alone: A
 
 async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel:
-        upkeep = rpc.UpkeepServiceStub(channel)
+        upkeep = rpc.MemoryInternalServiceStub(channel)
 
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())

@@ -55,7 +55,7 @@ async def delete(tenant: Tenant, memory_id: str, revision: int = 0) -> None:
 
 
 async def restore(tenant: Tenant, memory_id: str) -> pb.Memory:
-    return (await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory_id))).memory
+    return (await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=memory_id))).memory
 
 
 CHANGES: dict[str, Any] = {

@@ -165,7 +165,7 @@ async def test_memories_give_way_only_to_such_with_the_same_data(tenant: Tenant)
     for secret in ("one", "two"):
         await create(tenant, type="knowledge_vault", title="router", secret_value=secret)
 
-    done = await tenant.memory.Consolidate(scores_pb2.ConsolidateRequest())
+    done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
 
     groups = {(group.kept_memory_id, *group.archived_memory_ids) for group in done.groups}
     assert groups == {(kept, same), tuple(alone)}
@@ -175,7 +175,7 @@ async def test_a_fact_never_gives_way_to_that_of_another_subject(tenant: Tenant)
     for subject in ("ann", "bob", ""):
         await create(tenant, type="fact", key="Phone", content="none", subject_id=subject)
 
-    done = await tenant.memory.Consolidate(scores_pb2.ConsolidateRequest())
+    done = await tenant.memory.ConsolidateMemories(scores_pb2.ConsolidateMemoriesRequest())
 
     assert list(done.groups) == []
 
@@ -199,7 +199,7 @@ async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant
 
 async def test_data_that_an_older_version_stored_is_searched_after_the_workers_round(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = [
             (await memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=content, data=data)))).memory
             for content, data in (
@@ -228,7 +228,7 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
 
 async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         first = pb.Memory(external_id="x", content="first", data=struct(text="pangolin"))
         await memory.CreateMemory(pb.CreateMemoryRequest(memory=first))
         async with alone.database.superuser() as connection:

@@ -129,8 +129,8 @@ async def test_no_list_shows_an_expired_memory(tenant: Tenant) -> None:
     assert (list(batch.memories), list(batch.not_found)) == ([], [gone.memory_id, "x"])
     recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="green tea on the top shelf"))
     assert gone.memory_id not in {hit.item_id for hit in recalled.hits}
-    matching = await tenant.memory.ExportMatching(
-        pb.ExportMatchingRequest(selection=pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann")))
+    matching = await tenant.memory.ExportMemories(
+        pb.ExportMemoriesRequest(selection=pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann")))
     )
     assert list(matching.memories) == []
     statistics = await tenant.curation.GetStatistics(curation_pb2.GetStatisticsRequest())
@@ -144,11 +144,13 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     await expire(tenant.snapshots, gone)
 
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=kept.memory_id))
-    walked = await tenant.links.Traverse(pb.TraverseRequest(memory_id=kept.memory_id, include_memories=True))
+    walked = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=kept.memory_id, include_memories=True))
     aliases = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())
     canonical = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=kept.memory_id))
     said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
-    reinforced = await tenant.memory.Reinforce(scores_pb2.ReinforceRequest(memory_id=kept.memory_id, spread=0.5))
+    reinforced = await tenant.memory.ReinforceMemory(
+        scores_pb2.ReinforceMemoryRequest(memory_id=kept.memory_id, spread=0.5)
+    )
 
     assert list(links.links) == []
     assert [node.memory_id for node in walked.nodes] == [kept.memory_id]
@@ -176,19 +178,21 @@ async def test_no_call_that_names_an_expired_memory_finds_it(tenant: Tenant) -> 
         "UpdateMemory": lambda: update(tenant, id_, title="t"),
         "UpdateMemory, more time": lambda: update(tenant, id_, expire_time=stamp(datetime(2100, 1, 1, tzinfo=UTC))),
         "DeleteMemory": lambda: memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=id_)),
-        "RestoreMemory": lambda: memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=id_)),
+        "UndeleteMemory": lambda: memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=id_)),
         "PromoteMemory": lambda: memory.PromoteMemory(pb.PromoteMemoryRequest(memory_id=id_)),
         "ListLinks": lambda: links.ListLinks(pb.ListLinksRequest(memory_id=id_)),
         "CreateLink": lambda: links.CreateLink(pb.CreateLinkRequest(link=drawn)),
         "UpsertLink": lambda: links.UpsertLink(pb.UpsertLinkRequest(link=drawn)),
-        "Traverse": lambda: links.Traverse(pb.TraverseRequest(memory_id=id_)),
+        "TraverseLinks": lambda: links.TraverseLinks(pb.TraverseLinksRequest(memory_id=id_)),
         "GetSubgraph": lambda: links.GetSubgraph(pb.GetSubgraphRequest(memory_ids=[id_])),
         "FindPaths": lambda: links.FindPaths(pb.FindPathsRequest(from_memory_id=other, to_memory_id=id_)),
-        "Activate": lambda: links.Activate(pb.ActivateRequest(seeds=[pb.ActivationSeed(memory_id=id_)])),
+        "SpreadActivation": lambda: links.SpreadActivation(
+            pb.SpreadActivationRequest(seeds=[pb.ActivationSeed(memory_id=id_)])
+        ),
         "SuggestLinks": lambda: links.SuggestLinks(pb.SuggestLinksRequest(memory_id=id_)),
         "ExplainScore": lambda: memory.ExplainScore(scores_pb2.ExplainScoreRequest(memory_id=id_)),
-        "Merge": lambda: memory.Merge(scores_pb2.MergeRequest(memory_ids=[other, id_])),
-        "Reinforce": lambda: memory.Reinforce(scores_pb2.ReinforceRequest(memory_id=id_)),
+        "MergeMemories": lambda: memory.MergeMemories(scores_pb2.MergeMemoriesRequest(memory_ids=[other, id_])),
+        "ReinforceMemory": lambda: memory.ReinforceMemory(scores_pb2.ReinforceMemoryRequest(memory_id=id_)),
         "FindSimilar": lambda: tenant.recall.FindSimilar(recall_pb2.FindSimilarRequest(item_id=id_)),
         "FindSimilar by external_id": lambda: tenant.recall.FindSimilar(
             recall_pb2.FindSimilarRequest(external_id="x", kind=recall_pb2.ITEM_KIND_MEMORY)

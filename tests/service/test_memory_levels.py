@@ -130,7 +130,7 @@ async def test_what_comes_back_to_a_full_level_takes_its_place_by_importance(ten
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=good.memory_id))
     await create(tenant, "other", importance=0.2)
 
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=good.memory_id))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=good.memory_id))
 
     assert await kept(tenant) == {"good": "o", "other": "c"}
 
@@ -143,7 +143,7 @@ async def test_the_upkeep_brings_levels_back_that_were_full_before_they_were_cap
     await capped(tenant, 5, 5, 3, 2)
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.UpkeepServiceStub(Stubs.of(channel, token).channel)
+        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         async with asyncio.timeout(60):
             # The policy of before is believed for some seconds.
             while "o" in {level for content, level in (await kept(tenant)).items() if content < "5"}:

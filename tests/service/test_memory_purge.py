@@ -147,12 +147,12 @@ async def test_a_dry_run_says_what_would_go_and_removes_nothing(tenant: Tenant) 
     assert dry.deleted_counts["memory.tags"] == 2
 
 
-@pytest.mark.parametrize("method", ["PurgeMemories", "ForgetMemories", "ExportMatching"])
+@pytest.mark.parametrize("method", ["PurgeMemories", "ForgetMemories", "ExportMemories"])
 async def test_everything_is_never_meant_by_saying_nothing(tenant: Tenant, method: str) -> None:
     await create(tenant, content="stays")
     requests = {
         "PurgeMemories": pb.PurgeMemoriesRequest, "ForgetMemories": pb.ForgetMemoriesRequest,
-        "ExportMatching": pb.ExportMatchingRequest,
+        "ExportMemories": pb.ExportMemoriesRequest,
     }  # fmt: skip
 
     for empty in (pb.MemorySelection(), pb.MemorySelection(filter=pb.MemoryFilter(where=" "))):
@@ -246,7 +246,7 @@ async def test_what_is_forgotten_softly_can_be_restored(tenant: Tenant) -> None:
     assert list(again.memory_ids) == []
     listed = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
     assert [one.memory_id for one in listed.memories] == [kept.memory_id]
-    restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory.memory_id))
+    restored = await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=memory.memory_id))
     assert restored.memory.content == "unimportant"
 
 
@@ -273,7 +273,7 @@ async def test_an_export_takes_the_same_set_along_first(tenant: Tenant) -> None:
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory.memory_id))
     selection = pb.MemorySelection(filter=pb.MemoryFilter(subject_id="ann"))
 
-    response = await tenant.memory.ExportMatching(pb.ExportMatchingRequest(selection=selection))
+    response = await tenant.memory.ExportMemories(pb.ExportMemoriesRequest(selection=selection))
 
     (exported,) = response.memories
     assert exported.memory.content == "second"

@@ -253,7 +253,7 @@ async def test_another_tenants_memories_do_not_exist(tenant: Tenant, other_tenan
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
             await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=name))
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-            await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=name))
+            await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=name))
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
             await tenant.memory.UpdateMemory(
                 pb.UpdateMemoryRequest(memory=pb.Memory(memory_id=name, title="mine"), update_mask={"paths": ["title"]})

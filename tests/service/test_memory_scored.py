@@ -221,9 +221,9 @@ async def test_reinforcing_raises_a_memory_and_less_its_neighbours(tenant: Tenan
     await link(tenant, one.memory_id, near.memory_id, "related")
     await link(tenant, near.memory_id, far.memory_id, "related")
     await link(tenant, against.memory_id, one.memory_id, "contradicts")
-    request = scores_pb2.ReinforceRequest(memory_id=one.memory_id, request_id="r")
+    request = scores_pb2.ReinforceMemoryRequest(memory_id=one.memory_id, request_id="r")
 
-    answers = await asyncio.gather(*(tenant.memory.Reinforce(request) for _ in range(3)))
+    answers = await asyncio.gather(*(tenant.memory.ReinforceMemory(request) for _ in range(3)))
 
     assert all(answer == answers[0] for answer in answers)
     first, second = answers[0].memories
@@ -239,13 +239,15 @@ async def test_reinforcing_raises_a_memory_and_less_its_neighbours(tenant: Tenan
 async def test_reinforcing_ends_at_one_and_may_spare_the_neighbours(tenant: Tenant) -> None:
     one, near = await create(tenant, content="a"), await create(tenant, content="b")
     await link(tenant, one.memory_id, near.memory_id, "related")
-    request = scores_pb2.ReinforceRequest(memory_id=one.memory_id, confidence_delta=1, importance_delta=0, spread=0)
+    request = scores_pb2.ReinforceMemoryRequest(
+        memory_id=one.memory_id, confidence_delta=1, importance_delta=0, spread=0
+    )
 
-    answer = await tenant.memory.Reinforce(request)
+    answer = await tenant.memory.ReinforceMemory(request)
 
     assert [(one_.confidence, one_.importance) for one_ in answer.memories] == [(1.0, 0.5)]
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
-        await tenant.memory.Reinforce(scores_pb2.ReinforceRequest(memory_id="nothing"))
+        await tenant.memory.ReinforceMemory(scores_pb2.ReinforceMemoryRequest(memory_id="nothing"))
 
 
 async def test_idle_memories_decay_once_for_each_period_and_that_is_no_update(
@@ -257,9 +259,9 @@ async def test_idle_memories_decay_once_for_each_period_and_that_is_no_update(
     fresh = await create(tenant, content="c")
     before = await stored(connection, tenant, idle.memory_id)
 
-    first = await tenant.memory.Decay(scores_pb2.DecayRequest(request_id="r"))
-    again = await tenant.memory.Decay(scores_pb2.DecayRequest())
-    repeated = await tenant.memory.Decay(scores_pb2.DecayRequest(request_id="r"))
+    first = await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest(request_id="r"))
+    again = await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest())
+    repeated = await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest(request_id="r"))
 
     assert (first.decayed_count, first.more, again.decayed_count) == (1, False, 0)
     assert repeated == first
@@ -277,7 +279,7 @@ async def test_a_memory_decays_three_times_and_again_once_it_was_changed(
     one = await create(tenant, importance=0.5)
     for _ in range(3):
         await aged(connection, tenant, 100)
-        await tenant.memory.Decay(scores_pb2.DecayRequest())
+        await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest())
     assert (await stored(connection, tenant, one.memory_id))["importance"] == pytest.approx(0.41)
 
     await tenant.memory.UpdateMemory(
@@ -286,7 +288,7 @@ async def test_a_memory_decays_three_times_and_again_once_it_was_changed(
         )
     )
     await aged(connection, tenant, 31)
-    await tenant.memory.Decay(scores_pb2.DecayRequest())
+    await tenant.memory.DecayScores(scores_pb2.DecayScoresRequest())
 
     assert (await read(tenant, one.memory_id)).importance == pytest.approx(0.38)
 
@@ -300,7 +302,7 @@ async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     token = await system_identity(cluster, str(tenant.tenant_id))
 
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.UpkeepServiceStub(Stubs.of(channel, token).channel)
+        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         portion = await upkeep.DecayMemories(pb.DecayMemoriesRequest(limit=5))
         rest = await asyncio.gather(*(upkeep.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
 

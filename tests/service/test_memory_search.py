@@ -133,7 +133,7 @@ async def test_a_deleted_memory_is_not_found_until_it_is_restored(tenant: Tenant
 
     await tenant.memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=memory_id))
     assert (await tenant.recall.Recall(recall_pb2.RecallRequest(query="lighthouse"))).hits == []
-    restored = await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=memory_id))
+    restored = await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=memory_id))
 
     assert (await found(tenant, "lighthouse"))["lighthouse"].memory == stored(restored.memory)
     assert (await found_by_meaning(tenant, "lighthouse")).memory == stored(restored.memory)

@@ -118,7 +118,7 @@ async def test_what_holds_no_secret_reveals_none(tenant: Tenant) -> None:
         await revealed(tenant.memory, deleted.memory.memory_id)
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):
         await revealed(tenant.memory, str(uuid4()))
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=deleted.memory.memory_id))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=deleted.memory.memory_id))
     assert await revealed(tenant.memory, deleted.memory.memory_id) == "correct-horse-battery"
 
 
@@ -189,7 +189,7 @@ async def test_no_table_holds_a_secret_in_the_clear_and_each_reading_is_recorded
         changed = pb.Memory(memory_id=name, secret_value=secrets[2], title="new")
         await memory.UpdateMemory(updating(changed, "secret_value", "title", request_id="update"))
         await memory.DeleteMemory(pb.DeleteMemoryRequest(memory_id=name))
-        await memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=name, request_id="restore"))
+        await memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=name, request_id="restore"))
         shown = [await revealed(memory, name, request_id="reveal") for _ in range(2)]
         await memory.RotateTenantKey(pb.RotateTenantKeyRequest(request_id="rotate"))
         shown.append(await revealed(memory, "x"))
@@ -265,7 +265,7 @@ async def test_the_master_key_is_changed_without_losing_a_secret(alone: Alone) -
         alone.channel(system=True) as system,
     ):
         before = await revealed(rpc.MemoryServiceStub(channel), name)
-        await rpc.UpkeepServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
+        await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
     async with alone.serving(**{CURRENT: NEW}), alone.channel() as channel:
         after = await revealed(rpc.MemoryServiceStub(channel), name)
     used = await alone.rows("SELECT fingerprint, key_count FROM memory.master_keys ORDER BY key_count")
@@ -279,7 +279,7 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
 ) -> None:
     monkeypatch.setattr(store, "BATCH_SIZE", 2)
     async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.UpkeepServiceStub(system)
+        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = await memory.BatchCreateMemories(
             pb.BatchCreateMemoriesRequest(memories=[vault(f"secret {n}") for n in range(7)])
         )
@@ -314,6 +314,6 @@ async def test_a_secret_that_is_moved_to_another_memory_does_not_open(alone: Alo
                 first,
                 second,
             )
-        with refused(PRECONDITION, "SECRET_SEALED"):
+        with refused(PRECONDITION, "SECRET_UNDECRYPTABLE"):
             await revealed(memory, first)
         assert await revealed(memory, second) == "two"

@@ -86,7 +86,7 @@ async def test_what_is_deleted_archived_expired_or_no_task_any_more_is_not_liste
 
     assert await tasks(tenant) == ["task 3"]
     assert [content for content, _ in await next_actions(tenant)] == ["task 3"]
-    await tenant.memory.RestoreMemory(pb.RestoreMemoryRequest(memory_id=names[0]))
+    await tenant.memory.UndeleteMemory(pb.UndeleteMemoryRequest(memory_id=names[0]))
     assert await tasks(tenant) == ["task 3", "task 0"]
 
 

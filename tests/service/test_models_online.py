@@ -407,7 +407,7 @@ async def test_a_model_in_force_or_in_use_is_not_dropped_and_another_goes_with_i
     await remembered(house.place)
     reindex_id = await house.change()
     drop = house.operator.DropModel
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_FORCE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_ACTIVE"):
         await drop(pb.DropModelRequest(model=WORDS))
     await house.use(EMBEDDED)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE"):

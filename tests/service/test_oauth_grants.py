@@ -273,11 +273,11 @@ async def test_a_token_is_made_for_the_resources_that_were_granted(app: App, acc
 
     assert list((await app.introspect(tokens.access_token)).audiences) == [mcp]
     with refused(UNAUTHENTICATED, "CREDENTIAL_INVALID"):
-        await auth_pb2_grpc.IdentityServiceStub(app.channel).Exchange(
+        await auth_pb2_grpc.AuthInternalServiceStub(app.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=tokens.access_token)
         )
     assert (
-        await auth_pb2_grpc.IdentityServiceStub(app.channel).Exchange(
+        await auth_pb2_grpc.AuthInternalServiceStub(app.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=tokens.access_token, audience=mcp)
         )
     ).token

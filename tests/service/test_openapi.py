@@ -28,7 +28,19 @@ from skein_kit.identity.permissions import ACCESS_RULES, ACCOUNT, CREATE_TENANT,
 UNARY = sorted(path for path, method in PUBLIC_METHODS.items() if not method.streams)
 STREAMS = sorted(set(PUBLIC_METHODS) - set(UNARY))
 # These leave the things of a tenant as they are, so one tenant serves all of them.
-READS = ("Get", "List", "Search", "Export", "Explain", "Find", "Traverse", "Activate", "Suggest", "Recall", "Build")
+READS = (
+    "Get",
+    "List",
+    "Search",
+    "Export",
+    "Explain",
+    "Find",
+    "TraverseLinks",
+    "SpreadActivation",
+    "Suggest",
+    "Recall",
+    "Build",
+)
 
 
 @pytest.fixture

@@ -119,7 +119,7 @@ async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, t
 
     assert ended["data"]["is_archived"] is True
     assert again["data"] == ended["data"]
-    assert (await found(tenant, "s-2")).state == session_pb2.SESSION_STATE_ARCHIVED
+    assert (await found(tenant, "s-2")).state == session_pb2.SESSION_STATE_HIDDEN
 
 
 async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assistant, tenant: Tenant) -> None:

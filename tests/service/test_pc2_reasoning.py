@@ -246,18 +246,18 @@ async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Ass
 
     added = await act(assistant, "add_interaction", **INTERACTION)
     told = await summary(assistant, "s1")
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s1"))
-    archived = await act(assistant, "record_decision", session_id="s1", decision="d")
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
+    hidden = await act(assistant, "record_decision", session_id="s1", decision="d")
 
     assert (added["status"], "ended" in added["reason"]) == ("error", True)
     assert told == "User: Where is my tea?"
-    assert (archived["status"], "archived" in archived["reason"]) == ("error", True)
+    assert (hidden["status"], "hidden" in hidden["reason"]) == ("error", True)
 
 
 async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="s1"))
-    await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id="s1"))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
+    await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s1"))
 
     assert await summary(assistant, "s1") == "User: Where is my tea?"
     assert (await act(assistant, "get_all_memories"))["status"] == "success"

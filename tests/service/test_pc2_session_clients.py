@@ -183,8 +183,8 @@ async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Cl
     for session_id in ("old", "new"):
         await client.ask("create_session", session_id=session_id, user_id="ana")
         await client.talk(session_id, f"the {session_id} boat")
-    await tenant.sessions.ArchiveSession(session_pb2.ArchiveSessionRequest(session_id="old"))
-    await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id="old"))
+    await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="old"))
+    await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="old"))
 
     context = await client.ask("get_context", session_id="old")
     found = await client.ask("search_interactions", query="boat", user_id="ana")

@@ -103,7 +103,7 @@ async def test_what_is_replaced_counts_once_and_what_goes_counts_no_more(tenant:
     await tenant.snapshots.DeleteSnapshot(snapshots_pb2.DeleteSnapshotRequest(snapshot_id=first))
     assert await used(tenant) == dict.fromkeys(KINDS, 1)
 
-    await tenant.blocks.RestoreBlock(blocks_pb2.RestoreBlockRequest(block_id="a"))
+    await tenant.blocks.UndeleteBlock(blocks_pb2.UndeleteBlockRequest(block_id="a"))
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s"))
     assert await used(tenant) == {"blocks": 2, "snapshots": 1, "agent_states": 1}
 

@@ -69,7 +69,7 @@ async def test_usage_follows_what_comes_and_goes(tenant: Tenant) -> None:
     made = await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=link))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=ids_[2]))
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=ids_[3]))
-    await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=ids_[3]))
+    await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=ids_[3]))
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content=f"word {n}") for n in range(3)]
     for session_id in ("kept", "gone"):
         await tenant.sessions.AppendMessages(
@@ -208,10 +208,10 @@ async def collect(cluster: Cluster, *tenant_ids: str) -> None:
     async with cluster.direct("auth") as auth, cluster.direct("tenancy") as tenancy:
         for tenant_id in tenant_ids:
             credential = auth_pb2.SystemCredential(key=cluster.environment["SKEIN_SYSTEM_KEY"], service="worker")
-            exchanged = await auth_pb2_grpc.IdentityServiceStub(auth).Exchange(
+            exchanged = await auth_pb2_grpc.AuthInternalServiceStub(auth).Exchange(
                 auth_pb2.ExchangeRequest(system=credential, tenant_id=tenant_id)
             )
-            await tenancy_pb2_grpc.UpkeepServiceStub(tenancy).CollectUsage(
+            await tenancy_pb2_grpc.TenancyInternalServiceStub(tenancy).CollectUsage(
                 limits_pb2.CollectUsageRequest(), metadata=aio.Metadata(("authorization", f"Bearer {exchanged.token}"))
             )
 

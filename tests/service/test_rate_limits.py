@@ -157,7 +157,7 @@ async def lease_from(
     caller: str,
     counts: tuple[int, int],
     defaults: DefaultRateLimits | None = None,
-) -> limits_pb2.LeaseRequestsResponse:
+) -> limits_pb2.AcquireRateLimitResponse:
     """Lease so many calls of a tenant and of a caller."""
     if defaults is None:
         defaults = DefaultRateLimits.from_settings(TenancySettings())

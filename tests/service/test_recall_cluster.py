@@ -62,7 +62,7 @@ async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenan
 
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
     gone = await hits(tenant, "green tea")
-    await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=memory.memory_id))
+    await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=memory.memory_id))
     (back,) = await hits(tenant, "green tea")
 
     assert gone == []

@@ -35,7 +35,7 @@ async def embedded(cluster: Cluster, tenant: Tenant) -> None:
     """Make the vectors that are missing, as the worker does."""
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("recall") as channel:
-        index = recall_pb2_grpc.IndexServiceStub(channel)
+        index = recall_pb2_grpc.RecallInternalServiceStub(channel)
         headers = (("authorization", f"Bearer {token}"),)
         while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest(limit=2), metadata=headers)).more:
             pass

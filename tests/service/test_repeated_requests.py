@@ -135,10 +135,10 @@ CASES = {
         call=lambda tenant: tenant.memory.DeleteMemory,
         missing="MEMORY_NOT_FOUND",
     ),
-    "RestoreMemory": Case(
+    "UndeleteMemory": Case(
         make=deleted_memories,
-        request=lambda name: memory_pb2.RestoreMemoryRequest(memory_id=name),
-        call=lambda tenant: tenant.memory.RestoreMemory,
+        request=lambda name: memory_pb2.UndeleteMemoryRequest(memory_id=name),
+        call=lambda tenant: tenant.memory.UndeleteMemory,
         undo=lambda tenant, name: tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=name)),
         missing="MEMORY_NOT_FOUND",
     ),
@@ -210,11 +210,11 @@ async def test_what_is_done_once_for_one_tenant_is_done_for_another_as_well(
 
 async def test_a_repeated_restore_does_not_restore_again(tenant: Tenant) -> None:
     await deleted_memories(tenant)
-    request = memory_pb2.RestoreMemoryRequest(memory_id="a", request_id="r")
-    first = await tenant.memory.RestoreMemory(request)
+    request = memory_pb2.UndeleteMemoryRequest(memory_id="a", request_id="r")
+    first = await tenant.memory.UndeleteMemory(request)
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id="a"))
 
-    again = await tenant.memory.RestoreMemory(request)
+    again = await tenant.memory.UndeleteMemory(request)
 
     assert again == first
     with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):

@@ -31,7 +31,9 @@ async def test_a_memory_that_was_just_changed_is_not_purged_for_its_age(alone: A
         await connection.execute("UPDATE memory.entries SET update_time = $1, record_time = $1", LONG_AGO)
         async with connection.transaction():
             await connection.execute("UPDATE memory.entries SET update_time = now(), record_time = now()")
-            retaining = asyncio.ensure_future(rpc.UpkeepServiceStub(system).ApplyRetention(pb.ApplyRetentionRequest()))
+            retaining = asyncio.ensure_future(
+                rpc.MemoryInternalServiceStub(system).ApplyRetention(pb.ApplyRetentionRequest())
+            )
             async with asyncio.timeout(60), alone.database.superuser() as watching:
                 await waiting(watching, 1)
         done = await retaining

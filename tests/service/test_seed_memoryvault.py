@@ -14,7 +14,7 @@ from fix_seeds import KINDS, audit_faults, memories
 from google.protobuf import json_format
 
 from skein.auth.v1 import accounts_pb2, auth_pb2, oauth_pb2, oauth_pb2_grpc
-from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2, snapshots_pb2, watches_pb2
+from skein.memory.v1 import curation_pb2, history_pb2, memory_pb2, snapshots_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2, tenancy_pb2
 from skein_auth.settings import AuthSettings
 
@@ -246,7 +246,7 @@ async def test_each_status_of_a_conflict_is_kept_for_the_pair_in_whatever_order_
 async def test_a_new_watch_is_active_and_was_never_delivered(tenant: Tenant) -> None:
     watch = await KINDS["watch"].create(tenant)
 
-    listed = (await tenant.history.ListWatches(watches_pb2.ListWatchesRequest())).watches
+    listed = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
 
     assert (watch.display_name, list(watch.event_types), watch.where, watch.active) == ("w", ["*"], "", True)
     assert (watch.last_error, watch.HasField("last_delivery_time")) == ("", False)

@@ -116,7 +116,7 @@ async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the
 
 async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
     async with alone.channel(system=True, tenant=False) as channel:
-        upkeep = rpc.UpkeepServiceStub(channel)
+        upkeep = rpc.SessionInternalServiceStub(channel)
 
         first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
         again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
@@ -130,7 +130,7 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
     async with alone.channel() as channel, alone.channel(system=True) as system:
-        sessions, upkeep = rpc.SessionServiceStub(channel), rpc.UpkeepServiceStub(system)
+        sessions, upkeep = rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system)
         await sessions.AppendMessages(request("old", request_id="old"))
         await sessions.AppendMessages(request("new", request_id="new"))
         async with alone.database.superuser() as connection:
@@ -148,7 +148,7 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
 
 async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
     async with alone.channel() as channel:
-        upkeep = rpc.UpkeepServiceStub(channel)
+        upkeep = rpc.SessionInternalServiceStub(channel)
 
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
             await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())

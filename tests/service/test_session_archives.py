@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fix_database import TestDatabase
 
-STORED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_STORED")
+STORED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
 DAMAGED = (grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
@@ -45,13 +45,13 @@ async def test_a_stored_session_is_told_of_and_comes_back_as_it_was(house: House
         found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
 
     assert session.message_count == told.message_count == usage == 3
-    assert session.store_time == told.store_time == again.store_time
-    assert (told.session_id, told.title, told.stored_by) == ("s", "t", "api_key:1")
+    assert session.archive_time == told.archive_time == again.archive_time
+    assert (told.session_id, told.title, told.archived_by) == ("s", "t", "api_key:1")
     assert [MARKER in text for text in held] == [True]
     assert hidden == []
     assert after == before
     assert [hit.message for hit in found.hits] == [before[0]]
-    assert (house.files, back.HasField("store_time"), back.state) == ([], False, session.state)
+    assert (house.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
     assert await house.usage() == 3
 
 
@@ -71,7 +71,7 @@ async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
             lambda: stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1")),
             lambda: stub.GetRecentWindow(pb.GetRecentWindowRequest(session_id="s")),
             lambda: stub.SummarizeSession(pb.SummarizeSessionRequest(session_id="s")),
-            lambda: stub.UnarchiveSession(pb.UnarchiveSessionRequest(session_id="s")),
+            lambda: stub.UnhideSession(pb.UnhideSessionRequest(session_id="s")),
             lambda: stub.SearchMessages(pb.SearchMessagesRequest(query="heron", session_id="s")),
         ]
         for call in calls:
@@ -79,7 +79,7 @@ async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
                 await call()
         with refused(*STORED):
             _ = [said async for said in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED"):
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN"):
             await stub.AppendMessages(
                 pb.AppendMessagesRequest(
                     session_id="s", messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="too late")]
@@ -98,7 +98,7 @@ async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house:
         await sessions.store()
         pages: dict[bool, list[list[pb.Message]]] = {}
         for newest_first in (False, True):
-            request = pb.ListMessagesRequest(session_id="s", show_stored=True, page_size=4, newest_first=newest_first)
+            request = pb.ListMessagesRequest(session_id="s", show_archived=True, page_size=4, newest_first=newest_first)
             pages[newest_first] = []
             while True:
                 page = await sessions.stub.ListMessages(request)
@@ -150,8 +150,8 @@ async def test_an_external_id_stays_taken_while_its_message_is_stored(house: Hou
 async def test_only_an_archived_session_is_stored(house: House) -> None:
     async with house.sessions() as sessions:
         await sessions.put_away()
-        await sessions.stub.UnarchiveSession(pb.UnarchiveSessionRequest(session_id="s"))
-        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_ARCHIVED"):
+        await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
+        with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_HIDDEN"):
             await sessions.store()
         for call in (sessions.store, sessions.restore):
             with refused(*NO_SESSION):
@@ -163,7 +163,7 @@ async def test_only_an_archived_session_is_stored(house: House) -> None:
 async def test_a_session_without_messages_is_stored_and_comes_back(house: House) -> None:
     async with house.sessions() as sessions:
         await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="empty")))
-        await sessions.stub.ArchiveSession(pb.ArchiveSessionRequest(session_id="empty"))
+        await sessions.stub.HideSession(pb.HideSessionRequest(session_id="empty"))
         await sessions.store("empty")
         with refused(*STORED):
             await sessions.listed("empty")
@@ -189,7 +189,7 @@ async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: H
 
     assert first == again == after_all
     assert is_back == 3
-    assert second.store_time.ToDatetime() > first.store_time.ToDatetime()
+    assert second.archive_time.ToDatetime() > first.archive_time.ToDatetime()
     assert restored == restored_again
     assert restored.pending_embedding_count == 2
 
@@ -217,7 +217,7 @@ async def test_storing_and_restoring_at_once_ends_in_one_of_both(house: House) -
                     assert answer.code() == grpc.StatusCode.ABORTED
                 else:
                     assert not isinstance(answer, BaseException)
-            is_stored = (await sessions.session()).HasField("store_time")
+            is_stored = (await sessions.session()).HasField("archive_time")
             assert len(house.files) == is_stored
             await sessions.restore()
             assert await sessions.listed() == before
@@ -234,7 +234,7 @@ async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: H
             with refused(*DAMAGED):
                 await sessions.restore()
             with refused(*DAMAGED):
-                await sessions.listed(show_stored=True)
+                await sessions.listed(show_archived=True)
             with refused(*DAMAGED):
                 await sessions.stub.ExportSubject(pb.ExportSubjectRequest(subject_id="bob"))
             with refused(*DAMAGED):
@@ -264,10 +264,10 @@ async def test_stored_sessions_are_listed_page_by_page_and_to_their_tenant_alone
             await sessions.put_away(name, {"role": 1, "content": name})
             await sessions.store(name)
         await sessions.stub.DeleteSession(pb.DeleteSessionRequest(session_id=names[1]))
-        request = archives_pb2.ListStoredSessionsRequest(page_size=2)
+        request = archives_pb2.ListArchivedSessionsRequest(page_size=2)
         pages = []
         while True:
-            page = await sessions.stub.ListStoredSessions(request)
+            page = await sessions.stub.ListArchivedSessions(request)
             pages.append([one.session_id for one in page.sessions])
             if not page.next_page_token:
                 break
@@ -290,7 +290,7 @@ async def test_another_tenant_s_session_is_neither_stored_nor_restored(house: Ho
         with refused(*NO_SESSION):
             await others.restore()
         with refused(*NO_SESSION):
-            await others.listed(show_stored=True)
+            await others.listed(show_archived=True)
         same_name = await others.put_away()
         await others.store()
         await sessions.restore()
@@ -307,7 +307,7 @@ async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
     appended = await tenant.sessions.AppendMessages(
         pb.AppendMessagesRequest(session_id=session.session_id, messages=[said])
     )
-    await tenant.sessions.ArchiveSession(pb.ArchiveSessionRequest(session_id=session.session_id))
+    await tenant.sessions.HideSession(pb.HideSessionRequest(session_id=session.session_id))
 
     async def found() -> tuple[list[str], list[str]]:
         recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="bittern in the reeds"))
@@ -316,9 +316,9 @@ async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
         return [hit.item_id for hit in recalled.hits], [hit.message.message_id for hit in searched.hits]
 
     before = await found()
-    await tenant.sessions.StoreSession(archives_pb2.StoreSessionRequest(session_id=session.session_id))
+    await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session.session_id))
     meanwhile = await found()
-    await tenant.sessions.RestoreSession(archives_pb2.RestoreSessionRequest(session_id=session.session_id))
+    await tenant.sessions.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id=session.session_id))
 
     assert before == ([appended.messages[0].message_id],) * 2
     assert meanwhile == ([], [])

@@ -45,10 +45,10 @@ async def exported(sessions: Sessions, subject_id: str, page_size: int = 1000) -
         request.page_token = page.next_page_token
 
 
-def without_store_time(records: list[pb.SubjectRecord]) -> list[pb.SubjectRecord]:
+def without_archive_time(records: list[pb.SubjectRecord]) -> list[pb.SubjectRecord]:
     for record in records:
         if record.HasField("session"):
-            record.session.ClearField("store_time")
+            record.session.ClearField("archive_time")
     return records
 
 
@@ -226,7 +226,7 @@ async def test_an_export_reads_what_lies_in_cold_storage_and_leaves_it_there(hou
 
     kinds = [record.WhichOneof("record") for record in stored]
     assert kinds == ["session", *["message"] * 3, "session", "message", *["message"] * 2]
-    assert without_store_time(stored) == before
+    assert without_archive_time(stored) == before
     assert [record.deleted for record in later] == [False] * 4 + [True] * 2 + [False] * 2
     assert house.files == files
 
@@ -237,13 +237,13 @@ async def test_an_export_of_a_large_stored_session_fits_its_answers(house: House
         await sessions.put_away("s", *said, subject_id="ann")
         spoken = pb.Message(role=pb.MESSAGE_ROLE_USER, content="y" * 100_000)
         append = pb.AppendMessagesRequest(session_id="s", messages=[spoken] * 30)
-        await sessions.stub.UnarchiveSession(pb.UnarchiveSessionRequest(session_id="s"))
+        await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         await sessions.stub.AppendMessages(append)
-        await sessions.stub.ArchiveSession(pb.ArchiveSessionRequest(session_id="s"))
+        await sessions.stub.HideSession(pb.HideSessionRequest(session_id="s"))
         await sessions.store()
 
         assert len(await exported(sessions, "ann")) == 61
-        assert 20 < len(await sessions.listed(show_stored=True, page_size=1000)) < 60
+        assert 20 < len(await sessions.listed(show_archived=True, page_size=1000)) < 60
 
 
 async def test_the_worker_stores_what_the_tenant_s_rule_says(house: House) -> None:
@@ -256,8 +256,8 @@ async def test_the_worker_stores_what_the_tenant_s_rule_says(house: House) -> No
         first, second = await house.work(), await house.work()
         stored = await sessions.stored()
 
-    assert [first.stored_count, first.more, second.stored_count] == [1, False, 0]
-    assert [(one.session_id, one.stored_by) for one in stored] == [("old", "system:worker")]
+    assert [first.archived_count, first.more, second.archived_count] == [1, False, 0]
+    assert [(one.session_id, one.archived_by) for one in stored] == [("old", "system:worker")]
 
 
 async def test_without_a_rule_the_worker_stores_nothing(house: House) -> None:
@@ -266,7 +266,7 @@ async def test_without_a_rule_the_worker_stores_nothing(house: House) -> None:
         await house.grow_old()
         answer = await house.work()
 
-    assert (answer.stored_count, answer.more, house.files) == (0, False, [])
+    assert (answer.archived_count, answer.more, house.files) == (0, False, [])
 
 
 async def test_the_worker_stores_what_is_away_for_longest_first_a_few_at_a_time(house: House) -> None:
@@ -285,7 +285,7 @@ async def test_the_worker_stores_what_is_away_for_longest_first_a_few_at_a_time(
             answers.append(await house.work(limit=2))
 
     assert first == {"s3", "s0"}
-    assert [(answer.stored_count, answer.more) for answer in answers] == [(2, True), (2, True), (1, False)]
+    assert [(answer.archived_count, answer.more) for answer in answers] == [(2, True), (2, True), (1, False)]
 
 
 async def test_workers_at_once_store_each_session_once(house: House) -> None:
@@ -300,7 +300,7 @@ async def test_workers_at_once_store_each_session_once(house: House) -> None:
             await sessions.restore(name)
         after = {name: await sessions.listed(name) for name in names}
 
-    assert sum(answer.stored_count for answer in answers) == len(files) == len(names)
+    assert sum(answer.archived_count for answer in answers) == len(files) == len(names)
     assert usage == len(names)
     assert (after, house.files) == (before, [])
 
@@ -317,7 +317,7 @@ async def test_a_worker_stores_sessions_of_its_tenant_alone(house: House) -> Non
         assert await sessions.stored() == []
         assert len(await sessions.listed()) == 3
 
-    assert (nothing.stored_count, done.stored_count) == (0, 1)
+    assert (nothing.archived_count, done.archived_count) == (0, 1)
 
 
 async def test_a_session_that_is_too_long_is_refused_and_passed_over_by_the_worker(
@@ -336,7 +336,7 @@ async def test_a_session_that_is_too_long_is_refused_and_passed_over_by_the_work
 
         assert await sessions.listed("long") == before
         assert [one.session_id for one in await sessions.stored()] == ["short"]
-    assert answer.stored_count == len(house.files) == 1
+    assert answer.archived_count == len(house.files) == 1
 
 
 async def test_calls_that_are_cut_off_at_any_moment_lose_nothing(house: House) -> None:
@@ -346,7 +346,7 @@ async def test_calls_that_are_cut_off_at_any_moment_lose_nothing(house: House) -
         for milliseconds in range(1, 61, 3):
             for call in (sessions.store, sessions.restore):
                 codes.add(await code_of(call, milliseconds / 1000))
-                assert len(await sessions.listed(show_stored=True)) == 3
+                assert len(await sessions.listed(show_archived=True)) == 3
         await sessions.store()
         await house.execute(LATER)
         await house.work()
@@ -447,14 +447,14 @@ async def test_a_deleted_tenant_leaves_no_file_and_its_neighbour_keeps_its_own(h
         assert len(house.files) == 3
         async with house.alone.channel(system=True) as channel:
             with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
-                await rpc.UpkeepServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())
+                await rpc.SessionInternalServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())
         assert len(house.files) == 3
         async with house.alone.channel(system=True, closed=True) as channel:
-            while (await rpc.UpkeepServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())).more:
+            while (await rpc.SessionInternalServiceStub(channel).PurgeTenant(pb.PurgeTenantRequest())).more:
                 pass
 
         assert house.files == kept
-        assert await others.listed(show_stored=True) == before
+        assert await others.listed(show_archived=True) == before
 
 
 @pytest.mark.timeout(240)
@@ -476,7 +476,7 @@ async def test_a_process_that_is_killed_at_any_moment_loses_nothing(house: House
             await asyncio.sleep(milliseconds / 1000)
             process.kill()
             await process.wait()
-            shown = {name: await sessions.listed(name, show_stored=True) for name in names}
+            shown = {name: await sessions.listed(name, show_archived=True) for name in names}
             assert shown == before
         for name in names:
             await sessions.restore(name)

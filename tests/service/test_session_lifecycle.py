@@ -193,7 +193,7 @@ async def test_an_update_of_a_field_of_the_services_own_is_refused(tenant: Tenan
         await updated(tenant, pb.Session(session_id="s"), "message_count")
 
 
-@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_ARCHIVED, pb.SESSION_STATE_UNSPECIFIED])
+@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_HIDDEN, pb.SESSION_STATE_UNSPECIFIED])
 async def test_a_state_that_cannot_be_chosen_is_refused(tenant: Tenant, state: pb.SessionState) -> None:
     await opened(tenant, session_id="s")
 
@@ -319,7 +319,7 @@ async def test_sessions_are_filtered(tenant: Tenant) -> None:
     assert await walked(tenant, subject_id="ada", agent_id="butler") == ["a"]
     assert await walked(tenant, state=pb.SESSION_STATE_ACTIVE) == ["d", "a"]
     assert await walked(tenant, state=pb.SESSION_STATE_ENDED) == ["b"]
-    assert await walked(tenant, state=pb.SESSION_STATE_ARCHIVED) == []
+    assert await walked(tenant, state=pb.SESSION_STATE_HIDDEN) == []
 
 
 async def test_a_token_belongs_to_its_list(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -134,7 +134,7 @@ async def forget_participants(alone: Alone) -> None:
 
 async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(alone: Alone) -> None:
     async with alone.channel() as channel, alone.channel(system=True) as system:
-        sessions, upkeep = Sessions(rpc.SessionServiceStub(channel)), rpc.UpkeepServiceStub(system)
+        sessions, upkeep = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
         await sessions.opened(agent_id="butler", subject_id="ada")
         for number in range(5):
             await sessions.said(f"{number}")
@@ -158,13 +158,13 @@ async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_ha
     async with alone.channel() as channel:
         sessions = Sessions(rpc.SessionServiceStub(channel))
         await sessions.said("the lighthouse")
-        await sessions.stub.ArchiveSession(pb.ArchiveSessionRequest(session_id="s"))
-        await sessions.stub.StoreSession(archives_pb2.StoreSessionRequest(session_id="s"))
+        await sessions.stub.HideSession(pb.HideSessionRequest(session_id="s"))
+        await sessions.stub.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s"))
         await sessions.changed(subject_id="ada")
 
-        shown = await sessions.stub.ListMessages(pb.ListMessagesRequest(session_id="s", show_stored=True))
+        shown = await sessions.stub.ListMessages(pb.ListMessagesRequest(session_id="s", show_archived=True))
         exported = await sessions.stub.ExportSubject(pb.ExportSubjectRequest(subject_id="ada"))
-        await sessions.stub.RestoreSession(archives_pb2.RestoreSessionRequest(session_id="s"))
+        await sessions.stub.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id="s"))
 
         assert [message.subject_id for message in shown.messages] == ["ada"]
         said = [record.message.subject_id for record in exported.records if record.HasField("message")]

@@ -179,7 +179,7 @@ async def test_a_restore_that_replaces_deletes_the_rest(tenant: Tenant) -> None:
     assert await contents(tenant) == ["a", "b", "c"]
     assert (done["memory removed"], done["link removed"], done["block removed"]) == (1, 1, 1)
     assert done["source_trust removed"] == 1
-    back = await tenant.memory.RestoreMemory(memory_pb2.RestoreMemoryRequest(memory_id=new))
+    back = await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=new))
     assert back.memory.content == "new"
 
 
@@ -273,7 +273,7 @@ async def test_a_large_snapshot_is_finished_in_the_background(cluster: Cluster, 
 
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = memory_pb2_grpc.UpkeepServiceStub(channel)
+        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {token}"),)
         answers = await asyncio.gather(
             *(upkeep.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))

@@ -199,7 +199,7 @@ async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatie
     assert made == [f"e{number}" for number in range(MANY)]
 
     seen: list[str] = []
-    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "WATCH_TOO_SLOW") as caught:
+    with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "STREAM_TOO_SLOW") as caught:
         await entities(slow, len(made) + 1, seen)
 
     assert 0 < len(seen) < len(made)

@@ -113,10 +113,10 @@ async def test_the_same_text_with_tags_in_another_order_is_the_same_text(tenant:
 
 async def test_tags_keep_their_order_in_cold_storage(tenant: Tenant) -> None:
     memory_id = await create(tenant)
-    request = archives_pb2.CreateArchiveRequest(idle_since_time=datetime.now(UTC))
-    archive_id = (await tenant.history.CreateArchive(request)).archive.archive_id
+    request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=datetime.now(UTC))
+    archive_id = (await tenant.history.ArchiveMemories(request)).archive.archive_id
 
-    await tenant.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive_id))
+    await tenant.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))
 
     assert list((await read(tenant, memory_id)).tags) == TAGS
 
@@ -160,7 +160,9 @@ async def test_a_merge_puts_the_tags_of_the_others_after_those_of_the_first(tena
         pb.CreateMemoryRequest(memory=pb.Memory(content="by the lake", tags=["lake", "ant", "Aal"]))
     )
 
-    merged = await tenant.memory.Merge(scores_pb2.MergeRequest(memory_ids=[first, other.memory.memory_id]))
+    merged = await tenant.memory.MergeMemories(
+        scores_pb2.MergeMemoriesRequest(memory_ids=[first, other.memory.memory_id])
+    )
 
     assert list(merged.memory.tags) == [*TAGS, "lake", "Aal"]
 

@@ -151,22 +151,22 @@ async def hosted(cluster: Cluster) -> AsyncIterator[Host]:
         await host.close()
 
 
-def tenancy_of(host: Host) -> tenancy_pb2_grpc.UpkeepServiceAsyncStub:
-    return tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
+def tenancy_of(host: Host) -> tenancy_pb2_grpc.TenancyInternalServiceAsyncStub:
+    return tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
 
 
 def stages_of(host: Host) -> Mapping[str, Callable[[int], Awaitable[Any]]]:
     return purge_stages(
-        session=session_pb2_grpc.UpkeepServiceStub(host.channel("session")),
-        memory=memory_pb2_grpc.UpkeepServiceStub(host.channel("memory")),
-        recall=recall_pb2_grpc.IndexServiceStub(host.channel("recall")),
-        auth=auth_pb2_grpc.IdentityServiceStub(host.channel("auth")),
+        session=session_pb2_grpc.SessionInternalServiceStub(host.channel("session")),
+        memory=memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory")),
+        recall=recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall")),
+        auth=auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")),
         tenancy=tenancy_of(host),
     )
 
 
 def system_of(host: Host) -> SystemIdentity:
-    return SystemIdentity(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")), key=SYSTEM_KEY)
+    return SystemIdentity(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")), key=SYSTEM_KEY)
 
 
 async def work(cluster: Cluster, leave_off: asyncio.Event | None = None, *, batch: int = 7) -> None:
@@ -311,7 +311,7 @@ async def embedded(cluster: Cluster, tenant: Tenant, connection: Connection) -> 
     """Make every vector that is missing and count every word, so that nothing is added any more."""
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("recall") as channel:
-        index = recall_pb2_grpc.IndexServiceStub(Stubs.of(channel, token).channel)
+        index = recall_pb2_grpc.RecallInternalServiceStub(Stubs.of(channel, token).channel)
         async with asyncio.timeout(60):
             # The cluster's own worker may be at a part of it, which is passed over here.
             while (await index.IndexBacklog(recall_pb2.IndexBacklogRequest())).more or await connection.fetchval(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from fix_memory import Alone
 
-from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc, watches_pb2
+from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc, webhooks_pb2
 
 OLD, NEW = "1a" * 32, "2b" * 32
 CURRENT, PREVIOUS = "SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_PREVIOUS"
 
 
 async def watch(alone: Alone) -> None:
-    made = watches_pb2.Watch(display_name="quiet", event_types=["*"], webhook_url="https://example.com/hook")
+    made = webhooks_pb2.Webhook(display_name="quiet", event_types=["*"], webhook_url="https://example.com/hook")
     async with alone.channel() as channel:
-        await history_pb2_grpc.HistoryServiceStub(channel).CreateWatch(watches_pb2.CreateWatchRequest(watch=made))
+        await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(
+            webhooks_pb2.CreateWebhookRequest(webhook=made)
+        )
 
 
 async def counted(alone: Alone) -> list[int]:
@@ -25,7 +27,7 @@ async def test_a_watch_that_delivers_nothing_comes_under_the_new_master_key_too(
     async with alone.serving(**{CURRENT: OLD}):
         await watch(alone)
     async with alone.serving(**{CURRENT: NEW, PREVIOUS: OLD}), alone.channel(system=True) as system:
-        await memory_pb2_grpc.UpkeepServiceStub(system).DeleteExpired(memory_pb2.DeleteExpiredRequest())
+        await memory_pb2_grpc.MemoryInternalServiceStub(system).DeleteExpired(memory_pb2.DeleteExpiredRequest())
 
     assert await counted(alone) == [0, 1]
     # The old one is needed no more.
@@ -37,7 +39,7 @@ async def test_a_deleted_tenant_s_watches_hold_no_master_key_in_use(alone: Alone
     async with alone.serving(**{CURRENT: OLD}), alone.channel(system=True, closed=True) as system:
         await watch(alone)
         await watch(alone)
-        await memory_pb2_grpc.UpkeepServiceStub(system).PurgeTenant(memory_pb2.PurgeTenantRequest(limit=100))
+        await memory_pb2_grpc.MemoryInternalServiceStub(system).PurgeTenant(memory_pb2.PurgeTenantRequest(limit=100))
 
     assert await counted(alone) == [0]
     async with alone.serving():

@@ -19,7 +19,7 @@ from fix_memory import Alone
 from prometheus_client import REGISTRY
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_memory.webhooks import sender
 from skein_memory.webhooks.model import signature_of
 
@@ -74,11 +74,11 @@ class House:
     alone: Alone
     receiver: Receiver
 
-    async def watch(self, **values: object) -> pb.CreateWatchResponse:
+    async def watch(self, **values: object) -> pb.CreateWebhookResponse:
         said = {"display_name": "w", "event_types": ["*"], "webhook_url": self.receiver.url} | values
         async with self.alone.channel() as channel:
             stub = history_pb2_grpc.HistoryServiceStub(channel)
-            return await stub.CreateWatch(pb.CreateWatchRequest(watch=pb.Watch(**said)))  # type: ignore[arg-type]
+            return await stub.CreateWebhook(pb.CreateWebhookRequest(webhook=pb.Webhook(**said)))  # type: ignore[arg-type]
 
     async def remember(self, **values: object) -> str:
         async with self.alone.channel() as channel:
@@ -89,7 +89,7 @@ class House:
     async def deliver(self, *, limit: int = 0) -> memory_pb2.DeliverWebhooksResponse:
         await all_told(self.alone.database.server)
         async with self.alone.channel(system=True) as channel:
-            stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+            stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             return await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
 
     @asynccontextmanager
@@ -97,13 +97,15 @@ class House:
         async with self.alone.channel() as channel:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
-    async def watch_now(self, watch_id: str) -> pb.Watch:
+    async def watch_now(self, watch_id: str) -> pb.Webhook:
         async with self.history() as history:
-            return (await history.GetWatch(pb.GetWatchRequest(watch_id=watch_id))).watch
+            return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=watch_id))).webhook
 
     async def deliveries(self, watch_id: str) -> list[pb.Delivery]:
         async with self.history() as history:
-            return list((await history.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries)
+            return list(
+                (await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))).deliveries
+            )
 
     async def let_time_pass(self) -> None:
         async with self.alone.database.superuser() as connection:
@@ -126,7 +128,7 @@ async def test_a_watch_is_told_once_of_what_it_waits_for(house: House, receiver:
     ((headers, body),) = receiver.told
     told = json.loads(body)
     assert told["data"]["entity_id"] == memory_id
-    assert told["data"]["watch_id"] == created.watch.watch_id
+    assert told["data"]["webhook_id"] == created.webhook.webhook_id
     assert "bread" not in body.decode()
     assert headers["content-type"] == "application/json"
 
@@ -141,7 +143,7 @@ async def test_a_watch_takes_the_names_that_memoryvault_gives_to_events(house: H
     await house.deliver()
 
     assert sorted(receiver.events) == ["memory_created", "memory_created", "memory_link_created"]
-    kept = await house.watch_now(created.watch.watch_id)
+    kept = await house.watch_now(created.webhook.webhook_id)
     assert sorted(kept.event_types) == ["link_created", "memory_saved"]
 
 
@@ -183,12 +185,12 @@ async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receive
 
 async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(house: House) -> None:
     async with house.history() as history:
-        watch = pb.Watch(display_name="w", event_types=["*"], webhook_url=house.receiver.url)
-        request = pb.CreateWatchRequest(watch=watch, request_id="r1")
-        first, again = await history.CreateWatch(request), await history.CreateWatch(request)
+        watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url=house.receiver.url)
+        request = pb.CreateWebhookRequest(webhook=watch, request_id="r1")
+        first, again = await history.CreateWebhook(request), await history.CreateWebhook(request)
 
     key = base64.b64decode(first.secret.removeprefix("whsec_"))
-    assert (again.secret, again.watch) == ("", first.watch)
+    assert (again.secret, again.webhook) == ("", first.webhook)
     rows = await house.alone.rows(
         "SELECT w::text AS text FROM memory.watches w UNION SELECT r::text FROM memory.requests r"
     )
@@ -201,7 +203,7 @@ async def test_what_failed_is_tried_again_later_under_the_same_id(house: House, 
     receiver.answers[:] = [b"503 Service Unavailable"]
 
     failed, at_once = await house.deliver(), await house.deliver()
-    waiting = await house.deliveries(created.watch.watch_id)
+    waiting = await house.deliveries(created.webhook.webhook_id)
     await house.let_time_pass()
     later = await house.deliver()
 
@@ -219,10 +221,10 @@ async def test_a_watch_tells_when_it_was_last_delivered_and_what_went_wrong_last
     receiver.answers[:] = [b"503 Service Unavailable"]
 
     await house.deliver()
-    failed = await house.watch_now(created.watch.watch_id)
+    failed = await house.watch_now(created.webhook.webhook_id)
     await house.let_time_pass()
     await house.deliver()
-    delivered = await house.watch_now(created.watch.watch_id)
+    delivered = await house.watch_now(created.webhook.webhook_id)
 
     assert (failed.last_error, failed.HasField("last_delivery_time")) == ("status 503", False)
     age = datetime.now(UTC) - delivered.last_delivery_time.ToDatetime(UTC)
@@ -236,7 +238,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(house: House, receive
 
     await house.deliver()
 
-    assert (await house.deliveries(created.watch.watch_id))[0].last_error == "redirect 302"
+    assert (await house.deliveries(created.webhook.webhook_id))[0].last_error == "redirect 302"
     assert len(receiver.told) == 1
 
 
@@ -250,7 +252,7 @@ async def test_nothing_is_sent_into_a_private_network(house: House, url: str) ->
 
     await house.deliver()
 
-    assert (await house.deliveries(created.watch.watch_id))[0].last_error == "address"
+    assert (await house.deliveries(created.webhook.webhook_id))[0].last_error == "address"
 
 
 @pytest.mark.parametrize("url", ["http://example.com/", "ftp://example.com/", "hook", "https://user:pw@example.com/"])
@@ -273,7 +275,7 @@ async def test_a_watch_that_fails_too_often_is_switched_off_and_says_why(house: 
         await house.deliver()
         await house.let_time_pass()
 
-    watch = await house.watch_now(created.watch.watch_id)
+    watch = await house.watch_now(created.webhook.webhook_id)
     assert (watch.active, watch.consecutive_failures, watch.last_error) == (False, 2, "status 500")
     assert watch.HasField("disable_time")
     assert len(receiver.told) == 2
@@ -289,8 +291,8 @@ async def test_a_watch_switched_on_again_goes_on_with_what_happens_from_then_on(
             if active:
                 await house.remember(content="unseen")
                 await house.deliver()
-            watch = pb.Watch(watch_id=created.watch.watch_id, active=active)
-            await history.UpdateWatch(pb.UpdateWatchRequest(watch=watch, update_mask={"paths": ["active"]}))
+            watch = pb.Webhook(webhook_id=created.webhook.webhook_id, active=active)
+            await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=watch, update_mask={"paths": ["active"]}))
     seen = await house.remember(content="seen")
     await house.deliver()
 
@@ -319,7 +321,7 @@ async def test_a_delivery_that_was_cut_off_is_tried_again(house: House, receiver
 
     await house.deliver()
 
-    (delivery,) = await house.deliveries(created.watch.watch_id)
+    (delivery,) = await house.deliveries(created.webhook.webhook_id)
     assert (delivery.state, delivery.attempts) == (pb.DELIVERY_STATE_DELIVERED, 2)
 
 
@@ -335,7 +337,7 @@ async def test_a_worker_that_comes_too_late_takes_nothing_back(house: House, rec
     receiver.meanwhile = somebody_else
     await house.deliver()
 
-    (delivery,) = await house.deliveries(created.watch.watch_id)
+    (delivery,) = await house.deliveries(created.webhook.webhook_id)
     assert delivery.state == pb.DELIVERY_STATE_DELIVERED
     assert len(receiver.told) == 2
 
@@ -357,17 +359,17 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
     receiver.meanwhile = hang
     await all_told(house.alone.database.server)
     async with house.alone.channel(system=True) as channel:
-        stub = memory_pb2_grpc.UpkeepServiceStub(channel)
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         with pytest.raises(grpc.RpcError):
             await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), timeout=8.0)
-    states = [delivery.state for delivery in await house.deliveries(created.watch.watch_id)]
+    states = [delivery.state for delivery in await house.deliveries(created.webhook.webhook_id)]
     released.set()
     later = await house.deliver()
 
     # What hung has its answer, although the call that began it is gone.
     assert states.count(pb.DELIVERY_STATE_DELIVERED) == 8
     assert (later.more, len(receiver.told)) == (False, 12)
-    states = [delivery.state for delivery in await house.deliveries(created.watch.watch_id)]
+    states = [delivery.state for delivery in await house.deliveries(created.webhook.webhook_id)]
     assert states.count(pb.DELIVERY_STATE_DELIVERED) == 12
 
 
@@ -391,10 +393,10 @@ async def test_a_dead_delivery_can_be_had_again(house: House, receiver: Receiver
         await connection.execute("UPDATE memory.deliveries SET attempts = 11, next_time = now()")
         receiver.answers[:] = [b"500 Oh"]
         await house.deliver()
-    (dead,) = await house.deliveries(created.watch.watch_id)
+    (dead,) = await house.deliveries(created.webhook.webhook_id)
 
     async with house.history() as history:
-        await history.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=dead.delivery_id))
+        await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=dead.delivery_id))
     answer = await house.deliver()
 
     assert (dead.state, dead.attempts) == (pb.DELIVERY_STATE_DEAD, 12)
@@ -406,18 +408,20 @@ async def test_a_test_says_what_came_of_it_and_stores_nothing(house: House, rece
     receiver.answers[:] = [b"200 OK", b"418 I'm a teapot"]
 
     async with house.history() as history:
-        request = pb.TestWatchRequest(watch_id=created.watch.watch_id)
-        good, bad = await history.TestWatch(request), await history.TestWatch(request)
+        request = pb.TestWebhookRequest(webhook_id=created.webhook.webhook_id)
+        good, bad = await history.TestWebhook(request), await history.TestWebhook(request)
 
     assert (good.delivered, bad.delivered, bad.error) == (True, False, "status 418")
     assert receiver.events == ["test", "test"]
-    assert await house.deliveries(created.watch.watch_id) == []
+    assert await house.deliveries(created.webhook.webhook_id) == []
 
 
 async def test_another_key_signs_from_then_on(house: House, receiver: Receiver) -> None:
     created = await house.watch(event_types=["memory_created"])
     async with house.history() as history:
-        rotated = await history.RotateWatchSecret(pb.RotateWatchSecretRequest(watch_id=created.watch.watch_id))
+        rotated = await history.RotateWebhookSecret(
+            pb.RotateWebhookSecretRequest(webhook_id=created.webhook.webhook_id)
+        )
     await house.remember()
 
     await house.deliver()
@@ -434,9 +438,9 @@ async def test_a_deleted_watch_is_told_nothing_more(house: House, receiver: Rece
     created = await house.watch(event_types=["memory_created"])
     await house.remember()
     async with house.history() as history:
-        await history.DeleteWatch(pb.DeleteWatchRequest(watch_id=created.watch.watch_id))
-        with refused(grpc.StatusCode.NOT_FOUND, "WATCH_NOT_FOUND"):
-            await history.DeleteWatch(pb.DeleteWatchRequest(watch_id=created.watch.watch_id))
+        await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=created.webhook.webhook_id))
+        with refused(grpc.StatusCode.NOT_FOUND, "WEBHOOK_NOT_FOUND"):
+            await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=created.webhook.webhook_id))
 
     await house.deliver()
 
@@ -445,15 +449,15 @@ async def test_a_deleted_watch_is_told_nothing_more(house: House, receiver: Rece
 
 async def test_a_stale_revision_and_unknown_ids_are_refused(house: House) -> None:
     created = await house.watch()
-    stale = pb.Watch(watch_id=created.watch.watch_id, display_name="x", revision=7)
+    stale = pb.Webhook(webhook_id=created.webhook.webhook_id, display_name="x", revision=7)
 
     async with house.history() as history:
         with refused(grpc.StatusCode.ABORTED, "REVISION_STALE"):
-            await history.UpdateWatch(pb.UpdateWatchRequest(watch=stale, update_mask={"paths": ["display_name"]}))
-        with refused(grpc.StatusCode.NOT_FOUND, "WATCH_NOT_FOUND"):
-            await history.GetWatch(pb.GetWatchRequest(watch_id=str(uuid4())))
+            await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=stale, update_mask={"paths": ["display_name"]}))
+        with refused(grpc.StatusCode.NOT_FOUND, "WEBHOOK_NOT_FOUND"):
+            await history.GetWebhook(pb.GetWebhookRequest(webhook_id=str(uuid4())))
         with refused(grpc.StatusCode.NOT_FOUND, "DELIVERY_NOT_FOUND"):
-            await history.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=str(uuid4())))
+            await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=str(uuid4())))
 
 
 async def test_without_a_master_key_no_watch_is_made(alone: Alone, receiver: Receiver) -> None:

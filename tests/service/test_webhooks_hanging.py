@@ -11,7 +11,7 @@ import pytest
 from fix_database import all_told
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_memory.webhooks import sender
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
     ):
         watches = history_pb2_grpc.HistoryServiceStub(channel)
         for origin in (silent, trickling, good):
-            watch = pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
-            await watches.CreateWatch(pb.CreateWatchRequest(watch=watch))
+            watch = pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
+            await watches.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
         memories = [memory_pb2.Memory(content=f"bread {number}") for number in range(EVENTS)]
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=memories)
@@ -70,7 +70,7 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         await all_told(alone.database.server)
 
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
-        answer = await memory_pb2_grpc.UpkeepServiceStub(worker).DeliverWebhooks(deliver)
+        answer = await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(deliver)
 
     assert len(told) == EVENTS
     # Their destinations are left alone after a few attempts, and what is due there waits.
@@ -91,11 +91,11 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
     ):
         watches = history_pb2_grpc.HistoryServiceStub(channel)
         memories = memory_pb2_grpc.MemoryServiceStub(channel)
-        upkeep = memory_pb2_grpc.UpkeepServiceStub(worker)
+        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(worker)
 
         async def watch(origin: str) -> str:
-            created = pb.Watch(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
-            return (await watches.CreateWatch(pb.CreateWatchRequest(watch=created))).watch.watch_id
+            created = pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
+            return (await watches.CreateWebhook(pb.CreateWebhookRequest(webhook=created))).webhook.webhook_id
 
         async def remember(count: int) -> None:
             for number in range(count):
@@ -114,8 +114,8 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         await deliver(6)
         asked = len(good_calls), len(failing_calls)
         answer[:] = NO_CONTENT
-        failed = (await watches.ListDeliveries(pb.ListDeliveriesRequest(watch_id=watch_id))).deliveries
-        await watches.RetryDelivery(pb.RetryDeliveryRequest(delivery_id=failed[0].delivery_id))
+        failed = (await watches.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))).deliveries
+        await watches.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=failed[0].delivery_id))
 
         await deliver(1)
         asked_next = len(good_calls), len(failing_calls)

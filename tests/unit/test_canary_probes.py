@@ -16,9 +16,9 @@ GATEWAY = "skein.gateway.v1.GatewayService"
 # What begins so changes something. A new verb is a reading one until it is written here.
 WRITES = re.compile(
     "Accept|Add|Adopt|Append|Approve|Archive|Attach|BatchCreate|Cancel|Change|Complete|Confirm|Consolidate|Create|Deactivate|"
-    "Decay|Delete|Demote|Detach|Disable|Drop|End|Forget|Import|Insert|Leave|Link(?!s)|Merge|Promote|Purge|Put|Refresh|"
+    "Decay|Delete|Demote|Detach|Disable|Drop|End|Forget|Hide|Import|Insert|Leave|Link(?!s)|Merge|Promote|Purge|Put|Refresh|"
     "Register|Reinforce|Remember|Remove|Reopen|Replace|Request|Reset|Resolve|Restore|Retry|Revert|Revoke|Rotate|Set|"
-    "Sign|Start|Store|Summarize|Test|Transfer|Unarchive|Undelete|Unlink|Update|Upsert|Verify"
+    "Sign|Start|Store|Summarize|Test|Transfer|Unarchive|Undelete|Unhide|Unlink|Update|Upsert|Verify"
 )
 PUBLIC = {
     f"/{service}/{method.name}": method

@@ -71,7 +71,7 @@ class Auth:
 
     @property
     def credentials(self) -> IdentityCache:
-        stub = cast("auth_pb2_grpc.IdentityServiceAsyncStub", self)
+        stub = cast("auth_pb2_grpc.AuthInternalServiceAsyncStub", self)
         checker = CredentialChecker(self.recognition_keys, clock=lambda: self.now)
         return IdentityCache(stub, IdentityTokenVerifier(self.keys), checker, clock=lambda: self.now)
 

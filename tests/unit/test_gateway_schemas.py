@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 from skein.auth.v1 import auth_pb2, oauth_pb2
 from skein.errors.v1 import errors_pb2
 from skein.gateway.v1 import gateway_pb2
-from skein.memory.v1 import history_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import history_pb2, memory_pb2, webhooks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.json_schema import schemas
@@ -118,8 +118,8 @@ def _references(value: Any) -> list[str]:
         (auth_pb2.IntrospectRequest, {}),
         (history_pb2.ListChangesRequest, {}),
         # What is read without its limits.
-        (watches_pb2.UpdateWatchRequest, {"watch": {"watchId": "w"}, "updateMask": "active"}),
-        (watches_pb2.CreateWatchRequest, {"watch": {"watchId": "w"}}),
+        (webhooks_pb2.UpdateWebhookRequest, {"webhook": {"webhookId": "w"}, "updateMask": "active"}),
+        (webhooks_pb2.CreateWebhookRequest, {"webhook": {"webhookId": "w"}}),
     ],
 )
 def test_a_schema_takes_what_the_servers_take(kind: type[Message], value: dict[str, Any]) -> None:

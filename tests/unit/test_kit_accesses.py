@@ -42,10 +42,10 @@ def asked(access: AccessEvent) -> dict[str, object]:
     [
         ("GetMemory", "read"), ("ListMemories", "read"), ("BatchGetMemories", "read"), ("ExplainScore", "read"),
         ("CreateMemory", "create"), ("AppendMessages", "create"), ("UpsertLink", "create"),
-        ("UpdateMemory", "update"), ("Reinforce", "update"), ("RestoreMemory", "update"),
+        ("UpdateMemory", "update"), ("ReinforceMemory", "update"), ("UndeleteMemory", "update"),
         ("DeleteMemory", "delete"), ("PurgeMemories", "delete"), ("ForgetMemories", "delete"),
         ("Recall", "search"), ("SearchMessages", "search"),
-        ("Traverse", "read"), ("FindPaths", "read"), ("SuggestLinks", "read"), ("FindSimilar", "search"),
+        ("TraverseLinks", "read"), ("FindPaths", "read"), ("SuggestLinks", "read"), ("FindSimilar", "search"),
     ],
 )  # fmt: skip
 def test_a_method_s_name_says_what_it_does(method: str, operation: str) -> None:

@@ -31,10 +31,10 @@ class Tenancy:
     most: int = 10**9
     retry_seconds: int = 30
     away: bool = False
-    asked: list[pb.LeaseRequestsRequest] = field(default_factory=list)
+    asked: list[pb.AcquireRateLimitRequest] = field(default_factory=list)
     tokens: list[str] = field(default_factory=list)
 
-    async def ask(self, request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+    async def ask(self, request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
         self.asked.append(request)
         call = current_call()
         self.tokens.append("" if call is None else call.identity_token)
@@ -46,7 +46,7 @@ class Tenancy:
         self.tenant -= of_tenant
         self.caller -= of_caller
         exhausted = "" if self.caller else "caller_requests_per_minute"
-        return pb.LeaseRequestsResponse(
+        return pb.AcquireRateLimitResponse(
             tenant_count=of_tenant,
             caller_count=of_caller,
             lifetime=Duration(seconds=5),
@@ -287,7 +287,7 @@ async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
     held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     tenancy = Tenancy()
 
-    async def ask(request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+    async def ask(request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
         await held
         return await tenancy.ask(request)
 

@@ -38,12 +38,12 @@ MEMORYVAULT = {
     "subgraph": ["subgraph"],
     "paths": ["find_paths"],
     "suggest links": ["suggest_links"],
-    "consolidate": ["consolidate"],
+    "consolidate": ["consolidate_memories"],
     "merge": ["merge_memories"],
-    "forget, soft and hard": ["forget", "purge_memories", "restore_memory"],
-    "activate": ["activate"],
-    "reinforce": ["reinforce"],
-    "decay": ["decay"],
+    "forget, soft and hard": ["forget", "purge_memories", "undelete_memory"],
+    "activate": ["spread_activation"],
+    "reinforce": ["reinforce_memory"],
+    "decay": ["decay_scores"],
     "review queue": ["review_queue"],
     "temporal clusters": ["temporal_clusters"],
     "objectives: root, set, list": ["add_objective", "set_objective", "list_objectives"],
@@ -56,7 +56,7 @@ MEMORYVAULT = {
     "policy: get, set": ["get_policy", "update_policy"],
     "snapshots": ["create_snapshot", "list_snapshots", "restore_snapshot", "diff_snapshots", "delete_snapshot"],
     "changelog": ["list_changes"],
-    "watches": ["create_watch", "list_watches", "update_watch", "delete_watch", "test_watch"],
+    "watches": ["create_webhook", "list_webhooks", "update_webhook", "delete_webhook", "test_webhook"],
     "export and import": ["export_data", "import_data"],
     "purge": ["purge_memories"],
 }
@@ -83,7 +83,7 @@ LONGTERM = {"recall_memory": ["recall"]}
 ORCHESTRATOR = {
     "create, read, update, delete a memory": ["remember", "get_memory", "update_memory", "forget"],
     "search by text, tag, property": ["recall", "list_memories"],
-    "sessions": ["create_session", "get_session", "end_session", "archive_session"],
+    "sessions": ["create_session", "get_session", "end_session", "hide_session"],
     "relations": ["link_memories", "list_links"],
     "states": ["put_agent_state", "get_agent_state", "list_agent_states"],
     "access log": ["list_accesses"],
@@ -96,13 +96,13 @@ WITHOUT: dict[str, str] = {
     r"/skein\.recall\.": "recall is the gateway's; models and vectors are the operator's",
     r"GetClusterStatus": "the operator's",
     r"/(Watch|Stream)[A-Z]": "a stream; list_changes and read_session page through the same",
-    r"/RevealSecret|RotateTenantKey|RotateWatchSecret": "a model needs no secret",
-    r"/(CreateArchive|ListArchives|RestoreArchive|StoreSession|RestoreSession|ListStoredSessions)": "cold storage",
+    r"/RevealSecret|RotateTenantKey|RotateWebhookSecret": "a model needs no secret",
+    r"/((Una|A)rchive(Memories|Session)|ListArchive(s|dSessions))": "cold storage",
     r"/(PurgeBlock|PurgeSession|PurgeMessages|PurgeSubject|ExportSubject)": "parts of forget_person",
     r"GatewayService/Remember": "remember and append_messages are its parts",
     r"/CreateLink$": "link_memories does the same, and can be repeated",
     r"/(GetLink|DeleteMemory)$": "list_links and forget do it",
-    r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryDelivery)$": "rare, and one call of the RPC away",
+    r"/(DeleteSubject|GetTool|UpdateTool|ListBlockAgents|RetryWebhookDelivery)$": "rare, and one call of the RPC away",
     r"/(UndeleteSubject|UndeleteTool|UndeleteAgent)$": "rare, and one call of the RPC away",
     r"/(PurgeTool|PurgeAgent)$": "for good, so a person's decision",
 }
@@ -169,7 +169,7 @@ def test_what_changes_something_can_be_repeated_safely() -> None:
     without = [name for name, tool in changes.items() if "request_id" not in tool.input_schema["properties"]]
 
     # Each try is one more delivery.
-    assert without == ["test_watch"]
+    assert without == ["test_webhook"]
     assert not any(
         "request_id" in tool.input_schema["properties"] for tool in TOOLS.values() if tool not in changes.values()
     )
@@ -178,7 +178,7 @@ def test_what_changes_something_can_be_repeated_safely() -> None:
 def test_what_reaches_addresses_that_a_caller_names_says_so() -> None:
     outside = {name for name, tool in TOOLS.items() if (tool.definition.annotations or 0).open_world_hint}  # type: ignore[union-attr]
 
-    assert outside == {"create_watch", "update_watch", "test_watch"}
+    assert outside == {"create_webhook", "update_webhook", "test_webhook"}
 
 
 def test_another_version_is_an_effect_of_repeating_an_update() -> None:

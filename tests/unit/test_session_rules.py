@@ -159,7 +159,7 @@ def test_a_session_has_defaults() -> None:
     assert parse_id(draft.session_id) is not None
 
 
-@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_ARCHIVED])
+@pytest.mark.parametrize("state", [pb.SESSION_STATE_ENDED, pb.SESSION_STATE_HIDDEN])
 def test_states_that_have_a_verb_cannot_be_chosen(state: pb.SessionState) -> None:
     with pytest.raises(FieldInvalid):
         convert.draft(pb.Session(state=state), at=NOW)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.errors import FieldInvalid, RpcError
 from skein_memory.errors import EventTypeUnknown
 from skein_memory.events.model import EVENT_TYPES
@@ -32,7 +32,7 @@ AT = datetime(2026, 3, 1, tzinfo=UTC)
 
 def draft(**values: object) -> WebhookDraft:
     said: dict[str, object] = {"display_name": "w", "event_types": ["*"], "webhook_url": "https://example.com/"}
-    return WebhookDraft.of(pb.Watch(**(said | values)), active=True)  # type: ignore[arg-type]
+    return WebhookDraft.of(pb.Webhook(**(said | values)), active=True)  # type: ignore[arg-type]
 
 
 def test_a_delivery_is_signed_as_the_standard_s_example_is() -> None:
@@ -63,7 +63,7 @@ def test_what_is_sent_says_what_happened_to_what() -> None:
     assert told == {
         "type": "memory_created",
         "timestamp": AT.isoformat(),
-        "data": {"watch_id": str(watch_id), **event, "created_at": AT.isoformat()},
+        "data": {"webhook_id": str(watch_id), **event, "created_at": AT.isoformat()},
     }
 
 

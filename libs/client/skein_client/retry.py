@@ -23,9 +23,9 @@ _MAX_DOUBLINGS = 60
 _READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
 _READS = frozenset(
     {
-        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "Traverse", "FindPaths", "FindSimilar",
-        "SuggestLinks", "Activate", "ExplainScore", "ExportMatching", "ExportSubject", "ExportData", "CompileBlocks",
-        "DiffSnapshots",
+        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
+        "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject",
+        "ExportData", "CompileBlocks", "DiffSnapshots",
     }
 )  # fmt: skip
 

@@ -41,7 +41,7 @@ async def export(api: Client, write: Callable[[str], object]) -> Counter[str]:
     sessions = {session.session_id: session async for session in listed}
     for session in reversed(sessions.values()):
         put(Kind.SESSION, session)
-        turns = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=_PAGE, show_stored=True)
+        turns = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=_PAGE, show_archived=True)
         async for message in iterate_pages(api.sessions.ListMessages, turns, "messages"):
             message.external_id = message.external_id or message.message_id
             put(Kind.MESSAGE, message)

@@ -225,7 +225,7 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "start_time": _at("create_time"),
         "update_time": _at("update_time"),
         "end_time": _at("end_time"),
-        "archive_time": _at("archive_time"),
+        "hide_time": _at("hide_time"),
         "summary": _optional("summary"),
         "state": _named("state", session_pb2.SessionState),
         "end_reason": _optional("end_reason"),

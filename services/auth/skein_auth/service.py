@@ -58,7 +58,7 @@ from skein_auth.second_factor.store import TotpStore
 from skein_auth.second_factor.totp import Totp
 from skein_auth.service_accounts.rpc import ServiceAccountHandlers
 from skein_auth.service_accounts.store import ServiceAccountStore
-from skein_auth.servicers import AuthServicer, IdentityServicer, OAuthServicer
+from skein_auth.servicers import AuthInternalServicer, AuthServicer, OAuthServicer
 from skein_auth.settings import AuthSettings, SystemKeys, check_oauth_settings
 from skein_auth.signing.access_tokens import AccessTokens
 from skein_auth.signing.keyring import Keyring
@@ -99,7 +99,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        tenancy = tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
+        tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
         tenants = TenantDirectory(tenancy, keyring)
         attempts = AttemptLimiter(AttemptStore(database), limits(settings))
         devices = KnownDevices.of(system_keys)
@@ -264,7 +264,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             federation=FederationHandlers(federated_login, identity_store, auth_sessions, idempotency),
             second_factor=SecondFactorHandlers(totp),
         )
-        identity_servicer = IdentityServicer(
+        internal_servicer = AuthInternalServicer(
             exchange=exchange_handlers, accounts=account_handlers, maintenance=MaintenanceHandlers(maintenance)
         )
         oauth_servicer = OAuthServicer(
@@ -279,7 +279,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             clients=client_handlers,
         )
         servicers.add(rpc.add_AuthServiceServicer_to_server, auth_servicer)
-        servicers.add(rpc.add_IdentityServiceServicer_to_server, identity_servicer)
+        servicers.add(rpc.add_AuthInternalServiceServicer_to_server, internal_servicer)
         servicers.add(oauth_pb2_grpc.add_OAuthServiceServicer_to_server, oauth_servicer)
 
         async def can_sign() -> bool:

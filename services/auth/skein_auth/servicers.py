@@ -276,7 +276,7 @@ class AuthServicer(auth_pb2_grpc.AuthServiceServicer):
         return await self._second_factor.DisableTotp(request, context)
 
 
-class IdentityServicer(auth_pb2_grpc.IdentityServiceServicer):
+class AuthInternalServicer(auth_pb2_grpc.AuthInternalServiceServicer):
     """What the cluster's own services ask."""
 
     def __init__(
@@ -294,10 +294,10 @@ class IdentityServicer(auth_pb2_grpc.IdentityServiceServicer):
     ) -> auth_pb2.GetCheckKeysResponse:
         return await self._exchange.GetCheckKeys(request, context)
 
-    async def GetAccountStanding(
-        self, request: auth_pb2.GetAccountStandingRequest, context: Context
-    ) -> auth_pb2.GetAccountStandingResponse:
-        return await self._accounts.GetAccountStanding(request, context)
+    async def GetAccountState(
+        self, request: auth_pb2.GetAccountStateRequest, context: Context
+    ) -> auth_pb2.GetAccountStateResponse:
+        return await self._accounts.GetAccountState(request, context)
 
     async def DeleteExpired(
         self, request: auth_pb2.DeleteExpiredRequest, context: Context

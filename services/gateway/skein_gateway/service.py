@@ -53,7 +53,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     )
     if not (proxies.networks or is_loopback(host.settings.host)):
         log.warning("no_trusted_proxies", hint=NO_TRUSTED_PROXIES)
-    identities = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
+    identities = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
     checker = CredentialChecker(key_fetcher(auth_pb2_grpc.AuthServiceStub(host.channel("auth")), identities))
     credentials = IdentityCache(
         identities,
@@ -61,7 +61,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         checker,
         unproven_per_second=settings.unproven_credentials_per_second,
     )
-    limiter = RateLimiter(tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy")).LeaseRequests)
+    limiter = RateLimiter(tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy")).AcquireRateLimit)
     servicers = ServicerRegistry(
         identify=credentials.identify,
         admit=limiter.admit,

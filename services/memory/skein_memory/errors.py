@@ -177,17 +177,17 @@ class PositionInvalid(InvalidArgument):
     reason = "POSITION_INVALID"
 
 
-class WatchTooSlow(ResourceExhausted):
+class StreamTooSlow(ResourceExhausted):
     """The caller reads more slowly than changes are made; resume from the position in the metadata."""
 
-    reason = "WATCH_TOO_SLOW"
+    reason = "STREAM_TOO_SLOW"
     retry_after = 0.1
 
 
-class WatchNotFound(NotFound):
-    """No such watch is visible to the caller."""
+class WebhookNotFound(NotFound):
+    """No such webhook is visible to the caller."""
 
-    reason = "WATCH_NOT_FOUND"
+    reason = "WEBHOOK_NOT_FOUND"
 
 
 class DeliveryNotFound(NotFound):
@@ -229,7 +229,7 @@ class SecretNotFound(NotFound):
 class SecretUndecryptable(FailedPrecondition):
     """No configured master key decrypts the secret; the cluster's operator restores the right one."""
 
-    reason = "SECRET_SEALED"
+    reason = "SECRET_UNDECRYPTABLE"
 
 
 class LevelOutOfRange(FailedPrecondition):

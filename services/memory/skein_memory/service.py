@@ -61,7 +61,7 @@ from skein_memory.servicers import (
     CurationService,
     HistoryService,
     LinkService,
-    MemoryInternalService,
+    MemoryInternalServicer,
     MemoryService,
     SnapshotService,
 )
@@ -94,7 +94,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     settings = MemorySettings.read(host.environment)
     secrets = SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
-    index = recall_rpc.IndexServiceStub(host.channel("recall"))
+    index = recall_rpc.RecallInternalServiceStub(host.channel("recall"))
     embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
@@ -232,8 +232,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             ),
         )
         servicers.add(
-            rpc.add_UpkeepServiceServicer_to_server,
-            MemoryInternalService(
+            rpc.add_MemoryInternalServiceServicer_to_server,
+            MemoryInternalServicer(
                 maintenance=MaintenanceHandlers(
                     Expiry(
                         memories,

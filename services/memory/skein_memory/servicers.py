@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         history_pb2,
         scores_pb2,
         snapshots_pb2,
-        watches_pb2,
+        webhooks_pb2,
     )
     from skein.memory.v1 import memory_pb2 as pb
     from skein_kit.calls.call import Context
@@ -82,16 +82,16 @@ class MemoryService(rpc.MemoryServiceServicer):
     async def DeleteMemory(self, request: pb.DeleteMemoryRequest, context: Context) -> pb.DeleteMemoryResponse:
         return await self.memories.DeleteMemory(request, context)
 
-    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
-        return await self.memories.RestoreMemory(request, context)
+    async def UndeleteMemory(self, request: pb.UndeleteMemoryRequest, context: Context) -> pb.UndeleteMemoryResponse:
+        return await self.memories.UndeleteMemory(request, context)
 
     async def ListMemoryVersions(
         self, request: pb.ListMemoryVersionsRequest, context: Context
     ) -> pb.ListMemoryVersionsResponse:
         return await self.listing.ListMemoryVersions(request, context)
 
-    async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
-        return await self.erasure.ExportMatching(request, context)
+    async def ExportMemories(self, request: pb.ExportMemoriesRequest, context: Context) -> pb.ExportMemoriesResponse:
+        return await self.erasure.ExportMemories(request, context)
 
     async def PurgeMemories(self, request: pb.PurgeMemoriesRequest, context: Context) -> pb.PurgeMemoriesResponse:
         return await self.erasure.PurgeMemories(request, context)
@@ -142,19 +142,25 @@ class MemoryService(rpc.MemoryServiceServicer):
     ) -> scores_pb2.ExplainScoreResponse:
         return await self.curation.ExplainScore(request, context)
 
-    async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
-        return await self.curation.Reinforce(request, context)
+    async def ReinforceMemory(
+        self, request: scores_pb2.ReinforceMemoryRequest, context: Context
+    ) -> scores_pb2.ReinforceMemoryResponse:
+        return await self.curation.ReinforceMemory(request, context)
 
-    async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
-        return await self.curation.Decay(request, context)
+    async def DecayScores(
+        self, request: scores_pb2.DecayScoresRequest, context: Context
+    ) -> scores_pb2.DecayScoresResponse:
+        return await self.curation.DecayScores(request, context)
 
-    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> pb.MergeResponse:
-        return await self.curation.Merge(request, context)
+    async def MergeMemories(
+        self, request: scores_pb2.MergeMemoriesRequest, context: Context
+    ) -> pb.MergeMemoriesResponse:
+        return await self.curation.MergeMemories(request, context)
 
-    async def Consolidate(
-        self, request: scores_pb2.ConsolidateRequest, context: Context
-    ) -> scores_pb2.ConsolidateResponse:
-        return await self.curation.Consolidate(request, context)
+    async def ConsolidateMemories(
+        self, request: scores_pb2.ConsolidateMemoriesRequest, context: Context
+    ) -> scores_pb2.ConsolidateMemoriesResponse:
+        return await self.curation.ConsolidateMemories(request, context)
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
@@ -187,8 +193,8 @@ class LinkService(rpc.LinkServiceServicer):
     async def ListLinks(self, request: pb.ListLinksRequest, context: Context) -> pb.ListLinksResponse:
         return await self.links.ListLinks(request, context)
 
-    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
-        return await self.graph.Traverse(request, context)
+    async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
+        return await self.graph.TraverseLinks(request, context)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         return await self.graph.GetSubgraph(request, context)
@@ -196,8 +202,10 @@ class LinkService(rpc.LinkServiceServicer):
     async def FindPaths(self, request: pb.FindPathsRequest, context: Context) -> pb.FindPathsResponse:
         return await self.graph.FindPaths(request, context)
 
-    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
-        return await self.graph.Activate(request, context)
+    async def SpreadActivation(
+        self, request: pb.SpreadActivationRequest, context: Context
+    ) -> pb.SpreadActivationResponse:
+        return await self.graph.SpreadActivation(request, context)
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         return await self.graph.SuggestLinks(request, context)
@@ -238,10 +246,10 @@ class BlockService(blocks_pb2_grpc.BlockServiceServicer):
     ) -> blocks_pb2.DeleteBlockResponse:
         return await self.blocks.DeleteBlock(request, context)
 
-    async def RestoreBlock(
-        self, request: blocks_pb2.RestoreBlockRequest, context: Context
-    ) -> blocks_pb2.RestoreBlockResponse:
-        return await self.blocks.RestoreBlock(request, context)
+    async def UndeleteBlock(
+        self, request: blocks_pb2.UndeleteBlockRequest, context: Context
+    ) -> blocks_pb2.UndeleteBlockResponse:
+        return await self.blocks.UndeleteBlock(request, context)
 
     async def PurgeBlock(
         self, request: blocks_pb2.PurgeBlockRequest, context: Context
@@ -401,61 +409,65 @@ class HistoryService(history_pb2_grpc.HistoryServiceServicer):
             async for change in changes:
                 yield change
 
-    async def CreateWatch(
-        self, request: watches_pb2.CreateWatchRequest, context: Context
-    ) -> watches_pb2.CreateWatchResponse:
-        return await self.webhooks.CreateWatch(request, context)
+    async def CreateWebhook(
+        self, request: webhooks_pb2.CreateWebhookRequest, context: Context
+    ) -> webhooks_pb2.CreateWebhookResponse:
+        return await self.webhooks.CreateWebhook(request, context)
 
-    async def GetWatch(self, request: watches_pb2.GetWatchRequest, context: Context) -> watches_pb2.GetWatchResponse:
-        return await self.webhooks.GetWatch(request, context)
+    async def GetWebhook(
+        self, request: webhooks_pb2.GetWebhookRequest, context: Context
+    ) -> webhooks_pb2.GetWebhookResponse:
+        return await self.webhooks.GetWebhook(request, context)
 
-    async def ListWatches(
-        self, request: watches_pb2.ListWatchesRequest, context: Context
-    ) -> watches_pb2.ListWatchesResponse:
-        return await self.webhooks.ListWatches(request, context)
+    async def ListWebhooks(
+        self, request: webhooks_pb2.ListWebhooksRequest, context: Context
+    ) -> webhooks_pb2.ListWebhooksResponse:
+        return await self.webhooks.ListWebhooks(request, context)
 
-    async def UpdateWatch(
-        self, request: watches_pb2.UpdateWatchRequest, context: Context
-    ) -> watches_pb2.UpdateWatchResponse:
-        return await self.webhooks.UpdateWatch(request, context)
+    async def UpdateWebhook(
+        self, request: webhooks_pb2.UpdateWebhookRequest, context: Context
+    ) -> webhooks_pb2.UpdateWebhookResponse:
+        return await self.webhooks.UpdateWebhook(request, context)
 
-    async def DeleteWatch(
-        self, request: watches_pb2.DeleteWatchRequest, context: Context
-    ) -> watches_pb2.DeleteWatchResponse:
-        return await self.webhooks.DeleteWatch(request, context)
+    async def DeleteWebhook(
+        self, request: webhooks_pb2.DeleteWebhookRequest, context: Context
+    ) -> webhooks_pb2.DeleteWebhookResponse:
+        return await self.webhooks.DeleteWebhook(request, context)
 
-    async def RotateWatchSecret(
-        self, request: watches_pb2.RotateWatchSecretRequest, context: Context
-    ) -> watches_pb2.RotateWatchSecretResponse:
-        return await self.webhooks.RotateWatchSecret(request, context)
+    async def RotateWebhookSecret(
+        self, request: webhooks_pb2.RotateWebhookSecretRequest, context: Context
+    ) -> webhooks_pb2.RotateWebhookSecretResponse:
+        return await self.webhooks.RotateWebhookSecret(request, context)
 
-    async def TestWatch(self, request: watches_pb2.TestWatchRequest, context: Context) -> watches_pb2.TestWatchResponse:
-        return await self.webhooks.TestWatch(request, context)
+    async def TestWebhook(
+        self, request: webhooks_pb2.TestWebhookRequest, context: Context
+    ) -> webhooks_pb2.TestWebhookResponse:
+        return await self.webhooks.TestWebhook(request, context)
 
-    async def ListDeliveries(
-        self, request: watches_pb2.ListDeliveriesRequest, context: Context
-    ) -> watches_pb2.ListDeliveriesResponse:
-        return await self.webhooks.ListDeliveries(request, context)
+    async def ListWebhookDeliveries(
+        self, request: webhooks_pb2.ListWebhookDeliveriesRequest, context: Context
+    ) -> webhooks_pb2.ListWebhookDeliveriesResponse:
+        return await self.webhooks.ListWebhookDeliveries(request, context)
 
-    async def RetryDelivery(
-        self, request: watches_pb2.RetryDeliveryRequest, context: Context
-    ) -> watches_pb2.RetryDeliveryResponse:
-        return await self.webhooks.RetryDelivery(request, context)
+    async def RetryWebhookDelivery(
+        self, request: webhooks_pb2.RetryWebhookDeliveryRequest, context: Context
+    ) -> webhooks_pb2.RetryWebhookDeliveryResponse:
+        return await self.webhooks.RetryWebhookDelivery(request, context)
 
-    async def CreateArchive(
-        self, request: archives_pb2.CreateArchiveRequest, context: Context
-    ) -> archives_pb2.CreateArchiveResponse:
-        return await self.cold_storage.CreateArchive(request, context)
+    async def ArchiveMemories(
+        self, request: archives_pb2.ArchiveMemoriesRequest, context: Context
+    ) -> archives_pb2.ArchiveMemoriesResponse:
+        return await self.cold_storage.ArchiveMemories(request, context)
 
     async def ListArchives(
         self, request: archives_pb2.ListArchivesRequest, context: Context
     ) -> archives_pb2.ListArchivesResponse:
         return await self.cold_storage.ListArchives(request, context)
 
-    async def RestoreArchive(
-        self, request: archives_pb2.RestoreArchiveRequest, context: Context
-    ) -> archives_pb2.RestoreArchiveResponse:
-        return await self.cold_storage.RestoreArchive(request, context)
+    async def UnarchiveMemories(
+        self, request: archives_pb2.UnarchiveMemoriesRequest, context: Context
+    ) -> archives_pb2.UnarchiveMemoriesResponse:
+        return await self.cold_storage.UnarchiveMemories(request, context)
 
     async def ListAccessLog(
         self, request: access_log_pb2.ListAccessLogRequest, context: Context
@@ -512,8 +524,8 @@ class SnapshotService(snapshots_pb2_grpc.SnapshotServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class MemoryInternalService(rpc.UpkeepServiceServicer):
-    """UpkeepService: periodic work that the worker service requests."""
+class MemoryInternalServicer(rpc.MemoryInternalServiceServicer):
+    """MemoryInternalService: periodic work that the worker service requests."""
 
     maintenance: MaintenanceHandlers
     webhooks: WebhookHandlers
@@ -534,8 +546,10 @@ class MemoryInternalService(rpc.UpkeepServiceServicer):
     ) -> pb.ContinueSnapshotsResponse:
         return await self.maintenance.ContinueSnapshots(request, context)
 
-    async def ArchiveIdle(self, request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
-        return await self.maintenance.ArchiveIdle(request, context)
+    async def ArchiveIdleMemories(
+        self, request: pb.ArchiveIdleMemoriesRequest, context: Context
+    ) -> pb.ArchiveIdleMemoriesResponse:
+        return await self.maintenance.ArchiveIdleMemories(request, context)
 
     async def ApplyRetention(self, request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         return await self.maintenance.ApplyRetention(request, context)

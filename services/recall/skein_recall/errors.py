@@ -26,7 +26,7 @@ class ModelExists(AlreadyExists):
 class ModelActive(FailedPrecondition):
     """The model is active; activate another one first."""
 
-    reason = "MODEL_IN_FORCE"
+    reason = "MODEL_ACTIVE"
 
 
 class ModelInUse(FailedPrecondition):

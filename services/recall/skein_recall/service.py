@@ -43,7 +43,7 @@ from skein_recall.reindexes.rpc import ReindexHandlers
 from skein_recall.reindexes.store import ReindexStore
 from skein_recall.search.rpc import SearchHandlers
 from skein_recall.search.searcher import RecallSearcher
-from skein_recall.servicers import IndexServicer, RecallServicer
+from skein_recall.servicers import RecallInternalServicer, RecallServicer
 from skein_recall.settings import RecallSettings
 from skein_recall.vector_cache.cache import VectorCache
 from skein_recall.vector_cache.store import VectorCacheStore
@@ -100,13 +100,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             reindexes=reindex_handlers,
             quality=QualityHandlers(ModelComparer(queries, registry, embedder, recent)),
         )
-        index_servicer = IndexServicer(
+        internal_servicer = RecallInternalServicer(
             index=index_handlers,
             reindexes=reindex_handlers,
             maintenance=MaintenanceHandlers(PurgeStore(database, models)),
         )
         servicers.add(rpc.add_RecallServiceServicer_to_server, access_log.wrap(servicer))
-        servicers.add(rpc.add_IndexServiceServicer_to_server, index_servicer)
+        servicers.add(rpc.add_RecallInternalServiceServicer_to_server, internal_servicer)
         erasures = ErasureWatcher(ErasureStore(database), [vector_cache, embedder, recent, sampler])
         async with background_tasks(
             sampler=sampler.run,

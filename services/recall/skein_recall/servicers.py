@@ -80,8 +80,8 @@ class RecallServicer(rpc.RecallServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class IndexServicer(rpc.IndexServiceServicer):
-    """IndexService: what memory, session and the worker call."""
+class RecallInternalServicer(rpc.RecallInternalServiceServicer):
+    """RecallInternalService: what memory, session and the worker call."""
 
     index: IndexHandlers
     reindexes: ReindexHandlers

@@ -34,9 +34,9 @@ class SessionIdle(SessionEnded):
 
 
 class SessionHidden(FailedPrecondition):
-    """The session is archived: bring it back with UnarchiveSession first."""
+    """The session is hidden: bring it back with UnhideSession first."""
 
-    reason = "SESSION_ARCHIVED"
+    reason = "SESSION_HIDDEN"
 
 
 class AgentStateNotFound(NotFound):
@@ -64,15 +64,15 @@ class ItemsFull(FailedPrecondition):
 
 
 class SessionArchived(FailedPrecondition):
-    """The session's messages lie in cold storage: bring them back with RestoreSession first."""
+    """The session's messages lie in cold storage: bring them back with UnarchiveSession first."""
 
-    reason = "SESSION_STORED"
+    reason = "SESSION_ARCHIVED"
 
 
 class SessionNotHidden(FailedPrecondition):
-    """The session is not archived: call ArchiveSession before StoreSession."""
+    """The session is not hidden: call HideSession before ArchiveSession."""
 
-    reason = "SESSION_NOT_ARCHIVED"
+    reason = "SESSION_NOT_HIDDEN"
 
 
 class SessionTooLong(FailedPrecondition):

@@ -58,7 +58,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         months = MonthlyPartitions(database, Queries.load("skein_session")["ensure_month"])
         recall = host.channel("recall")
         embeddings = EmbeddingClient(
-            recall_pb2_grpc.IndexServiceStub(recall), service="session", at_once=settings.immediate_embeddings
+            recall_pb2_grpc.RecallInternalServiceStub(recall), service="session", at_once=settings.immediate_embeddings
         )
         sessions = SessionStore(database, quotas, policies)
         messages = MessageStore(database, sessions, quotas, months)
@@ -96,7 +96,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         )
         async with AccessLog(database, policies, counts_uses=False).open() as access_log, streams.open():
             registry.add(rpc.add_SessionServiceServicer_to_server, access_log.wrap(servicer))
-            registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)
+            registry.add(rpc.add_SessionInternalServiceServicer_to_server, internal_servicer)
             yield registry
 
 

@@ -57,13 +57,11 @@ class SessionServicer(rpc.SessionServiceServicer):
     async def EndSession(self, request: pb.EndSessionRequest, context: Context) -> pb.EndSessionResponse:
         return await self.sessions.EndSession(request, context)
 
-    async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
-        return await self.sessions.ArchiveSession(request, context)
+    async def HideSession(self, request: pb.HideSessionRequest, context: Context) -> pb.HideSessionResponse:
+        return await self.sessions.HideSession(request, context)
 
-    async def UnarchiveSession(
-        self, request: pb.UnarchiveSessionRequest, context: Context
-    ) -> pb.UnarchiveSessionResponse:
-        return await self.sessions.UnarchiveSession(request, context)
+    async def UnhideSession(self, request: pb.UnhideSessionRequest, context: Context) -> pb.UnhideSessionResponse:
+        return await self.sessions.UnhideSession(request, context)
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         return await self.sessions.DeleteSession(request, context)
@@ -140,20 +138,20 @@ class SessionServicer(rpc.SessionServiceServicer):
     ) -> states_pb2.DeleteItemResponse:
         return await self.items.DeleteItem(request, context)
 
-    async def StoreSession(
-        self, request: archives_pb2.StoreSessionRequest, context: Context
-    ) -> archives_pb2.StoreSessionResponse:
-        return await self.cold_storage.StoreSession(request, context)
+    async def ArchiveSession(
+        self, request: archives_pb2.ArchiveSessionRequest, context: Context
+    ) -> archives_pb2.ArchiveSessionResponse:
+        return await self.cold_storage.ArchiveSession(request, context)
 
-    async def RestoreSession(
-        self, request: archives_pb2.RestoreSessionRequest, context: Context
-    ) -> archives_pb2.RestoreSessionResponse:
-        return await self.cold_storage.RestoreSession(request, context)
+    async def UnarchiveSession(
+        self, request: archives_pb2.UnarchiveSessionRequest, context: Context
+    ) -> archives_pb2.UnarchiveSessionResponse:
+        return await self.cold_storage.UnarchiveSession(request, context)
 
-    async def ListStoredSessions(
-        self, request: archives_pb2.ListStoredSessionsRequest, context: Context
-    ) -> archives_pb2.ListStoredSessionsResponse:
-        return await self.cold_storage.ListStoredSessions(request, context)
+    async def ListArchivedSessions(
+        self, request: archives_pb2.ListArchivedSessionsRequest, context: Context
+    ) -> archives_pb2.ListArchivedSessionsResponse:
+        return await self.cold_storage.ListArchivedSessions(request, context)
 
     async def PurgeSession(
         self, request: states_pb2.PurgeSessionRequest, context: Context
@@ -175,8 +173,8 @@ class SessionServicer(rpc.SessionServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class SessionInternalServicer(rpc.UpkeepServiceServicer):
-    """UpkeepService: calls of the worker."""
+class SessionInternalServicer(rpc.SessionInternalServiceServicer):
+    """SessionInternalService: calls of the worker."""
 
     maintenance: MaintenanceHandlers
 
@@ -196,10 +194,10 @@ class SessionInternalServicer(rpc.UpkeepServiceServicer):
     ) -> pb.InheritParticipantsResponse:
         return await self.maintenance.InheritParticipants(request, context)
 
-    async def StoreArchived(
-        self, request: archives_pb2.StoreArchivedRequest, context: Context
-    ) -> archives_pb2.StoreArchivedResponse:
-        return await self.maintenance.StoreArchived(request, context)
+    async def ArchiveHiddenSessions(
+        self, request: archives_pb2.ArchiveHiddenSessionsRequest, context: Context
+    ) -> archives_pb2.ArchiveHiddenSessionsResponse:
+        return await self.maintenance.ArchiveHiddenSessions(request, context)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         return await self.maintenance.PurgeTenant(request, context)

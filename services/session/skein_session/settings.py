@@ -34,8 +34,8 @@ class SessionSettings(Settings):
     summary_key: str = dataclasses.field(default="", repr=False)
     # Seconds that SKEIN_SESSION_SUMMARY_URL gets; then the summary is made of the conversation's own sentences.
     summary_timeout_seconds: float = 20.0
-    # Where messages of stored sessions lie: a folder, shared by all processes of the service. Empty: "session-archives"
-    # below SKEIN_DATA_DIR.
+    # Where messages of archived sessions lie: a folder, shared by all processes of the service. Empty:
+    # "session-archives" below SKEIN_DATA_DIR.
     archive_dir: str = ""
 
     def archives(self, environment: Mapping[str, str]) -> Path:

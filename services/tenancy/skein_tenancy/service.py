@@ -57,7 +57,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     mailer = InvitationMailer(
         Mailer.from_settings(MailSettings.read(host.environment)), issuer=partial(host.issuer, settings.issuer)
     )
-    accounts = AccountClient(auth_pb2_grpc.IdentityServiceStub(host.channel("auth")))
+    accounts = AccountClient(auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth")))
     registry = ServicerRegistry()
     async with host.database("tenancy", registry) as database, AsyncExitStack() as stack:
         idempotency, quota_counter = IdempotencyStore(database, "tenancy"), QuotaCounter("tenancy")
@@ -99,7 +99,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             maintenance=MaintenanceHandlers(database, invitations, rate_limits, agents, idempotency),
         )
         registry.add(rpc.add_TenancyServiceServicer_to_server, servicer)
-        registry.add(rpc.add_UpkeepServiceServicer_to_server, internal_servicer)
+        registry.add(rpc.add_TenancyInternalServiceServicer_to_server, internal_servicer)
         if CanarySettings.read(host.environment).canary_seconds > 0:
             await stack.enter_async_context(background_tasks(canary=partial(provision, CanaryStore(database))))
         yield registry

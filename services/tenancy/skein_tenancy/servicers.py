@@ -287,8 +287,8 @@ class TenancyServicer(rpc.TenancyServiceServicer):
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
-class TenancyInternalServicer(rpc.UpkeepServiceServicer):
-    """UpkeepService: calls of the other services."""
+class TenancyInternalServicer(rpc.TenancyInternalServiceServicer):
+    """TenancyInternalService: calls of the other services."""
 
     deletions: DeletionHandlers
     members: MemberHandlers
@@ -297,15 +297,15 @@ class TenancyInternalServicer(rpc.UpkeepServiceServicer):
     rate_limits: RateLimitHandlers
     maintenance: MaintenanceHandlers
 
-    async def GetStanding(
-        self, request: members_pb2.GetStandingRequest, context: Context
-    ) -> members_pb2.GetStandingResponse:
-        return await self.members.GetStanding(request, context)
+    async def GetMembership(
+        self, request: members_pb2.GetMembershipRequest, context: Context
+    ) -> members_pb2.GetMembershipResponse:
+        return await self.members.GetMembership(request, context)
 
-    async def LeaseRequests(
-        self, request: limits_pb2.LeaseRequestsRequest, context: Context
-    ) -> limits_pb2.LeaseRequestsResponse:
-        return await self.rate_limits.LeaseRequests(request, context)
+    async def AcquireRateLimit(
+        self, request: limits_pb2.AcquireRateLimitRequest, context: Context
+    ) -> limits_pb2.AcquireRateLimitResponse:
+        return await self.rate_limits.AcquireRateLimit(request, context)
 
     async def CheckInvitation(
         self, request: members_pb2.CheckInvitationRequest, context: Context

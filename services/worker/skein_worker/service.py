@@ -41,11 +41,11 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     """Open the database and run the jobs of the queue. The worker has no RPCs. Raises SettingInvalid."""
     settings = WorkerSettings.read(host.environment)
     check(host.settings)
-    auth = auth_pb2_grpc.IdentityServiceStub(host.channel("auth"))
-    tenancy = tenancy_pb2_grpc.UpkeepServiceStub(host.channel("tenancy"))
-    index = recall_pb2_grpc.IndexServiceStub(host.channel("recall"))
-    memory = memory_pb2_grpc.UpkeepServiceStub(host.channel("memory"))
-    session = session_pb2_grpc.UpkeepServiceStub(host.channel("session"))
+    auth = auth_pb2_grpc.AuthInternalServiceStub(host.channel("auth"))
+    tenancy = tenancy_pb2_grpc.TenancyInternalServiceStub(host.channel("tenancy"))
+    index = recall_pb2_grpc.RecallInternalServiceStub(host.channel("recall"))
+    memory = memory_pb2_grpc.MemoryInternalServiceStub(host.channel("memory"))
+    session = session_pb2_grpc.SessionInternalServiceStub(host.channel("session"))
     queue = JobQueue(
         # A PgBouncer in transaction mode passes on no notifications, for which the queue listens.
         host.settings.database_direct_url or host.settings.database_url,

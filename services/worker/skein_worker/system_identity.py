@@ -26,7 +26,7 @@ _MAX_CACHED_TOKENS = 10_000
 class SystemIdentity:
     """Makes calls as the system. Tokens live a minute and are cached until shortly before they expire."""
 
-    def __init__(self, auth: rpc.IdentityServiceAsyncStub, *, key: str) -> None:
+    def __init__(self, auth: rpc.AuthInternalServiceAsyncStub, *, key: str) -> None:
         self._auth = auth
         self._credential = pb.SystemCredential(key=key, service="worker")
         # By tenant and whether it is deleted: the token, its expiry by auth's clock, and when to replace it by the

@@ -74,7 +74,7 @@ _STATES = {
     "paused": session_pb2.SESSION_STATE_PAUSED,
     "completed": session_pb2.SESSION_STATE_COMPLETED,
     "ended": session_pb2.SESSION_STATE_ENDED,
-    "archived": session_pb2.SESSION_STATE_ARCHIVED,
+    "archived": session_pb2.SESSION_STATE_HIDDEN,
 }
 _ROLES = {
     "user": session_pb2.MESSAGE_ROLE_USER,

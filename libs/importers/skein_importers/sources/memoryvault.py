@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_importers.records import Kind, Record, UnreadableRecord
 from skein_importers.sources.rows import Row, RowRefused, format_iso, set_times, struct, to_timestamp
@@ -235,8 +235,8 @@ class BrainRows:
         if name in self._watches:
             name = f"{name} {row.required_text('id')}"[:255]
         self._watches.add(name)
-        row.count_converted("secret", "not taken: switched off until RotateWatchSecret's key is with its receiver")
-        return Kind.WATCH, watches_pb2.Watch(
+        row.count_converted("secret", "not taken: switched off until RotateWebhookSecret's key is with its receiver")
+        return Kind.WATCH, webhooks_pb2.Webhook(
             display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
         )
 

@@ -167,7 +167,7 @@ class Orchestrator:
         if (ended := row.time("ended_at")) is not None:
             session.end_time.CopyFrom(to_timestamp(ended))
         if row.boolean("is_archived", default=False):
-            session.state = session_pb2.SESSION_STATE_ARCHIVED
+            session.state = session_pb2.SESSION_STATE_HIDDEN
         elif row.value("ended_at") is not None:
             session.state = session_pb2.SESSION_STATE_ENDED
         if metadata or rest:

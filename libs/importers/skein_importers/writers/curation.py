@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from skein.memory.v1 import curation_pb2, memory_pb2, watches_pb2
+from skein.memory.v1 import curation_pb2, memory_pb2, webhooks_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_client.errors import NotFound
 from skein_client.pagination import iterate_pages
@@ -163,22 +163,22 @@ class Watches(Writer):
     def __init__(self, context: WriterContext) -> None:
         """Nothing is read yet."""
         super().__init__(context)
-        self._there: dict[str, watches_pb2.Watch] | None = None
+        self._there: dict[str, webhooks_pb2.Webhook] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
         """Return the tenant's watches with these names."""
         if self._there is None:
-            request = watches_pb2.ListWatchesRequest(page_size=_PAGE)
-            listed = iterate_pages(self._api.history.ListWatches, request, "watches")
+            request = webhooks_pb2.ListWebhooksRequest(page_size=_PAGE)
+            listed = iterate_pages(self._api.history.ListWebhooks, request, "webhooks")
             self._there = {watch.display_name: watch async for watch in listed}
         return {record.name: self._there[record.name] for record in records if record.name in self._there}
 
     async def write(self, records: Sequence[Record]) -> None:
         """Make one watch."""
-        request_item: watches_pb2.Watch = records[0].item
-        made = await self._api.history.CreateWatch(watches_pb2.CreateWatchRequest(watch=request_item))
+        request_item: webhooks_pb2.Webhook = records[0].item
+        made = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
         if not request_item.active:
-            off = watches_pb2.Watch(watch_id=made.watch.watch_id, active=False)
-            await self._api.history.UpdateWatch(
-                watches_pb2.UpdateWatchRequest(watch=off, update_mask=FieldMask(paths=["active"]))
+            off = webhooks_pb2.Webhook(webhook_id=made.webhook.webhook_id, active=False)
+            await self._api.history.UpdateWebhook(
+                webhooks_pb2.UpdateWebhookRequest(webhook=off, update_mask=FieldMask(paths=["active"]))
             )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 # Sessions whose message ids are cached.
 _KEPT = 2 * MAX_CONCURRENT_CALLS
-_CLOSED = frozenset({session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_ARCHIVED})
+_CLOSED = frozenset({session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_HIDDEN})
 
 
 class Subjects(Writer):
@@ -94,11 +94,11 @@ class Sessions(Writer):
         if session.HasField("end_time") or session.HasField("update_time"):
             end.end_time.CopyFrom(session.end_time if session.HasField("end_time") else session.update_time)
         await self._write_with_times(self._api.sessions.EndSession, end, [])
-        if session.state == session_pb2.SESSION_STATE_ARCHIVED:
-            archive = session_pb2.ArchiveSessionRequest(session_id=session_id)
-            if session.HasField("archive_time"):
-                archive.archive_time.CopyFrom(session.archive_time)
-            await self._write_with_times(self._api.sessions.ArchiveSession, archive, [])
+        if session.state == session_pb2.SESSION_STATE_HIDDEN:
+            hide = session_pb2.HideSessionRequest(session_id=session_id)
+            if session.HasField("hide_time"):
+                hide.hide_time.CopyFrom(session.hide_time)
+            await self._write_with_times(self._api.sessions.HideSession, hide, [])
 
     def _close_later(self, record: Record, *, is_new: bool) -> None:
         if record.item.state in _CLOSED:
@@ -117,7 +117,7 @@ class Messages(Writer):
     is_batched = True
     checks_first = True
     exists_reasons: ClassVar = frozenset({"EXTERNAL_ID_TAKEN"})
-    batch_reasons: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_ARCHIVED", "SESSION_STORED"})
+    batch_reasons: ClassVar = frozenset({"SESSION_NOT_FOUND", "SESSION_ENDED", "SESSION_HIDDEN", "SESSION_ARCHIVED"})
 
     def __init__(self, context: WriterContext) -> None:
         """No session is cached yet."""
@@ -157,7 +157,7 @@ class Messages(Writer):
         if session_id in self._context.empty_sessions:
             self._context.empty_sessions.discard(session_id)
             return set()
-        request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_stored=True)
+        request = session_pb2.ListMessagesRequest(session_id=session_id, page_size=1000, show_archived=True)
         ids: set[str] = set()
         async for message in iterate_pages(self._api.sessions.ListMessages, request, "messages"):
             ids |= {message.message_id, message.external_id}

@@ -40,9 +40,9 @@ _READS = (
     "Explain",
     "Compile",
     "Find",
-    "Traverse",
+    "TraverseLinks",
     "Suggest",
-    "Activate",
+    "SpreadActivation",
     "Stream",
     "Watch",
 )

@@ -52,9 +52,8 @@ _INITIAL_RETRY_SECONDS = 0.01
 _RETRY_AFTER_SECONDS = 0.25
 _MAX_RETRY_FACTOR = 8
 _RECENT = 0.02
-_MOMENT_SECONDS = 1.0
-# Services that other services call for every caller.
-_INTERNAL_SERVICES = ("IdentityService", "UpkeepService", "IndexService")
+# End of the names of services that other services call for every caller.
+_INTERNAL_SUFFIX = "InternalService"
 _OPERATORS, _INTERNAL = "operators", "internal"
 # The hops of a call over a socket up to which it is limited: from outside, or from the first service it reached.
 _MAX_HOPS = 1
@@ -77,16 +76,10 @@ class AdmissionControl:
         self._is_sampling = False
         # Running mean: the share of calls that was admitted.
         self._admitted = 1.0
-        self._refused_at = -_MOMENT_SECONDS
         self._wait = WAIT.labels(service)
         self._shed = {CallState.FULL: SHED.labels(service, "full"), CallState.LATE: SHED.labels(service, "late")}
         LIMIT.labels(service).set_function(lambda: self._limit.value)
         QUEUE.labels(service).set_function(lambda: self._queue.waiting)
-
-    @property
-    def is_shedding(self) -> bool:
-        """Whether a call was refused within the last second."""
-        return time.monotonic() - self._refused_at < _MOMENT_SECONDS
 
     @contextmanager
     def observing_delays(self) -> Iterator[None]:
@@ -99,7 +92,7 @@ class AdmissionControl:
 
     def limit_concurrency(self, path: str, handler: Handler) -> Handler:
         """Wrap a method's handler: its calls run when they are admitted."""
-        is_internal = path.split("/")[1].endswith(_INTERNAL_SERVICES)
+        is_internal = path.split("/")[1].endswith(_INTERNAL_SUFFIX)
         cost = _INITIAL_RETRY_SECONDS
 
         async def counted(request: Any, call: Call) -> Any:
@@ -148,7 +141,6 @@ class AdmissionControl:
                 self._admitted += (1 - self._admitted) * _RECENT
                 return queued
         self._admitted -= self._admitted * _RECENT
-        self._refused_at = time.monotonic()
         self._shed[queued.state].inc()
         factor = 1 / max(self._admitted, 1 / _MAX_RETRY_FACTOR)
         raise Overloaded(retry_after=_RETRY_AFTER_SECONDS * factor)

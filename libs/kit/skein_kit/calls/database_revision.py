@@ -22,7 +22,7 @@ REPLICA_READS = frozenset(
     f"/skein.{service}/{method}"
     for service, methods in {
         "memory.v1.MemoryService": ("GetMemory", "BatchGetMemories", "ListMemories"),
-        "memory.v1.LinkService": ("ListLinks", "Traverse", "FindPaths"),
+        "memory.v1.LinkService": ("ListLinks", "TraverseLinks", "FindPaths"),
         "memory.v1.BlockService": ("GetBlock", "ListBlocks", "CompileBlocks"),
         "session.v1.SessionService": (
             *("GetSession", "ListSessions", "GetMessage", "ListMessages", "SearchMessages", "GetRecentWindow"),

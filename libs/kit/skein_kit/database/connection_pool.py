@@ -1,7 +1,6 @@
 """The connections of one pool: a transaction acquires one, begins on it and returns it.
 
-A connection returns to the pool without an open transaction, waits for a deferred commit
-(skein_kit.database.deferred_commit), or is closed.
+A connection returns to the pool without an open transaction, or is closed.
 """
 
 from __future__ import annotations
@@ -16,14 +15,13 @@ import asyncpg
 from skein_kit.admission.adaptive_limit import DELAYS
 from skein_kit.calls.call import Call, current_call
 from skein_kit.database.connection_settings import transaction_settings
-from skein_kit.database.deferred_commit import DeferredCommitPool
 from skein_kit.database.postgres_errors import UNAVAILABLE
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable
 from skein_kit.identity.permissions import ACCESS_RULES, SYSTEM
 from skein_kit.telemetry.metrics import POOL_LIMIT, POOL_SIZE, POOL_WAIT
 
 if TYPE_CHECKING:
-    from skein_kit.database.deferred_commit import Connection
+    Connection = asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
 
 # A healthy server begins and ends any transaction in less.
 ANSWER_SECONDS = 5.0
@@ -59,25 +57,13 @@ class ConnectionPool:
         self._begin_reading = f"BEGIN READ ONLY{settings}"
         self._begin = self._begin_reading if only_reads else f"BEGIN{settings}"
         self._timeout = timeout
-        # Connections that return to the pool in the background.
-        self._releasing: set[asyncio.Future[None]] = set()
-        self._deferred = DeferredCommitPool(self.commit_in_background)
-        # A PgBouncer assigns a server connection to each open transaction: a deferred one would block others.
-        self._can_defer = not pooled
-        self._waiting = 0
-        # Grows when the server does not answer, so that every connection is replaced.
-        self.generation = 0
+        # Rollbacks that go on in the background.
+        self._rollbacks: set[asyncio.Future[None]] = set()
         self._wait = POOL_WAIT.labels(pool_name)
         self._resource = f"database connections of {pool_name}"
         POOL_LIMIT.labels(pool_name).set(pool.get_max_size())
-        busy, idle = POOL_SIZE.labels(pool_name, "busy"), POOL_SIZE.labels(pool_name, "idle")
-        busy.set_function(lambda: pool.get_size() - pool.get_idle_size() - len(self._deferred))
-        idle.set_function(lambda: pool.get_idle_size() + len(self._deferred))
-
-    @property
-    def has_waiters(self) -> bool:
-        """Return whether a transaction waits for a connection."""
-        return self._waiting > 0
+        POOL_SIZE.labels(pool_name, "busy").set_function(lambda: pool.get_size() - pool.get_idle_size())
+        POOL_SIZE.labels(pool_name, "idle").set_function(pool.get_idle_size)
 
     async def begin(self, settings: str, *, read_only: bool) -> Connection:
         """Return a connection in a new transaction with these settings, each "; SET LOCAL name = 'value'".
@@ -85,12 +71,7 @@ class ConnectionPool:
         Raises DatabaseBusy, DatabaseUnavailable, and the errors of the driver.
         """
         begin = self._begin_reading if read_only else self._begin
-        connection = self._deferred.take()
-        if connection is None:
-            connection = await self.acquire()
-        else:
-            begin = f"COMMIT; {begin}"
-            self._waited(0.0)
+        connection = await self.acquire()
         is_begun = False
         try:
             version = connection.get_server_version().major
@@ -102,41 +83,24 @@ class ConnectionPool:
                 await self.rollback_and_release(connection)
         return connection
 
-    def defer_commit(self, connection: Connection, generation: int) -> bool:
-        """Keep the read-only transaction open for the next one to commit; return False when it must end now.
-
-        `generation` is that of the transaction's begin: connections of older ones are to be replaced.
-        """
-        can_defer = self._can_defer and not self._waiting and self.generation == generation
-        return can_defer and self._deferred.put(connection)
-
     async def rollback_and_release(self, connection: Connection) -> None:
         """Roll back, and wait for it, but not for long."""
         # A task of its own: a deadline may cancel the waiting call a second time, and the rollback goes on.
-        await asyncio.wait({self._return(connection, "ROLLBACK")}, timeout=_ROLLBACK_WAIT_SECONDS)
-
-    def commit_in_background(self, connection: Connection) -> None:
-        """Commit a read-only transaction and return its connection: the caller needs no result."""
-        self._return(connection, "COMMIT")
+        rollback = asyncio.ensure_future(self._rollback_and_release(connection))
+        self._rollbacks.add(rollback)
+        rollback.add_done_callback(self._rollbacks.discard)
+        await asyncio.wait({rollback}, timeout=_ROLLBACK_WAIT_SECONDS)
 
     async def release(self, connection: Connection) -> None:
         """Return a connection without a transaction to the pool."""
-        self._deferred.remove(connection)
         # The pool has already taken back a connection that the server closed, and refuses it here. After any other
         # error the pool opens a new connection for the next transaction.
         with suppress(*UNAVAILABLE, asyncpg.PostgresError):
             await self._pool.release(connection)
 
-    def flush(self) -> None:
-        """Commit the deferred transactions, and defer none from now on."""
-        self._can_defer = False
-        for connection in self._deferred.flush():
-            self.commit_in_background(connection)
-
     async def acquire(self) -> Connection:
         """Wait for a connection. Raises DatabaseBusy, DatabaseUnavailable."""
         started = time.perf_counter()
-        self._waiting += 1
         try:
             return await self._pool.acquire(timeout=self._timeout)
         except TimeoutError:
@@ -144,8 +108,9 @@ class ConnectionPool:
             has_room = self._pool.get_size() < self._pool.get_max_size() or self._pool.get_idle_size() > 0
             raise (DatabaseUnavailable if has_room else DatabaseBusy) from None
         finally:
-            self._waiting -= 1
-            self._waited(time.perf_counter() - started)
+            seconds = time.perf_counter() - started
+            self._wait.observe(seconds)
+            DELAYS.observe(self._resource, seconds)
 
     async def _start(self, connection: Connection, begin: str) -> None:
         try:
@@ -154,33 +119,18 @@ class ConnectionPool:
             await self._replace_all(connection)
             raise DatabaseUnavailable from None
 
-    def _waited(self, seconds: float) -> None:
-        self._wait.observe(seconds)
-        DELAYS.observe(self._resource, seconds)
-
-    def _return(self, connection: Connection, ending: str) -> asyncio.Future[None]:
-        returning = asyncio.ensure_future(self._end_and_release(connection, ending))
-        self._releasing.add(returning)
-        returning.add_done_callback(self._releasing.discard)
-        return returning
-
     async def _replace_all(self, connection: Connection) -> None:
         """Close the connection of a server that does not answer, and have the pool replace all others."""
         # The pool may have taken it back by itself.
         with suppress(asyncpg.InterfaceError):
             connection.terminate()
-        self.generation += 1
-        for other in self._deferred.flush():
-            with suppress(asyncpg.InterfaceError):
-                other.terminate()
-            await self.release(other)
         await self._pool.expire_connections()
 
-    async def _end_and_release(self, connection: Connection, ending: str) -> None:
+    async def _rollback_and_release(self, connection: Connection) -> None:
         try:
             # Sent in any case: a cancelled BEGIN may have reached the server.
             if not connection.is_closed():
-                await connection.execute(ending, timeout=ANSWER_SECONDS)
+                await connection.execute("ROLLBACK", timeout=ANSWER_SECONDS)
         except TimeoutError:
             await self._replace_all(connection)
         except (*UNAVAILABLE, asyncpg.PostgresError):

@@ -1,8 +1,7 @@
 """The database of a service: a pool with the role of the service, and transactions of one tenant.
 
 Row-level security reads the setting `skein.tenant_id`, which each transaction sets; without it a transaction sees no
-tenant's rows. BEGIN carries the setting, so a transaction of one query costs three round trips. A read-only one costs
-two, because the next transaction commits it (skein_kit.database.deferred_commit).
+tenant's rows. BEGIN carries the setting, so a transaction of one query costs three round trips.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from skein_kit.calls.database_revision import UNREACHABLE_REVISION
 from skein_kit.database import named_queries, tx_options
 from skein_kit.database.connection_pool import ANSWER_SECONDS, ConnectionPool
 from skein_kit.database.connection_settings import CONNECT_SECONDS, connect, connect_arguments, database_role
-from skein_kit.database.deferred_commit import ClosedConnection
 from skein_kit.database.postgres_errors import raise_rpc_error
 from skein_kit.errors import DatabaseBusy, DatabaseUnavailable, RpcError
 from skein_kit.telemetry.metrics import REPLICA_READ_COUNT
@@ -72,7 +70,7 @@ class Transaction:
 
     def close(self) -> None:
         """Refuse further statements: another transaction may use the connection from now on."""
-        self._connection = ClosedConnection()
+        self._connection = _ClosedConnection()
 
     async def rows(self, query: Query, **values: object) -> list[asyncpg.Record]:
         """Return all rows."""
@@ -133,6 +131,13 @@ class Transaction:
                 seen.rows = _count(status)
             inserted += seen.rows
         return inserted
+
+
+class _ClosedConnection:
+    """Replaces the connection of a finished transaction."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise asyncpg.InterfaceError(f"{name}: the transaction is over")
 
 
 class Database:
@@ -216,11 +221,7 @@ class Database:
                 slow_seconds=slow_seconds,
                 limits=limits,
             )
-            try:
-                yield database
-            finally:
-                # The pool closes once all connections have returned.
-                database.connections.flush()
+            yield database
 
     def use_replica(self, follower: Database) -> None:
         """Use a replica for the reads that it may answer, while it is recent enough."""
@@ -283,7 +284,7 @@ class Database:
 class _TransactionContext:
     """Begins and ends one transaction around a block. A class is faster than a generator, and every call uses it."""
 
-    __slots__ = ("_connection", "_database", "_generation", "_has_revision", "_read_only", "_settings", "_transaction")
+    __slots__ = ("_connection", "_database", "_has_revision", "_read_only", "_settings", "_transaction")
 
     def __init__(
         self, database: Database, settings: str, *, has_revision: bool = True, read_only: bool = False
@@ -294,13 +295,10 @@ class _TransactionContext:
         self._read_only = read_only
         self._connection: Any = None
         self._transaction: Transaction
-        self._generation = 0
 
     async def __aenter__(self) -> Transaction:
-        connections = self._database.connections
-        self._generation = connections.generation
         try:
-            self._connection = await connections.begin(self._settings, read_only=self._read_only)
+            self._connection = await self._database.connections.begin(self._settings, read_only=self._read_only)
         except Exception as error:
             raise_rpc_error(error)
             raise
@@ -319,10 +317,6 @@ class _TransactionContext:
 
     async def _end(self, error: BaseException | None) -> None:
         connections, connection = self._database.connections, self._connection
-        if error is None and self._read_only and not self._has_revision:
-            if not connections.defer_commit(connection, self._generation):
-                connections.commit_in_background(connection)
-            return
         is_over = False
         try:
             if error is None:

@@ -33,7 +33,7 @@ from skein_kit.host.open_files import FileDescriptorShares
 from skein_kit.host.readiness import Readiness, is_ready, require_schema_version
 from skein_kit.http_server.connections import HttpLimits
 from skein_kit.identity.identity_token import IdentityTokenVerifier
-from skein_kit.rpc import pagination, prefetch_server, server_options
+from skein_kit.rpc import pagination, server_options
 from skein_kit.rpc.channel import InProcessHandlers, ServiceChannel
 from skein_kit.rpc.grpc_handler import GrpcHandler
 from skein_kit.rpc.health_reflection import HealthReflectionHandler, HealthStatuses
@@ -335,9 +335,8 @@ async def _serve(
         host.in_process_handlers.setdefault(service.name, {}).update(answers)
     server: aio.Server | None = None
     if service.port is not None:
-        is_refusing = bool if overload is None else lambda: overload.is_shedding
         connections = host.open_files.grpc_server_connections(is_edge=servicers.is_edge, servers=grpc_servers)
-        server = await _listen(service, answers, servicers, checker, host, is_refusing, connections)
+        server = await _listen(service, answers, servicers, checker, host, connections)
     watch = functools.partial(ready.watch, servicers, checker, names, host.addresses.get(service.name, ""))
     watcher = asyncio.create_task(run_forever(watch, name=f"readiness of {service.name}"))
     try:
@@ -358,11 +357,10 @@ async def _listen(
     servicers: ServicerRegistry,
     checker: HealthStatuses,
     host: Host,
-    is_refusing: Callable[[], bool],
     connections: int,
 ) -> aio.Server:
     options = server_options.server_options(host.settings, connections=connections, is_edge=servicers.is_edge)
-    server = prefetch_server.server(options, is_refusing)
+    server = aio.server(options=options)
     origin = servicers.resolve_origin if servicers.is_edge else None
     seconds = host.settings.request_body_seconds
     open_services = HealthReflectionHandler(checker, servicers.service_names, message_seconds=seconds)

@@ -30,7 +30,7 @@ MAX_CHARACTERS = 20_000
 class EmbeddingClient:
     """Requests vectors from recall for one service."""
 
-    def __init__(self, index: recall_pb2_grpc.IndexServiceAsyncStub, *, service: str, at_once: int) -> None:
+    def __init__(self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, at_once: int) -> None:
         """Up to `at_once` documents get their vectors while the caller waits."""
         self._index = index
         self._at_once = at_once

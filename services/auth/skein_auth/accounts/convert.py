@@ -46,8 +46,8 @@ def account(value: Account) -> accounts_pb2.Account:
     )
 
 
-def account_state(value: Account) -> auth_pb2.GetAccountStandingResponse:
-    return auth_pb2.GetAccountStandingResponse(
+def account_state(value: Account) -> auth_pb2.GetAccountStateResponse:
+    return auth_pb2.GetAccountStateResponse(
         account_id=str(value.account_id),
         email=value.email or "",
         email_verified=value.email_verify_time is not None,

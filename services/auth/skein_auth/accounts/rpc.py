@@ -190,12 +190,12 @@ class AccountHandlers:
         response.token = token.encode()
         return response
 
-    async def GetAccountStanding(
-        self, request: auth_pb2.GetAccountStandingRequest, context: Context
-    ) -> auth_pb2.GetAccountStandingResponse:
+    async def GetAccountState(
+        self, request: auth_pb2.GetAccountStateRequest, context: Context
+    ) -> auth_pb2.GetAccountStateResponse:
         return convert.account_state(await self._find(request))
 
-    async def _find(self, request: accounts_pb2.GetAccountRequest | auth_pb2.GetAccountStandingRequest) -> Account:
+    async def _find(self, request: accounts_pb2.GetAccountRequest | auth_pb2.GetAccountStateRequest) -> Account:
         """Read the account that a request names by its id or its address."""
         if request.account_id:
             return await self._store.get_account(UUID(request.account_id))

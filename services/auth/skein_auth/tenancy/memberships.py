@@ -33,15 +33,15 @@ class Invitation:
 class MembershipClient:
     """The memberships and invitations that tenancy keeps."""
 
-    def __init__(self, upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub, keyring: Keyring) -> None:
-        self._upkeep = upkeep
+    def __init__(self, tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub, keyring: Keyring) -> None:
+        self._tenancy = tenancy
         self._keyring = keyring
 
     async def invitation(self, token: str, email: str) -> Invitation | None:
         """Return an open invitation for this address; None without one. Raises the errors of the call to tenancy."""
         request = members_pb2.CheckInvitationRequest(token=token, email=email)
         try:
-            response = await self._upkeep.CheckInvitation(request, metadata=await self._metadata())
+            response = await self._tenancy.CheckInvitation(request, metadata=await self._metadata())
         except aio.AioRpcError as error:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
@@ -51,7 +51,7 @@ class MembershipClient:
     async def remove_account(self, account_id: UUID) -> None:
         """Remove all memberships of an account. Raises the errors of the call to tenancy, such as LAST_OWNER."""
         request = members_pb2.RemoveAccountRequest(account_id=str(account_id))
-        await self._upkeep.RemoveAccount(request, metadata=await self._metadata())
+        await self._tenancy.RemoveAccount(request, metadata=await self._metadata())
 
     async def _metadata(self) -> tuple[tuple[str, str], ...]:
         token, _ = await self._keyring.sign_identity(_SELF, at=time.time())

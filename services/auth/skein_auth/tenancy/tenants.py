@@ -48,11 +48,11 @@ class TenantDirectory:
 
     def __init__(
         self,
-        upkeep: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
+        tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
         keyring: Keyring,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._upkeep = upkeep
+        self._tenancy = tenancy
         self._keyring = keyring
         self._clock = clock
         self._cache: OrderedDict[tuple[UUID, UUID | None], tuple[Membership, float]] = OrderedDict()
@@ -77,8 +77,8 @@ class TenantDirectory:
     async def _fetch(self, tenant_id: UUID, account_id: UUID | None) -> Membership:
         token, _ = await self._keyring.sign_identity(_SELF, at=time.time())
         metadata = (("authorization", f"Bearer {token}"),)
-        request = members_pb2.GetStandingRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
-        response = await self._upkeep.GetStanding(request, metadata=metadata)
+        request = members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
+        response = await self._tenancy.GetMembership(request, metadata=metadata)
         return Membership(
             tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
             tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,

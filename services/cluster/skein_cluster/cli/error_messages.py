@@ -26,7 +26,7 @@ _HINTS: Mapping[str, str] = {
     "CREDENTIAL_EXPIRED": "Make a new key with `skein keys create`.",
     "PERMISSION_MISSING": "Use a key that has it.",
     "SESSION_NOT_FOUND": "`skein sessions list` shows what there is.",
-    "SESSION_STORED": "`skein archive restore --session` does that.",
+    "SESSION_ARCHIVED": "`skein archive restore --session` does that.",
     "ARCHIVE_NOT_FOUND": "`skein archive list` shows what there is.",
     "MEMORY_NOT_FOUND": "`skein memories list` shows what there is.",
     "API_KEY_NOT_FOUND": "`skein keys list` shows what there is.",

@@ -104,10 +104,10 @@ def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json
         output.print_json(output.message_to_dict(response))
         return
     skipped = f", {response.skipped_count} were passed over" if response.skipped_count else ""
-    output.stdout_console().print(Text(f"{response.restored_count} memories are back{skipped}."))
+    output.stdout_console().print(Text(f"{response.unarchived_count} memories are back{skipped}."))
 
 
-def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) -> None:
+def _show_sessions(found: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
     if as_json:
         output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
         return
@@ -117,29 +117,29 @@ def _show_sessions(found: list[sessions_pb2.StoredSession], *, as_json: bool) ->
             session.title,
             session.message_count,
             session.byte_count,
+            output.format_time(session.hide_time),
             output.format_time(session.archive_time),
-            output.format_time(session.store_time),
         )
         for session in found
     ]
-    made = output.table("session", "title", "messages", "bytes", "archived", "stored", numbers=("messages", "bytes"))
+    made = output.table("session", "title", "messages", "bytes", "hidden", "archived", numbers=("messages", "bytes"))
     output.print_table(made, lines, empty="No session lies in cold storage.")
 
 
-async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.StoredSession]:
+async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.ArchivedSession]:
     async with as_tenant(environment) as api:
-        request = sessions_pb2.ListStoredSessionsRequest(page_size=limit)
-        return await list_first(limit, api.sessions.ListStoredSessions, request, "sessions")
+        request = sessions_pb2.ListArchivedSessionsRequest(page_size=limit)
+        return await list_first(limit, api.sessions.ListArchivedSessions, request, "sessions")
 
 
-async def _store_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.StoreSessionResponse:
+async def _store_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.ArchiveSessionResponse:
     async with as_tenant(environment) as api:
-        return await api.sessions.StoreSession(sessions_pb2.StoreSessionRequest(session_id=session_id))
+        return await api.sessions.ArchiveSession(sessions_pb2.ArchiveSessionRequest(session_id=session_id))
 
 
-async def _restore_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.RestoreSessionResponse:
+async def _restore_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.UnarchiveSessionResponse:
     async with as_tenant(environment) as api:
-        return await api.sessions.RestoreSession(sessions_pb2.RestoreSessionRequest(session_id=session_id))
+        return await api.sessions.UnarchiveSession(sessions_pb2.UnarchiveSessionRequest(session_id=session_id))
 
 
 async def _list(environment: Mapping[str, str], limit: int) -> list[archives_pb2.Archive]:
@@ -154,9 +154,9 @@ async def _create(
     idle_since = datetime.now(UTC) - timedelta(days=idle_days)
     made: list[archives_pb2.Archive] = []
     async with as_tenant(environment) as api:
-        request = archives_pb2.CreateArchiveRequest(idle_since_time=idle_since, session_id=session_id, label=label)
+        request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=idle_since, session_id=session_id, label=label)
         while True:
-            response = await api.history.CreateArchive(request)
+            response = await api.history.ArchiveMemories(request)
             if response.HasField("archive"):
                 made.append(response.archive)
             if not response.next_memory_id:
@@ -164,6 +164,6 @@ async def _create(
             request.after_memory_id = response.next_memory_id
 
 
-async def _restore(environment: Mapping[str, str], archive_id: str) -> archives_pb2.RestoreArchiveResponse:
+async def _restore(environment: Mapping[str, str], archive_id: str) -> archives_pb2.UnarchiveMemoriesResponse:
     async with as_tenant(environment) as api:
-        return await api.history.RestoreArchive(archives_pb2.RestoreArchiveRequest(archive_id=archive_id))
+        return await api.history.UnarchiveMemories(archives_pb2.UnarchiveMemoriesRequest(archive_id=archive_id))

@@ -95,7 +95,7 @@ async def _show(
     async with as_tenant(environment) as api:
         answer = await api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
         request = session_pb2.ListMessagesRequest(
-            session_id=session_id, page_size=limit, newest_first=True, show_stored=True
+            session_id=session_id, page_size=limit, newest_first=True, show_archived=True
         )
         newest = await list_first(limit, api.sessions.ListMessages, request, "messages")
     return answer.session, newest[::-1]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _PAGE = 25
 _MESSAGES = 40
-STATES = ("active", "paused", "completed", "ended", "archived")
+STATES = ("active", "paused", "completed", "ended", "hidden")
 
 
 async def list_sessions(request: Request, context: PageContext, parameters: Parameters) -> Response:
@@ -59,7 +59,7 @@ async def show_session(request: Request, context: PageContext, parameters: Param
                     page_size=_MESSAGES,
                     page_token=parameters.get("page"),
                     newest_first=newest,
-                    show_stored=True,
+                    show_archived=True,
                 )
             )
         ),

@@ -76,7 +76,7 @@ class IdentityCache:
 
     def __init__(
         self,
-        identities: auth_pb2_grpc.IdentityServiceAsyncStub,
+        identities: auth_pb2_grpc.AuthInternalServiceAsyncStub,
         verifier: IdentityTokenVerifier,
         checker: CredentialChecker,
         clock: Callable[[], float] = time.monotonic,

@@ -137,7 +137,7 @@ class CredentialChecker:
 
 
 def key_fetcher(
-    auth: auth_pb2_grpc.AuthServiceAsyncStub, identities: auth_pb2_grpc.IdentityServiceAsyncStub
+    auth: auth_pb2_grpc.AuthServiceAsyncStub, identities: auth_pb2_grpc.AuthInternalServiceAsyncStub
 ) -> Callable[[], Awaitable[CredentialCheckKeys]]:
     """Return a function that fetches the keys from auth."""
 

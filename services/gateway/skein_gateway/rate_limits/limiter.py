@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from skein_kit.identity.identity_token import Caller
 
-    AcquireLease = Callable[[pb.LeaseRequestsRequest], Awaitable[pb.LeaseRequestsResponse]]
+    AcquireLease = Callable[[pb.AcquireRateLimitRequest], Awaitable[pb.AcquireRateLimitResponse]]
 
 LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused because a limit was exhausted.", ["kind"])
 LEASE_FAILURES = Counter(
@@ -61,7 +61,7 @@ _LEASE_AHEAD_FACTOR = 1.5
 _MAX_LEASE = 100_000
 _UNLIMITED = frozenset({OPERATOR, SYSTEM})
 _CALLERS = "caller_requests_per_minute"
-_PATH = "/skein.tenancy.v1.UpkeepService/LeaseRequests"
+_PATH = "/skein.tenancy.v1.TenancyInternalService/AcquireRateLimit"
 
 log = logs.get("gateway")
 
@@ -238,7 +238,7 @@ class RateLimiter:
         ]
         if not any(counts):
             return
-        request = pb.LeaseRequestsRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
+        request = pb.AcquireRateLimitRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
         call = Call(path=_PATH, metadata={}, deadline=now + ANSWER_SECONDS, peer="gateway")
         call.identity_token = token
         try:
@@ -253,7 +253,7 @@ class RateLimiter:
             return
         self._add_leases(buckets, response, loop.time())
 
-    def _add_leases(self, buckets: list[LeasedBucket], response: pb.LeaseRequestsResponse, now: float) -> None:
+    def _add_leases(self, buckets: list[LeasedBucket], response: pb.AcquireRateLimitResponse, now: float) -> None:
         counts = [response.tenant_count, response.caller_count][-len(buckets) :]
         rates = [response.tenant_rate, response.caller_rate][-len(buckets) :]
         expire_time = now + response.lifetime.ToTimedelta().total_seconds()

@@ -134,14 +134,14 @@ class BlockHandlers:
             caller, request, request.block_id, change, pb.DeleteBlockResponse, at=at, event="block_deleted"
         )
 
-    async def RestoreBlock(self, request: pb.RestoreBlockRequest, context: Context) -> pb.RestoreBlockResponse:
+    async def UndeleteBlock(self, request: pb.UndeleteBlockRequest, context: Context) -> pb.UndeleteBlockResponse:
         caller, at = caller_of(context), now()
 
         def change(block: Block) -> Block:
             return block if block.is_active else block.undelete(at=at, by=caller.principal)
 
         return await self._change(
-            caller, request, request.block_id, change, pb.RestoreBlockResponse, at=at, event="block_restored"
+            caller, request, request.block_id, change, pb.UndeleteBlockResponse, at=at, event="block_restored"
         )
 
     async def AppendToBlock(self, request: pb.AppendToBlockRequest, context: Context) -> pb.AppendToBlockResponse:

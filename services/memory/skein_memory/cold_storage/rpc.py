@@ -35,7 +35,7 @@ class ArchiveHandlers:
         self._idempotency = idempotency
         self._embeddings = embeddings
 
-    async def CreateArchive(self, request: pb.CreateArchiveRequest, context: Context) -> pb.CreateArchiveResponse:
+    async def ArchiveMemories(self, request: pb.ArchiveMemoriesRequest, context: Context) -> pb.ArchiveMemoriesResponse:
         caller, at = caller_of(context), now()
         idle_since = read_time(request, "idle_since_time")
         if idle_since is None or idle_since > at:
@@ -51,14 +51,14 @@ class ArchiveHandlers:
         row: asyncpg.Record | None = None
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                response = pb.CreateArchiveResponse.FromString(write.saved_response)
+                response = pb.ArchiveMemoriesResponse.FromString(write.saved_response)
             else:
                 if file is not None:
                     row = await self._store.move_to_archive(
                         write.tx, caller.require_tenant(), batch, file, label=request.label, at=at, by=caller.principal
                     )
                 after_id = batch.after_id if row is not None or file is None else selection.after_id
-                response = pb.CreateArchiveResponse(
+                response = pb.ArchiveMemoriesResponse(
                     archive=None if row is None else _archive(row),
                     next_memory_id="" if after_id is None else str(after_id),
                 )
@@ -76,19 +76,21 @@ class ArchiveHandlers:
             archives=page, next_page_token=write_token([page[-1].archive_id], tenant_id, request) if more else ""
         )
 
-    async def RestoreArchive(self, request: pb.RestoreArchiveRequest, context: Context) -> pb.RestoreArchiveResponse:
+    async def UnarchiveMemories(
+        self, request: pb.UnarchiveMemoriesRequest, context: Context
+    ) -> pb.UnarchiveMemoriesResponse:
         caller, at = caller_of(context), now()
         archive = await self._store.read_archive(caller.require_tenant(), UUID(request.archive_id))
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.RestoreArchiveResponse.FromString(write.saved_response)
+                return pb.UnarchiveMemoriesResponse.FromString(write.saved_response)
             if archive is None:
                 raise ArchiveNotFound
             memories = await self._store.unarchive(
                 write.tx, caller.require_tenant(), archive, at=at, by=caller.principal
             )
-            response = pb.RestoreArchiveResponse(
-                restored_count=len(memories), skipped_count=len(archive.memory_ids) - len(memories)
+            response = pb.UnarchiveMemoriesResponse(
+                unarchived_count=len(memories), skipped_count=len(archive.memory_ids) - len(memories)
             )
             await write.save(response)
         await self._store.delete_file(caller.require_tenant(), archive)

@@ -59,7 +59,9 @@ class CurationHandlers:
             read_time=to_timestamp(at),
         )
 
-    async def Reinforce(self, request: scores_pb2.ReinforceRequest, context: Context) -> scores_pb2.ReinforceResponse:
+    async def ReinforceMemory(
+        self, request: scores_pb2.ReinforceMemoryRequest, context: Context
+    ) -> scores_pb2.ReinforceMemoryResponse:
         caller, at = caller_of(context), now()
         has_field = request.HasField
         by_much = Reinforcement(
@@ -70,32 +72,36 @@ class CurationHandlers:
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return scores_pb2.ReinforceResponse.FromString(write.saved_response)
+                return scores_pb2.ReinforceMemoryResponse.FromString(write.saved_response)
             done = await self._store.reinforce(
                 write.tx, caller.require_tenant(), request.memory_id, by_much, at=at, by=caller.principal
             )
             return await write.save(
-                scores_pb2.ReinforceResponse(
+                scores_pb2.ReinforceMemoryResponse(
                     memories=[_reinforced(memory) for memory in done.memories], truncated=done.truncated
                 )
             )
 
-    async def Decay(self, request: scores_pb2.DecayRequest, context: Context) -> scores_pb2.DecayResponse:
+    async def DecayScores(
+        self, request: scores_pb2.DecayScoresRequest, context: Context
+    ) -> scores_pb2.DecayScoresResponse:
         caller, at = caller_of(context), now()
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return scores_pb2.DecayResponse.FromString(write.saved_response)
+                return scores_pb2.DecayScoresResponse.FromString(write.saved_response)
             done = await self._store.decay(
                 write.tx, caller.require_tenant(), limit=request.limit or _DEFAULT_DECAYED, at=at, by=caller.principal
             )
-            return await write.save(scores_pb2.DecayResponse(decayed_count=done.decayed, more=done.more))
+            return await write.save(scores_pb2.DecayScoresResponse(decayed_count=done.decayed, more=done.more))
 
-    async def Merge(self, request: scores_pb2.MergeRequest, context: Context) -> memory_pb2.MergeResponse:
+    async def MergeMemories(
+        self, request: scores_pb2.MergeMemoriesRequest, context: Context
+    ) -> memory_pb2.MergeMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
-                return memory_pb2.MergeResponse.FromString(write.saved_response)
+                return memory_pb2.MergeMemoriesResponse.FromString(write.saved_response)
             merged = await self._store.merge(
                 write.tx,
                 tenant_id,
@@ -104,7 +110,7 @@ class CurationHandlers:
                 at=at,
                 by=caller.principal,
             )
-            response = memory_pb2.MergeResponse(
+            response = memory_pb2.MergeMemoriesResponse(
                 memory=memories_convert.memory(merged.memory),
                 archived_memory_ids=[str(id_) for id_ in merged.archived_ids],
                 moved_link_count=merged.moved_links,
@@ -116,11 +122,14 @@ class CurationHandlers:
             await self._memories.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
 
-    async def Consolidate(
-        self, request: scores_pb2.ConsolidateRequest, context: Context
-    ) -> scores_pb2.ConsolidateResponse:
+    async def ConsolidateMemories(
+        self, request: scores_pb2.ConsolidateMemoriesRequest, context: Context
+    ) -> scores_pb2.ConsolidateMemoriesResponse:
         caller, at = caller_of(context), now()
-        tenant_id, token_request = caller.require_tenant(), scores_pb2.ConsolidateRequest(dry_run=request.dry_run)
+        tenant_id, token_request = (
+            caller.require_tenant(),
+            scores_pb2.ConsolidateMemoriesRequest(dry_run=request.dry_run),
+        )
         token = read_token(request.page_token, tenant_id, token_request)
         after = FIRST if token is None else parse_id(token[0]) if len(token) == 1 else None
         if after is None:
@@ -128,7 +137,7 @@ class CurationHandlers:
 
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return scores_pb2.ConsolidateResponse.FromString(write.saved_response)
+                return scores_pb2.ConsolidateMemoriesResponse.FromString(write.saved_response)
             groups, cursor = await self._store.consolidate(
                 write.tx,
                 tenant_id,
@@ -139,7 +148,7 @@ class CurationHandlers:
                 by=caller.principal,
             )
             return await write.save(
-                scores_pb2.ConsolidateResponse(
+                scores_pb2.ConsolidateMemoriesResponse(
                     groups=[_group(one) for one in groups],
                     next_page_token="" if cursor is None else write_token([str(cursor)], tenant_id, token_request),
                 )

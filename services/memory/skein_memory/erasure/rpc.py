@@ -62,7 +62,7 @@ class PurgeHandlers:
         self._access_log = access_log
         self._completer = completer
 
-    async def ExportMatching(self, request: pb.ExportMatchingRequest, context: Context) -> pb.ExportMatchingResponse:
+    async def ExportMemories(self, request: pb.ExportMemoriesRequest, context: Context) -> pb.ExportMemoriesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         selection = _selection(request.selection, request.page_token, tenant_id, size)
         selection = replace(selection, filter=selection.filter.without_expired())
@@ -72,7 +72,7 @@ class PurgeHandlers:
             if not builder.add([await self._exported(tenant_id, memory)]):
                 after = UUID(builder.items[-1].memory.memory_id)
                 break
-        return pb.ExportMatchingResponse(
+        return pb.ExportMemoriesResponse(
             memories=builder.items,
             next_page_token=_token(_PurgeCursor(after=after), tenant_id, request.selection) if after else "",
         )

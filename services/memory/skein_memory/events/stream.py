@@ -17,7 +17,7 @@ from prometheus_client import Histogram
 from skein_kit.errors import DatabaseUnavailable, RpcError
 from skein_kit.ids import now
 from skein_kit.telemetry import logs
-from skein_memory.errors import WatchTooSlow
+from skein_memory.errors import StreamTooSlow
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -155,7 +155,7 @@ class EventStream:
     ) -> AsyncGenerator[tuple[Change | None, Position]]:
         """Yield changes, each with the position to resume from; at once, and while there are none, yield None.
 
-        `position` None begins now. Raises PositionInvalid and WatchTooSlow.
+        `position` None begins now. Raises PositionInvalid and StreamTooSlow.
         """
         at = position or await self._store.horizon(tenant_id)
         batch = await self._store.read_after(tenant_id, at, _BATCH_SIZE)
@@ -184,7 +184,7 @@ class EventStream:
             await subscriber.wait(due - loop.time())
             # Changes that were taken before the overflow keep their order.
             if subscriber.is_too_slow:
-                raise WatchTooSlow(position=at)
+                raise StreamTooSlow(position=at)
             if subscriber.error is not None:
                 raise subscriber.error
             change = subscriber.take()

@@ -54,7 +54,7 @@ class GraphHandlers:
         self._store = store
         self._memories = memories
 
-    async def Traverse(self, request: pb.TraverseRequest, context: Context) -> pb.TraverseResponse:
+    async def TraverseLinks(self, request: pb.TraverseLinksRequest, context: Context) -> pb.TraverseLinksResponse:
         tenant_id = caller_of(context).require_tenant()
         graph = await self._store.read_subgraph(
             tenant_id,
@@ -68,7 +68,7 @@ class GraphHandlers:
         nodes, links, truncated = _fitted(graph)
         if request.include_memories:
             await self._hydrate(tenant_id, nodes)
-        return pb.TraverseResponse(nodes=nodes, links=links, truncated=truncated)
+        return pb.TraverseLinksResponse(nodes=nodes, links=links, truncated=truncated)
 
     async def GetSubgraph(self, request: pb.GetSubgraphRequest, context: Context) -> pb.GetSubgraphResponse:
         tenant_id = caller_of(context).require_tenant()
@@ -104,7 +104,9 @@ class GraphHandlers:
         ]
         return pb.FindPathsResponse(paths=paths, nodes=[_node(node) for node in found.nodes], truncated=found.truncated)
 
-    async def Activate(self, request: pb.ActivateRequest, context: Context) -> pb.ActivateResponse:
+    async def SpreadActivation(
+        self, request: pb.SpreadActivationRequest, context: Context
+    ) -> pb.SpreadActivationResponse:
         found = await self._store.activate(
             caller_of(context).require_tenant(),
             [
@@ -118,7 +120,7 @@ class GraphHandlers:
         )
         memories = [pb.ActivatedMemory(node=_node(node), activation=activation) for node, activation in found.memories]
         fitted = _prefix(memories, _NODE_BYTES)
-        return pb.ActivateResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
+        return pb.SpreadActivationResponse(memories=fitted, truncated=found.truncated or len(fitted) < len(memories))
 
     async def SuggestLinks(self, request: pb.SuggestLinksRequest, context: Context) -> pb.SuggestLinksResponse:
         found = await self._store.suggest_links(

@@ -74,17 +74,19 @@ class MaintenanceHandlers:
             decayed, more, remaining = decayed + done.decayed, done.more, remaining - batch_size
         return pb.DecayMemoriesResponse(decayed_count=decayed, more=more)
 
-    async def ArchiveIdle(self, _request: pb.ArchiveIdleRequest, context: Context) -> pb.ArchiveIdleResponse:
+    async def ArchiveIdleMemories(
+        self, _request: pb.ArchiveIdleMemoriesRequest, context: Context
+    ) -> pb.ArchiveIdleMemoriesResponse:
         caller, at = caller_of(context), now()
         policy = await self._archives.policy(caller.require_tenant())
         await self._archives.delete_orphan_files(caller.require_tenant(), at)
         if not policy.archive_days:
-            return pb.ArchiveIdleResponse()
+            return pb.ArchiveIdleMemoriesResponse()
         idle_since = at - timedelta(days=policy.archive_days)
         count, more = await self._archives.archive_idle(
             caller.require_tenant(), idle_since, label=f"idle since {idle_since:%Y-%m-%d}", at=at, by=caller.principal
         )
-        return pb.ArchiveIdleResponse(archived_count=count, more=more)
+        return pb.ArchiveIdleMemoriesResponse(archived_count=count, more=more)
 
     async def ApplyRetention(self, _request: pb.ApplyRetentionRequest, context: Context) -> pb.ApplyRetentionResponse:
         caller, at = caller_of(context), now()

@@ -205,12 +205,12 @@ class MemoryHandlers:
                 await write.save(pb.DeleteMemoryResponse())
         return pb.DeleteMemoryResponse()
 
-    async def RestoreMemory(self, request: pb.RestoreMemoryRequest, context: Context) -> pb.RestoreMemoryResponse:
+    async def UndeleteMemory(self, request: pb.UndeleteMemoryRequest, context: Context) -> pb.UndeleteMemoryResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._idempotency.begin(tenant_id, idempotency_key) as write:
             if write.saved_response is not None:
-                return pb.RestoreMemoryResponse.FromString(write.saved_response)
+                return pb.UndeleteMemoryResponse.FromString(write.saved_response)
             before = await self._store.lock_memory(write.tx, tenant_id, request.memory_id)
             if before.is_expired(at):
                 raise MemoryNotFound
@@ -218,7 +218,7 @@ class MemoryHandlers:
             memory, documents = await self._store.update_memory(
                 write.tx, tenant_id, before, after, at=at, event="memory_restored"
             )
-            response = await write.save(pb.RestoreMemoryResponse(memory=convert.memory(memory)))
+            response = await write.save(pb.UndeleteMemoryResponse(memory=convert.memory(memory)))
         if await self._pending(documents, context):
             response.embedding_pending = True
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())

@@ -80,15 +80,15 @@ class DeliveryStore:
         self._webhooks = webhooks
 
     async def list_deliveries(
-        self, tenant_id: UUID, watch_id: UUID, *, state: str | None, before: UUID | None, count: int
+        self, tenant_id: UUID, webhook_id: UUID, *, state: str | None, before: UUID | None, count: int
     ) -> list[asyncpg.Record]:
-        """Read up to `count` deliveries of a webhook, newest first. Raises WatchNotFound."""
+        """Read up to `count` deliveries of a webhook, newest first. Raises WebhookNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            await read_webhook(tx, tenant_id, watch_id)
+            await read_webhook(tx, tenant_id, webhook_id)
             return await tx.rows(
                 QUERIES["list_deliveries"],
                 tenant_id=tenant_id,
-                watch_id=watch_id,
+                webhook_id=webhook_id,
                 state=state,
                 before_id=before or AFTER_ALL,
                 count=count,
@@ -101,7 +101,7 @@ class DeliveryStore:
         row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
         if row is None:
             raise DeliveryNotFound
-        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, watch_id=row["watch_id"], at=at)
+        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, webhook_id=row["watch_id"], at=at)
         return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
@@ -163,7 +163,7 @@ class DeliveryStore:
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             webhooks = await tx.rows(
-                QUERIES["get_webhooks"], tenant_id=tenant_id, watch_ids=list({row["watch_id"] for row in claimed})
+                QUERIES["get_webhooks"], tenant_id=tenant_id, webhook_ids=list({row["watch_id"] for row in claimed})
             )
         changes = {row["change_id"]: row for row in change_rows}
         known = {row["watch_id"]: webhook_of(row) for row in webhooks}
@@ -213,7 +213,7 @@ class DeliveryStore:
                 # Another worker that tried the delivery after the lease counts it itself.
                 if await tx.execute(QUERIES["finish_delivery"], tenant_id=tenant_id, **_outcome_columns(outcome, at)):
                     webhook = outcome.attempt.webhook
-                    by_webhook.setdefault(webhook.watch_id, []).append(outcome)
+                    by_webhook.setdefault(webhook.webhook_id, []).append(outcome)
                     if outcome.is_healthy is not None:
                         claimed = (webhook.destination, outcome.attempt.until)
                         by_destination.setdefault(claimed, []).append(outcome.is_healthy)
@@ -232,12 +232,12 @@ class DeliveryStore:
                     # Spread, not secret.
                     spread=jitter(random.random()),  # noqa: S311
                 )
-            for watch_id, ended in sorted(by_webhook.items()):
+            for webhook_id, ended in sorted(by_webhook.items()):
                 errors = [outcome.error for outcome in ended if outcome.error is not None]
                 row = await tx.row(
                     QUERIES["count_attempt"],
                     tenant_id=tenant_id,
-                    watch_id=watch_id,
+                    webhook_id=webhook_id,
                     delivered=len(errors) < len(ended),
                     failed=len(errors),
                     last_error=errors[-1] if errors else None,
@@ -245,8 +245,8 @@ class DeliveryStore:
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_webhook_event(tx, tenant_id, "watch_disabled", watch_id, at=at, by="system:worker")
-                await self._webhooks.rewrap(tx, tenant_id, watch_id)
+                    await record_webhook_event(tx, tenant_id, "watch_disabled", webhook_id, at=at, by="system:worker")
+                await self._webhooks.rewrap(tx, tenant_id, webhook_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
         """Remove some of the deliveries that ended a week ago; return how many."""
@@ -266,7 +266,7 @@ async def _queue_changes(
 ) -> None:
     """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
-        {"watch_id": row["watch_id"], "change_id": change_id, "create_time": at}
+        {"webhook_id": row["watch_id"], "change_id": change_id, "create_time": at}
         for row in webhooks
         for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
@@ -279,7 +279,7 @@ async def _queue_changes(
     await tx.execute(
         QUERIES["advance_webhooks"],
         tenant_id=tenant_id,
-        watch_ids=[row["watch_id"] for row in webhooks],
+        webhook_ids=[row["watch_id"] for row in webhooks],
         transaction=changes[-1]["transaction"],
         change_id=changes[-1]["change_id"],
     )

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from uuid import UUID
 
-    from skein.memory.v1 import watches_pb2 as pb
+    from skein.memory.v1 import webhooks_pb2 as pb
     from skein_kit.identity.identity_token import Caller
     from skein_memory.vault.encryption import WrappedKey
 
@@ -52,7 +52,7 @@ class WebhookDraft:
     is_active: bool
 
     @classmethod
-    def of(cls, webhook: pb.Watch, *, active: bool) -> Self:
+    def of(cls, webhook: pb.Webhook, *, active: bool) -> Self:
         """Read a caller's message. Raises FieldInvalid, EventTypeUnknown and errors of its condition."""
         return cls(
             display_name=webhook.display_name,
@@ -62,9 +62,9 @@ class WebhookDraft:
             is_active=active,
         ).validate()
 
-    def update(self, request: pb.UpdateWatchRequest) -> WebhookDraft:
+    def update(self, request: pb.UpdateWebhookRequest) -> WebhookDraft:
         """Return it with the fields that the mask names, checked."""
-        message, fields = request.watch, updated_fields(request.update_mask, UPDATABLE)
+        message, fields = request.webhook, updated_fields(request.update_mask, UPDATABLE)
         values: dict[str, object] = {}
         if "display_name" in fields:
             values["display_name"] = message.display_name
@@ -108,7 +108,7 @@ class WebhookDraft:
 class Webhook:
     """A webhook: its content, and the health of its destination."""
 
-    watch_id: UUID
+    webhook_id: UUID
     draft: WebhookDraft
     key: WrappedKey
     failures: int
@@ -171,12 +171,12 @@ def is_healthy(status: int | None) -> bool:
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 
 
-def grants_after_update(before: Sequence[UUID], request: pb.UpdateWatchRequest, by: Caller) -> list[UUID]:
+def grants_after_update(before: Sequence[UUID], request: pb.UpdateWebhookRequest, by: Caller) -> list[UUID]:
     """Return the grants that a webhook ends with once a caller changed it.
 
     A person who makes it active takes it over; anyone else adds the grants that they call with.
     """
-    activates = "active" in updated_fields(request.update_mask, UPDATABLE) and request.watch.active
+    activates = "active" in updated_fields(request.update_mask, UPDATABLE) and request.webhook.active
     is_person = by.account_id is not None and not by.client_id
     return [] if activates and is_person else sorted({*before, *by.grant_ids})
 
@@ -200,12 +200,12 @@ def secret_text(key: bytes) -> str:
     return f"whsec_{base64.b64encode(key).decode('ascii')}"
 
 
-def body_of(watch_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
+def body_of(webhook_id: UUID, event: Mapping[str, object], create_time: datetime) -> bytes:
     """Return the body that is sent for an event."""
     payload = {
         "type": event["event_type"],
         "timestamp": create_time.isoformat(),
-        "data": {"watch_id": str(watch_id), **event, "created_at": create_time.isoformat()},
+        "data": {"webhook_id": str(webhook_id), **event, "created_at": create_time.isoformat()},
     }
     return exact.dumps(payload, ensure_ascii=True).encode()
 

@@ -4,7 +4,7 @@ INSERT INTO memory.watches
     (tenant_id, watch_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
      change_id, create_time, update_time, created_by, updated_by, grant_ids)
 VALUES
-    (:tenant_id, :watch_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
+    (:tenant_id, :webhook_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
      pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000', :create_time,
      :create_time, :created_by, :created_by, :grant_ids);
 
@@ -14,7 +14,7 @@ SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, m
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
 FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
 
 -- get_webhooks --
 -- Read some webhooks.
@@ -22,7 +22,7 @@ SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, m
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
 FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND watch_id = ANY (:webhook_ids::uuid[]);
 
 -- lock_webhook --
 -- Read and lock a webhook.
@@ -30,7 +30,7 @@ SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, m
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
 FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
 FOR NO KEY UPDATE;
 
 -- list_webhooks --
@@ -58,7 +58,7 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
     retry_time = CASE WHEN webhook_url <> :webhook_url OR :is_active AND NOT is_active THEN NULL ELSE retry_time END,
     is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by,
     grant_ids = :grant_ids
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
 
 -- disable_webhooks_of_ended_grants --
 -- Switch off the webhooks that a grant made which has ended.
@@ -83,12 +83,12 @@ LIMIT :count;
 -- Give a webhook another key, or the same under another master key.
 UPDATE memory.watches
 SET master_key = :master_key, nonce = :nonce, ciphertext = :ciphertext
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id;
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
 
 -- delete_webhook --
 -- Remove a webhook with its deliveries.
 DELETE FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
 RETURNING master_key;
 
 -- has_active_webhook --
@@ -117,12 +117,12 @@ LIMIT :count;
 -- Remember up to where some webhooks have their deliveries queued.
 UPDATE memory.watches
 SET transaction = :transaction, change_id = :change_id
-WHERE tenant_id = :tenant_id AND watch_id = ANY (:watch_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND watch_id = ANY (:webhook_ids::uuid[]);
 
 -- insert_deliveries --
 -- Queue deliveries; those that are queued already are passed over.
 INSERT INTO memory.deliveries (tenant_id, delivery_id, watch_id, change_id, state, next_time, create_time)
-VALUES (:tenant_id, :delivery_id, :watch_id, :change_id, 'waiting', :create_time, :create_time)
+VALUES (:tenant_id, :delivery_id, :webhook_id, :change_id, 'waiting', :create_time, :create_time)
 ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 
 -- claim_deliveries --
@@ -255,7 +255,7 @@ SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::int
     last_error = coalesce(:last_error::text, last_error),
     is_active = is_active AND (:delivered OR failures + :failed < :most::integer),
     disable_time = CASE WHEN is_active AND NOT :delivered AND failures + :failed >= :most THEN :at ELSE disable_time END
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
 RETURNING (disable_time = :at) IS true AS is_disabled, failures;
 
 -- count_destination --
@@ -280,7 +280,7 @@ SET retry_time = :at
 WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
     SELECT other.watch_id FROM memory.watches AS own
     JOIN memory.watches AS other ON other.tenant_id = :tenant_id AND other.destination = own.destination
-    WHERE own.tenant_id = :tenant_id AND own.watch_id = :watch_id AND other.retry_time > :at
+    WHERE own.tenant_id = :tenant_id AND own.watch_id = :webhook_id AND other.retry_time > :at
     ORDER BY other.watch_id
     FOR NO KEY UPDATE OF other));
 
@@ -288,7 +288,7 @@ WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
 -- Read the newest deliveries of a webhook that are older than one; a null state does not restrict.
 SELECT delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time
 FROM memory.deliveries
-WHERE tenant_id = :tenant_id AND watch_id = :watch_id AND delivery_id < :before_id
+WHERE tenant_id = :tenant_id AND watch_id = :webhook_id AND delivery_id < :before_id
     AND (:state::text IS NULL OR state = :state)
 ORDER BY delivery_id DESC
 LIMIT :count;

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from skein.memory.v1 import memory_pb2
-from skein.memory.v1 import watches_pb2 as pb
+from skein.memory.v1 import webhooks_pb2 as pb
 from skein_kit.calls.call import Context
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.errors import FieldInvalid, UpdateMaskInvalid
@@ -42,111 +42,115 @@ class WebhookHandlers:
         self._deliveries = deliveries
         self._sender = sender
 
-    async def CreateWatch(self, request: pb.CreateWatchRequest, context: Context) -> pb.CreateWatchResponse:
+    async def CreateWebhook(self, request: pb.CreateWebhookRequest, context: Context) -> pb.CreateWebhookResponse:
         caller, at = caller_of(context), now()
-        with prefix_field_paths("watch"):
-            draft = WebhookDraft.of(request.watch, active=True)
+        with prefix_field_paths("webhook"):
+            draft = WebhookDraft.of(request.webhook, active=True)
         self._sender.check_url(draft.webhook_url)
         key = TenantKey.new(at)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.CreateWatchResponse.FromString(write.saved_response)
+                return pb.CreateWebhookResponse.FromString(write.saved_response)
             webhook = await self._store.create_webhook(
                 write.tx, caller.require_tenant(), draft, key, grant_ids=caller.grant_ids, at=at, by=caller.principal
             )
-            response = await write.save(pb.CreateWatchResponse(watch=_watch(webhook)))
+            response = await write.save(pb.CreateWebhookResponse(webhook=_webhook(webhook)))
         # The saved response has no secret: a repeat does not show it again.
         response.secret = secret_text(key.secret)
         return response
 
-    async def GetWatch(self, request: pb.GetWatchRequest, context: Context) -> pb.GetWatchResponse:
-        webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.watch_id))
-        return pb.GetWatchResponse(watch=_watch(webhook))
+    async def GetWebhook(self, request: pb.GetWebhookRequest, context: Context) -> pb.GetWebhookResponse:
+        webhook = await self._store.get_webhook(caller_of(context).require_tenant(), UUID(request.webhook_id))
+        return pb.GetWebhookResponse(webhook=_webhook(webhook))
 
-    async def ListWatches(self, request: pb.ListWatchesRequest, context: Context) -> pb.ListWatchesResponse:
+    async def ListWebhooks(self, request: pb.ListWebhooksRequest, context: Context) -> pb.ListWebhooksResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         found = await self._store.list_webhooks(tenant_id, before=read_id_cursor(request, tenant_id), count=size + 1)
-        page = fit_items(_watch(webhook) for webhook in found[:size])
+        page = fit_items(_webhook(webhook) for webhook in found[:size])
         more = len(found) > len(page)
-        return pb.ListWatchesResponse(
-            watches=page, next_page_token=write_token([page[-1].watch_id], tenant_id, request) if more else ""
+        return pb.ListWebhooksResponse(
+            webhooks=page, next_page_token=write_token([page[-1].webhook_id], tenant_id, request) if more else ""
         )
 
-    async def UpdateWatch(self, request: pb.UpdateWatchRequest, context: Context) -> pb.UpdateWatchResponse:
-        caller, watch_id = caller_of(context), parse_id(request.watch.watch_id)
-        if watch_id is None:
-            raise FieldInvalid(violations=[("watch.watch_id", "must name the watch")])
+    async def UpdateWebhook(self, request: pb.UpdateWebhookRequest, context: Context) -> pb.UpdateWebhookResponse:
+        caller, webhook_id = caller_of(context), parse_id(request.webhook.webhook_id)
+        if webhook_id is None:
+            raise FieldInvalid(violations=[("webhook.webhook_id", "must name the webhook")])
         if not request.update_mask.paths:
             raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.UpdateWatchResponse.FromString(write.saved_response)
-            before = await self._store.lock_webhook(write.tx, caller.require_tenant(), watch_id)
-            before.check_revision(request.watch.revision)
-            with prefix_field_paths("watch"):
+                return pb.UpdateWebhookResponse.FromString(write.saved_response)
+            before = await self._store.lock_webhook(write.tx, caller.require_tenant(), webhook_id)
+            before.check_revision(request.webhook.revision)
+            with prefix_field_paths("webhook"):
                 draft = before.draft.update(request)
             self._sender.check_url(draft.webhook_url)
             grant_ids = grants_after_update(before.grant_ids, request, caller)
             webhook = await self._store.update_webhook(
-                write.tx, caller.require_tenant(), watch_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
+                write.tx, caller.require_tenant(), webhook_id, draft, grant_ids=grant_ids, at=now(), by=caller.principal
             )
-            return await write.save(pb.UpdateWatchResponse(watch=_watch(webhook)))
+            return await write.save(pb.UpdateWebhookResponse(webhook=_webhook(webhook)))
 
-    async def DeleteWatch(self, request: pb.DeleteWatchRequest, context: Context) -> pb.DeleteWatchResponse:
-        caller, watch_id = caller_of(context), UUID(request.watch_id)
+    async def DeleteWebhook(self, request: pb.DeleteWebhookRequest, context: Context) -> pb.DeleteWebhookResponse:
+        caller, webhook_id = caller_of(context), UUID(request.webhook_id)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is None:
                 await self._store.delete_webhook(
-                    write.tx, caller.require_tenant(), watch_id, at=now(), by=caller.principal
+                    write.tx, caller.require_tenant(), webhook_id, at=now(), by=caller.principal
                 )
-                await write.save(pb.DeleteWatchResponse())
-        return pb.DeleteWatchResponse()
+                await write.save(pb.DeleteWebhookResponse())
+        return pb.DeleteWebhookResponse()
 
-    async def RotateWatchSecret(
-        self, request: pb.RotateWatchSecretRequest, context: Context
-    ) -> pb.RotateWatchSecretResponse:
+    async def RotateWebhookSecret(
+        self, request: pb.RotateWebhookSecretRequest, context: Context
+    ) -> pb.RotateWebhookSecretResponse:
         caller, at = caller_of(context), now()
-        key = TenantKey(key_id=UUID(request.watch_id), secret=TenantKey.new(at).secret)
+        key = TenantKey(key_id=UUID(request.webhook_id), secret=TenantKey.new(at).secret)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.RotateWatchSecretResponse.FromString(write.saved_response)
+                return pb.RotateWebhookSecretResponse.FromString(write.saved_response)
             webhook = await self._store.rotate_secret(
                 write.tx, caller.require_tenant(), key, at=at, by=caller.principal
             )
-            response = await write.save(pb.RotateWatchSecretResponse(watch=_watch(webhook)))
+            response = await write.save(pb.RotateWebhookSecretResponse(webhook=_webhook(webhook)))
         response.secret = secret_text(key.secret)
         return response
 
-    async def TestWatch(self, request: pb.TestWatchRequest, context: Context) -> pb.TestWatchResponse:
+    async def TestWebhook(self, request: pb.TestWebhookRequest, context: Context) -> pb.TestWebhookResponse:
         tenant_id = caller_of(context).require_tenant()
-        webhook = await self._store.get_webhook(tenant_id, UUID(request.watch_id))
+        webhook = await self._store.get_webhook(tenant_id, UUID(request.webhook_id))
         error = await self._sender.test(tenant_id, webhook)
-        return pb.TestWatchResponse(delivered=error is None, error=error or "")
+        return pb.TestWebhookResponse(delivered=error is None, error=error or "")
 
-    async def ListDeliveries(self, request: pb.ListDeliveriesRequest, context: Context) -> pb.ListDeliveriesResponse:
+    async def ListWebhookDeliveries(
+        self, request: pb.ListWebhookDeliveriesRequest, context: Context
+    ) -> pb.ListWebhookDeliveriesResponse:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._deliveries.list_deliveries(
             tenant_id,
-            UUID(request.watch_id),
+            UUID(request.webhook_id),
             state=_STATES.get(request.state),
             before=read_id_cursor(request, tenant_id),
             count=size + 1,
         )
         page = fit_items(_delivery(row) for row in rows[:size])
         more = len(rows) > len(page)
-        return pb.ListDeliveriesResponse(
+        return pb.ListWebhookDeliveriesResponse(
             deliveries=page, next_page_token=write_token([page[-1].delivery_id], tenant_id, request) if more else ""
         )
 
-    async def RetryDelivery(self, request: pb.RetryDeliveryRequest, context: Context) -> pb.RetryDeliveryResponse:
+    async def RetryWebhookDelivery(
+        self, request: pb.RetryWebhookDeliveryRequest, context: Context
+    ) -> pb.RetryWebhookDeliveryResponse:
         caller = caller_of(context)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.RetryDeliveryResponse.FromString(write.saved_response)
+                return pb.RetryWebhookDeliveryResponse.FromString(write.saved_response)
             row = await self._deliveries.retry_delivery(
                 write.tx, caller.require_tenant(), UUID(request.delivery_id), at=now()
             )
-            return await write.save(pb.RetryDeliveryResponse(delivery=_delivery(row)))
+            return await write.save(pb.RetryWebhookDeliveryResponse(delivery=_delivery(row)))
 
     async def DeliverWebhooks(
         self, request: memory_pb2.DeliverWebhooksRequest, context: Context
@@ -166,33 +170,33 @@ class WebhookHandlers:
         )
 
 
-def _watch(watch: Webhook) -> pb.Watch:
-    draft = watch.draft
-    return pb.Watch(
-        watch_id=str(watch.watch_id),
+def _webhook(webhook: Webhook) -> pb.Webhook:
+    draft = webhook.draft
+    return pb.Webhook(
+        webhook_id=str(webhook.webhook_id),
         display_name=draft.display_name,
         event_types=draft.event_types,
         where=draft.condition,
         webhook_url=draft.webhook_url,
         active=draft.is_active,
-        consecutive_failures=watch.failures,
-        last_delivery_time=to_timestamp(watch.last_delivery_time),
-        last_error=watch.last_error or "",
-        disable_time=to_timestamp(watch.disable_time),
-        retry_time=to_timestamp(watch.retry_time),
-        revision=watch.revision,
-        create_time=to_timestamp(watch.create_time),
-        update_time=to_timestamp(watch.update_time),
-        created_by=watch.created_by,
-        updated_by=watch.updated_by,
-        grant_ids=[str(grant_id) for grant_id in watch.grant_ids],
+        consecutive_failures=webhook.failures,
+        last_delivery_time=to_timestamp(webhook.last_delivery_time),
+        last_error=webhook.last_error or "",
+        disable_time=to_timestamp(webhook.disable_time),
+        retry_time=to_timestamp(webhook.retry_time),
+        revision=webhook.revision,
+        create_time=to_timestamp(webhook.create_time),
+        update_time=to_timestamp(webhook.update_time),
+        created_by=webhook.created_by,
+        updated_by=webhook.updated_by,
+        grant_ids=[str(grant_id) for grant_id in webhook.grant_ids],
     )
 
 
 def _delivery(row: asyncpg.Record) -> pb.Delivery:
     return pb.Delivery(
         delivery_id=str(row["delivery_id"]),
-        watch_id=str(row["watch_id"]),
+        webhook_id=str(row["watch_id"]),
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
         attempts=row["attempts"],

@@ -85,7 +85,7 @@ class WebhookSender:
         try:
             self._outbound.require_allowed_url(url)
         except OutboundError:
-            raise FieldInvalid(violations=[("watch.webhook_url", "must be an https URL of a public host")]) from None
+            raise FieldInvalid(violations=[("webhook.webhook_url", "must be an https URL of a public host")]) from None
 
     async def deliver(self, tenant_id: UUID, limit: int, *, seconds: float | None = None) -> DeliveryCounts:
         """Queue new events, and attempt up to `limit` due deliveries.
@@ -125,7 +125,7 @@ class WebhookSender:
             del self._runs[tenant_id]
 
     async def _attempt(self, tenant_id: UUID, attempt: Attempt) -> Outcome:
-        body = body_of(attempt.webhook.watch_id, attempt.event, attempt.create_time)
+        body = body_of(attempt.webhook.webhook_id, attempt.event, attempt.create_time)
         error, healthy = await self._send(tenant_id, attempt.webhook, attempt.delivery_id, body)
         if error is None:
             NOTIFICATION_DELAY.labels("webhook").observe(max(0.0, (now() - attempt.create_time).total_seconds()))
@@ -143,11 +143,11 @@ class WebhookSender:
             event = {
                 "event_type": "test",
                 "entity_type": "watch",
-                "entity_id": str(webhook.watch_id),
-                "summary": "a test of the watch",
+                "entity_id": str(webhook.webhook_id),
+                "summary": "a test of the webhook",
                 "payload": {},
             }
-            error, _ = await self._send(tenant_id, webhook, new_id(at), body_of(webhook.watch_id, event, at))
+            error, _ = await self._send(tenant_id, webhook, new_id(at), body_of(webhook.webhook_id, event, at))
             return error
         finally:
             self._slots.end(tenant_id, webhook)
@@ -166,11 +166,11 @@ class WebhookSender:
             return str(refused), is_healthy(refused.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
-            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
+            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
             return "key", None
         except Exception as error:
             DELIVERIES.labels("failed").inc()
-            log.exception("webhook_failed", tenant_id=str(tenant_id), watch_id=str(webhook.watch_id))
+            log.exception("webhook_failed", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
             return f"fault {type(error).__name__}", None
         DELIVERIES.labels("delivered").inc()
         return None, True

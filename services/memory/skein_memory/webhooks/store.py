@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from skein_memory.errors import SecretUndecryptable, WatchNotFound
+from skein_memory.errors import SecretUndecryptable, WebhookNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
@@ -52,7 +52,7 @@ class WebhookStore:
         await tx.execute(
             QUERIES["insert_webhook"],
             tenant_id=tenant_id,
-            watch_id=key.key_id,
+            webhook_id=key.key_id,
             create_time=at,
             created_by=by,
             grant_ids=list(grant_ids),
@@ -61,14 +61,14 @@ class WebhookStore:
         )
         await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
         webhook = await read_webhook(tx, tenant_id, key.key_id)
-        await record_webhook_event(tx, tenant_id, "watch_created", webhook.watch_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "watch_created", webhook.webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"watches": 1})
         return webhook
 
-    async def get_webhook(self, tenant_id: UUID, watch_id: UUID) -> Webhook:
-        """Read a webhook. Raises WatchNotFound."""
+    async def get_webhook(self, tenant_id: UUID, webhook_id: UUID) -> Webhook:
+        """Read a webhook. Raises WebhookNotFound."""
         async with self._database.transaction(tenant_id) as tx:
-            return await read_webhook(tx, tenant_id, watch_id)
+            return await read_webhook(tx, tenant_id, webhook_id)
 
     async def list_webhooks(self, tenant_id: UUID, *, before: UUID | None, count: int) -> list[Webhook]:
         """Read up to `count` webhooks older than `before`, newest first."""
@@ -78,15 +78,15 @@ class WebhookStore:
             )
         return [webhook_of(row) for row in rows]
 
-    async def lock_webhook(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> Webhook:
-        """Read a webhook and lock it. Raises WatchNotFound."""
-        return await read_webhook(tx, tenant_id, watch_id, query="lock_webhook")
+    async def lock_webhook(self, tx: Transaction, tenant_id: UUID, webhook_id: UUID) -> Webhook:
+        """Read a webhook and lock it. Raises WebhookNotFound."""
+        return await read_webhook(tx, tenant_id, webhook_id, query="lock_webhook")
 
     async def update_webhook(
         self,
         tx: Transaction,
         tenant_id: UUID,
-        watch_id: UUID,
+        webhook_id: UUID,
         draft: WebhookDraft,
         *,
         grant_ids: Sequence[UUID],
@@ -97,33 +97,35 @@ class WebhookStore:
         await tx.execute(
             QUERIES["update_webhook"],
             tenant_id=tenant_id,
-            watch_id=watch_id,
+            webhook_id=webhook_id,
             is_active=draft.is_active,
             at=at,
             updated_by=by,
             grant_ids=list(grant_ids),
             **_draft_columns(draft),
         )
-        await record_webhook_event(tx, tenant_id, "watch_updated", watch_id, at=at, by=by)
-        return await read_webhook(tx, tenant_id, watch_id)
+        await record_webhook_event(tx, tenant_id, "watch_updated", webhook_id, at=at, by=by)
+        return await read_webhook(tx, tenant_id, webhook_id)
 
     async def rotate_secret(
         self, tx: Transaction, tenant_id: UUID, key: TenantKey, *, at: datetime, by: str
     ) -> Webhook:
-        """Replace a webhook's signing key; return the webhook. Raises WatchNotFound and MasterKeyMissing."""
+        """Replace a webhook's signing key; return the webhook. Raises WebhookNotFound and MasterKeyMissing."""
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         before = await self.lock_webhook(tx, tenant_id, key.key_id)
         await self._rekey(tx, tenant_id, before, wrapped)
         await record_webhook_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=by)
         return before
 
-    async def delete_webhook(self, tx: Transaction, tenant_id: UUID, watch_id: UUID, *, at: datetime, by: str) -> None:
-        """Remove a webhook with its deliveries. Raises WatchNotFound."""
-        master_key = await tx.value(QUERIES["delete_webhook"], tenant_id=tenant_id, watch_id=watch_id)
+    async def delete_webhook(
+        self, tx: Transaction, tenant_id: UUID, webhook_id: UUID, *, at: datetime, by: str
+    ) -> None:
+        """Remove a webhook with its deliveries. Raises WebhookNotFound."""
+        master_key = await tx.value(QUERIES["delete_webhook"], tenant_id=tenant_id, webhook_id=webhook_id)
         if master_key is None:
-            raise WatchNotFound
+            raise WebhookNotFound
         await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-        await record_webhook_event(tx, tenant_id, "watch_deleted", watch_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "watch_deleted", webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"watches": -1})
 
     def signing_key(self, tenant_id: UUID, webhook: Webhook) -> bytes:
@@ -143,9 +145,9 @@ class WebhookStore:
                 await self.rewrap(tx, tenant_id, row["watch_id"])
         return len(rows)
 
-    async def rewrap(self, tx: Transaction, tenant_id: UUID, watch_id: UUID) -> None:
+    async def rewrap(self, tx: Transaction, tenant_id: UUID, webhook_id: UUID) -> None:
         """Encrypt a webhook's key with the current master key, unless no configured key decrypts it."""
-        row = await tx.row(QUERIES["lock_webhook"], tenant_id=tenant_id, watch_id=watch_id)
+        row = await tx.row(QUERIES["lock_webhook"], tenant_id=tenant_id, webhook_id=webhook_id)
         webhook = None if row is None else webhook_of(row)
         if webhook is None or not self._master_keys.current or webhook.key.master_key == self._master_keys.current:
             return
@@ -156,16 +158,16 @@ class WebhookStore:
     @staticmethod
     async def _rekey(tx: Transaction, tenant_id: UUID, webhook: Webhook, wrapped: WrappedKey) -> None:
         columns = _columns(wrapped)
-        await tx.execute(QUERIES["rekey_webhook"], tenant_id=tenant_id, watch_id=webhook.watch_id, **columns)
+        await tx.execute(QUERIES["rekey_webhook"], tenant_id=tenant_id, webhook_id=webhook.webhook_id, **columns)
         if wrapped.master_key != webhook.key.master_key:
             await tx.execute(QUERIES["count_master_key"], fingerprint=webhook.key.master_key, amount=-1)
             await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
 
 
-async def read_webhook(tx: Transaction, tenant_id: UUID, watch_id: UUID, *, query: str = "get_webhook") -> Webhook:
-    row = await tx.row(QUERIES[query], tenant_id=tenant_id, watch_id=watch_id)
+async def read_webhook(tx: Transaction, tenant_id: UUID, webhook_id: UUID, *, query: str = "get_webhook") -> Webhook:
+    row = await tx.row(QUERIES[query], tenant_id=tenant_id, webhook_id=webhook_id)
     if row is None:
-        raise WatchNotFound
+        raise WebhookNotFound
     return webhook_of(row)
 
 
@@ -198,7 +200,7 @@ def draft_of(row: asyncpg.Record) -> WebhookDraft:
 
 def webhook_of(row: asyncpg.Record) -> Webhook:
     return Webhook(
-        watch_id=row["watch_id"],
+        webhook_id=row["watch_id"],
         draft=draft_of(row),
         key=WrappedKey(
             key_id=row["watch_id"],
@@ -222,10 +224,10 @@ def webhook_of(row: asyncpg.Record) -> Webhook:
 
 
 async def record_webhook_event(
-    tx: Transaction, tenant_id: UUID, kind: str, watch_id: UUID, *, at: datetime, by: str
+    tx: Transaction, tenant_id: UUID, kind: str, webhook_id: UUID, *, at: datetime, by: str
 ) -> None:
     """Record an event of a webhook."""
-    event = Event(type=kind, entity_type="watch", entity_id=str(watch_id), summary=kind.replace("_", " "))
+    event = Event(type=kind, entity_type="watch", entity_id=str(webhook_id), summary=kind.replace("_", " "))
     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
 

@@ -107,8 +107,8 @@ class Memories:
 
     async def _restore(self, memory: pb.Memory, request: Request) -> pb.Memory:
         """Undelete a memory, whose id stays taken, and replace its fields."""
-        call = pb.RestoreMemoryRequest(memory_id=memory.external_id)
-        await self._api.call(self._api.memories.RestoreMemory, call, request)
+        call = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
+        await self._api.call(self._api.memories.UndeleteMemory, call, request)
         replaced = await self._replace(memory, request)
         if replaced is None:
             raise RequestError(STORAGE_ERROR, "The memory was deleted meanwhile; send the message again")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
 
 _ENDED = pb.SESSION_STATE_ENDED
-_ARCHIVED = pb.SESSION_STATE_ARCHIVED
+_HIDDEN = pb.SESSION_STATE_HIDDEN
 
 
 class SessionActions:
@@ -43,7 +43,7 @@ class SessionActions:
     async def _fill_in(self, session_id: str, draft: pb.Session, request: Request) -> pb.Session:
         """Set the fields that a session lacks."""
         stored = await self._find(session_id, request)
-        if stored.state in {_ENDED, _ARCHIVED}:
+        if stored.state in {_ENDED, _HIDDEN}:
             raise RequestError(
                 VALIDATION_ERROR, "The session has ended; open one under another id", session_id=session_id
             )
@@ -58,7 +58,7 @@ class SessionActions:
         return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
 
     async def _end_session(self, request: Request) -> dict[str, Any]:
-        """End a session, and archive it if asked; an ended session stays as it is."""
+        """End a session, and hide it if asked; an ended session stays as it is."""
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")
@@ -66,13 +66,13 @@ class SessionActions:
         if not isinstance(is_archived, bool | None):
             raise invalid("archive", "is true or false")
         session = await self._end(session_id, request)
-        if is_archived and session.state != _ARCHIVED:
-            call = pb.ArchiveSessionRequest(session_id=session_id, request_id=request.repeat_id)
-            session = (await self._api.call(self._api.sessions.ArchiveSession, call, request)).session
+        if is_archived and session.state != _HIDDEN:
+            call = pb.HideSessionRequest(session_id=session_id, request_id=request.repeat_id)
+            session = (await self._api.call(self._api.sessions.HideSession, call, request)).session
         return {
             "session_id": session.session_id,
-            "ended_at": wire.time_of(session, "end_time") or wire.time_of(session, "archive_time"),
-            "is_archived": session.state == _ARCHIVED,
+            "ended_at": wire.time_of(session, "end_time") or wire.time_of(session, "hide_time"),
+            "is_archived": session.state == _HIDDEN,
         }
 
     async def _end(self, session_id: str, request: Request) -> pb.Session:
@@ -82,7 +82,7 @@ class SessionActions:
         try:
             return (await self._api.call(self._api.sessions.EndSession, call, request)).session
         except aio.AioRpcError as error:
-            if reason_of_call(error) != "SESSION_ARCHIVED":
+            if reason_of_call(error) != "SESSION_HIDDEN":
                 raise
         return await self._find(session_id, request)
 

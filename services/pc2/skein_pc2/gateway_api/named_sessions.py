@@ -30,7 +30,7 @@ async def append_messages(
     `opens` is the session to create, with `session_id` as its id; None creates a plain one. A `request_id`, made by
     `frames.repeat_key`, keeps a repeat from appending again.
 
-    Raises AioRpcError: SESSION_ENDED, SESSION_ARCHIVED, or SESSION_NOT_FOUND for a deleted session, its name is taken.
+    Raises AioRpcError: SESSION_ENDED, SESSION_HIDDEN, or SESSION_NOT_FOUND for a deleted session, its name is taken.
     """
     request = pb.AppendMessagesRequest(
         defer_embedding=True, session_id=session_id, messages=messages, request_id=request_id
@@ -53,7 +53,7 @@ async def ensure_session(
 ) -> None:
     """Create a session unless it exists; this costs a call when the name is new to this process.
 
-    Ended, archived and deleted sessions keep their names, so nothing is created for them. Raises AioRpcError.
+    Ended, hidden and deleted sessions keep their names, so nothing is created for them. Raises AioRpcError.
     """
     if session_id and session_id not in api.known_sessions:
         await open_session(api, context, session_id, opens)

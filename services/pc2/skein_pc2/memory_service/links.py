@@ -246,8 +246,8 @@ async def children(api: GatewayApi, context: RequestContext, memory_id: str) -> 
 
 async def descendants(api: GatewayApi, context: RequestContext, memory_id: str) -> list[list[str]]:
     """Return the ids of a memory's descendants by generation."""
-    walk = pb.TraverseRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
-    near = await api.call(api.links.Traverse, walk, context)
+    walk = pb.TraverseLinksRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
+    near = await api.call(api.links.TraverseLinks, walk, context)
     if not near.truncated and all(node.hop < _HOPS for node in near.nodes):
         result = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
         return [generation for generation in result if generation]

@@ -267,14 +267,14 @@ class MemoryService(ActionPort):
         if memory is None:
             raise RequestError(MEMORY_NOT_FOUND, _NOT_FOUND)
         delta = min(1.0, memory.importance * factor) - memory.importance
-        call = scores_pb2.ReinforceRequest(
+        call = scores_pb2.ReinforceMemoryRequest(
             memory_id=memory_id,
             importance_delta=max(0.0, delta),
             confidence_delta=0.0,
             spread=0.0,
             request_id=request.repeat_id,
         )
-        reinforced = await self._api.call(self._api.memories.Reinforce, call, request)
+        reinforced = await self._api.call(self._api.memories.ReinforceMemory, call, request)
         importance = reinforced.memories[0].importance
         return {"memory_id": records.name(memory), "importance": importance, "new_importance": importance}
 

@@ -138,7 +138,7 @@ class SessionAgent(ActionPort):
         tokens = fields.integer(request.fields.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
         left = min(tokens, _MOST_TOKENS) * _TOKEN_CHARACTERS
         most_turns = min(limit, _MOST_TURNS)
-        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True, show_stored=True)
+        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True, show_archived=True)
         turns: list[pb.Message] = []
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, call, request)
@@ -173,7 +173,7 @@ class SessionAgent(ActionPort):
                 return list((await self._api.call(self._api.sessions.SearchMessages, call, request)).hits)
             except aio.AioRpcError as error:
                 # A person's archived sessions are left out; an archived session named by the message is an error.
-                if session_id or reason_of_call(error) != "SESSION_STORED":
+                if session_id or reason_of_call(error) != "SESSION_ARCHIVED":
                     raise
                 return []
 
@@ -197,7 +197,7 @@ class SessionAgent(ActionPort):
     async def _clear(self, request: ActionRequest) -> Message:
         """Purge a session's messages, as the original agent did; the session stays."""
         session_id = fields.required_text(request.fields, "session_id")
-        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE, show_stored=True)
+        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE, show_archived=True)
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, call, request)
             if not page.messages:

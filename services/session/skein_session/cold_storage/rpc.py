@@ -1,4 +1,4 @@
-"""RPCs of cold storage. StoreSession archives and RestoreSession unarchives in the words of the glossary."""
+"""RPCs of cold storage: archive, unarchive and list sessions."""
 
 from __future__ import annotations
 
@@ -31,48 +31,50 @@ class ColdStorageHandlers:
         self._idempotency = idempotency
         self._embeddings = embeddings
 
-    async def StoreSession(self, request: pb.StoreSessionRequest, context: Context) -> pb.StoreSessionResponse:
+    async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await self._idempotency.read_response(tenant_id, key)
         if saved_response is not None:
-            return pb.StoreSessionResponse.FromString(saved_response)
+            return pb.ArchiveSessionResponse.FromString(saved_response)
         async with (
             self._archives.pending_file(tenant_id, request.session_id, at) as file,
             self._idempotency.begin(tenant_id, key) as write,
         ):
             if write.saved_response is not None:
-                return pb.StoreSessionResponse.FromString(write.saved_response)
-            store_time = await self._archives.archive_session(
+                return pb.ArchiveSessionResponse.FromString(write.saved_response)
+            archive_time = await self._archives.archive_session(
                 write.tx, tenant_id, request.session_id, file, at=at, stored_by=caller.principal
             )
-            return await write.save(pb.StoreSessionResponse(store_time=to_timestamp(store_time)))
+            return await write.save(pb.ArchiveSessionResponse(archive_time=to_timestamp(archive_time)))
 
-    async def RestoreSession(self, request: pb.RestoreSessionRequest, context: Context) -> pb.RestoreSessionResponse:
+    async def UnarchiveSession(
+        self, request: pb.UnarchiveSessionRequest, context: Context
+    ) -> pb.UnarchiveSessionResponse:
         caller, at = caller_of(context), now()
         tenant_id, key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await self._idempotency.read_response(tenant_id, key)
         if saved_response is not None:
-            return pb.RestoreSessionResponse.FromString(saved_response)
+            return pb.UnarchiveSessionResponse.FromString(saved_response)
         await self._archives.require_session(tenant_id, request.session_id)
         archived = await self._archives.read_to_unarchive(tenant_id, request.session_id)
         async with self._idempotency.begin(tenant_id, key) as write:
             if write.saved_response is not None:
-                return pb.RestoreSessionResponse.FromString(write.saved_response)
+                return pb.UnarchiveSessionResponse.FromString(write.saved_response)
             documents = await self._archives.unarchive_session(write.tx, tenant_id, request.session_id, archived)
-            response = await write.save(pb.RestoreSessionResponse(pending_embedding_count=len(documents)))
+            response = await write.save(pb.UnarchiveSessionResponse(pending_embedding_count=len(documents)))
         await self._archives.purge_due_files(tenant_id, at)
         await self._embeddings.request_embeddings(documents, remaining=context.time_remaining())
         return response
 
-    async def ListStoredSessions(
-        self, request: pb.ListStoredSessionsRequest, context: Context
-    ) -> pb.ListStoredSessionsResponse:
+    async def ListArchivedSessions(
+        self, request: pb.ListArchivedSessionsRequest, context: Context
+    ) -> pb.ListArchivedSessionsResponse:
         tenant_id = caller_of(context).require_tenant()
         before_time, after_id = time_and_id_from_page_token(read_token(request.page_token, tenant_id, request))
         size = resolve_page_size(request.page_size)
         rows = await self._archives.list_archived(tenant_id, before_time=before_time, after_id=after_id, limit=size + 1)
-        response = pb.ListStoredSessionsResponse(sessions=map(_archived_session, rows[:size]))
+        response = pb.ListArchivedSessionsResponse(sessions=map(_archived_session, rows[:size]))
         if len(rows) > size:
             last = rows[size - 1]
             response.next_page_token = write_token(
@@ -81,15 +83,15 @@ class ColdStorageHandlers:
         return response
 
 
-def _archived_session(record: Record) -> pb.StoredSession:
+def _archived_session(record: Record) -> pb.ArchivedSession:
     """Convert a row of the query list_archived_sessions."""
-    return pb.StoredSession(
+    return pb.ArchivedSession(
         session_id=record["session_id"],
         title=record["title"],
         message_count=record["message_count"],
         byte_count=record["byte_count"],
         checksum=record["checksum"],
-        archive_time=to_timestamp(record["archive_time"]),
-        store_time=to_timestamp(record["store_time"]),
-        stored_by=record["stored_by"],
+        hide_time=to_timestamp(record["archive_time"]),
+        archive_time=to_timestamp(record["store_time"]),
+        archived_by=record["stored_by"],
     )

@@ -1,4 +1,4 @@
-"""RPCs of UpkeepService, which the worker calls periodically."""
+"""RPCs of SessionInternalService, which the worker calls periodically."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ class MaintenanceHandlers:
         )
         return pb.InheritParticipantsResponse(changed_count=changed_count, more=has_more)
 
-    async def StoreArchived(
-        self, request: archives_pb2.StoreArchivedRequest, context: Context
-    ) -> archives_pb2.StoreArchivedResponse:
+    async def ArchiveHiddenSessions(
+        self, request: archives_pb2.ArchiveHiddenSessionsRequest, context: Context
+    ) -> archives_pb2.ArchiveHiddenSessionsResponse:
         caller = caller_of(context)
         archived_count, has_more = await self._archives.archive_batch(
             caller.require_tenant(), at=now(), stored_by=caller.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
         )
-        return archives_pb2.StoreArchivedResponse(stored_count=archived_count, more=has_more)
+        return archives_pb2.ArchiveHiddenSessionsResponse(archived_count=archived_count, more=has_more)
 
     async def PurgeTenant(self, request: pb.PurgeTenantRequest, context: Context) -> pb.PurgeTenantResponse:
         tenant_id = caller_of(context).require_tenant()

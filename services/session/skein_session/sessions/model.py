@@ -2,7 +2,7 @@
 
     active ◄─► paused ◄─► completed     chosen by updates of the session
         └─────────┴──────────┴─► ended     by EndSession, or when an active session is idle for too long; final
-    any of these ◄─► archived     by ArchiveSession; UnarchiveSession returns to the state before
+    any of these ◄─► hidden       by HideSession; UnhideSession returns to the state before
 
 Only the first three take messages.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_TYPE = "conversation"
 # A time further ahead would sort before every row written until then.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
-# The state of a hidden session is called archived in the database and in the API.
+# The state of a hidden session is called archived in the database.
 ACTIVE, ENDED, HIDDEN = "active", "ended", "archived"
 # The end_reason of sessions that ended by idling.
 END_REASON_IDLE = "idle"
@@ -107,7 +107,7 @@ class Transition:
     rule: Callable[[SessionState], SessionState]
     # The session's update_time is at least this.
     at: datetime
-    archive_time: datetime | None = None
+    hide_time: datetime | None = None
     end_time: datetime | None = None
     end_reason: str | None = None
     summary: str | None = None

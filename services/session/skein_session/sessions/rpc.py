@@ -84,28 +84,26 @@ class SessionHandlers:
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
             return await write.save(pb.EndSessionResponse(session=convert.session(row)))
 
-    async def ArchiveSession(self, request: pb.ArchiveSessionRequest, context: Context) -> pb.ArchiveSessionResponse:
-        caller, archive_time = caller_of(context), now()
+    async def HideSession(self, request: pb.HideSessionRequest, context: Context) -> pb.HideSessionResponse:
+        caller, hide_time = caller_of(context), now()
         if request.keep_times:
             require_keep_times(caller)
-            archive_time = read_past_time(request, "archive_time", archive_time) or archive_time
-        transition = Transition(rule=SessionState.hide, at=archive_time, archive_time=archive_time)
+            hide_time = read_past_time(request, "hide_time", hide_time) or hide_time
+        transition = Transition(rule=SessionState.hide, at=hide_time, hide_time=hide_time)
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.ArchiveSessionResponse.FromString(write.saved_response)
+                return pb.HideSessionResponse.FromString(write.saved_response)
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
-            return await write.save(pb.ArchiveSessionResponse(session=convert.session(row)))
+            return await write.save(pb.HideSessionResponse(session=convert.session(row)))
 
-    async def UnarchiveSession(
-        self, request: pb.UnarchiveSessionRequest, context: Context
-    ) -> pb.UnarchiveSessionResponse:
+    async def UnhideSession(self, request: pb.UnhideSessionRequest, context: Context) -> pb.UnhideSessionResponse:
         caller = caller_of(context)
         transition = Transition(rule=SessionState.unhide, at=now())
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
-                return pb.UnarchiveSessionResponse.FromString(write.saved_response)
+                return pb.UnhideSessionResponse.FromString(write.saved_response)
             row = await self._store.change_state(write.tx, caller.require_tenant(), request.session_id, transition)
-            return await write.save(pb.UnarchiveSessionResponse(session=convert.session(row)))
+            return await write.save(pb.UnhideSessionResponse(session=convert.session(row)))
 
     async def DeleteSession(self, request: pb.DeleteSessionRequest, context: Context) -> pb.DeleteSessionResponse:
         caller = caller_of(context)

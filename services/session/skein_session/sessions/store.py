@@ -172,7 +172,7 @@ class SessionStore:
             session_id=session_id,
             state=new_state.state,
             archived_state=new_state.archived_state,
-            archive_time=transition.archive_time,
+            archive_time=transition.hide_time,
             end_time=transition.end_time,
             end_reason=transition.end_reason,
             summary=transition.summary,

@@ -32,7 +32,7 @@ class TranscriptHandlers:
             sequence=sequence_from_page_token(read_token(request.page_token, tenant_id, request)),
             newest_first=request.newest_first,
             page_size=resolve_page_size(request.page_size),
-            show_archived=request.show_stored,
+            show_archived=request.show_archived,
         )
         response = pb.ListMessagesResponse(messages=page.messages)
         if page.next_sequence is not None:

@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 class AccountClient:
     """Reads accounts from auth."""
 
-    def __init__(self, identity: auth_pb2_grpc.IdentityServiceAsyncStub) -> None:
+    def __init__(self, identity: auth_pb2_grpc.AuthInternalServiceAsyncStub) -> None:
         self._identity = identity
 
     async def get_address(self, caller: Caller) -> AccountAddress:
         """Return the e-mail address of the calling account, verified or not."""
         if caller.email:
             return AccountAddress(email=caller.email, is_verified=True)
-        request = auth_pb2.GetAccountStandingRequest(account_id=str(caller.require_account()))
-        return AccountAddress(email=(await self._identity.GetAccountStanding(request)).email, is_verified=False)
+        request = auth_pb2.GetAccountStateRequest(account_id=str(caller.require_account()))
+        return AccountAddress(email=(await self._identity.GetAccountState(request)).email, is_verified=False)
 
     async def get_new_member(self, account_id: str, role: str, *, created_by: str) -> NewMember:
         """Return an account as a new member. Fails with auth's ACCOUNT_NOT_FOUND."""
-        account = await self._identity.GetAccountStanding(auth_pb2.GetAccountStandingRequest(account_id=account_id))
+        account = await self._identity.GetAccountState(auth_pb2.GetAccountStateRequest(account_id=account_id))
         return NewMember(
             account_id=UUID(account_id),
             role=role,

@@ -41,9 +41,9 @@ def member(value: Member) -> pb.Member:
     )
 
 
-def membership(value: Membership | None) -> pb.GetStandingResponse:
+def membership(value: Membership | None) -> pb.GetMembershipResponse:
     """Convert a membership; None: the tenant does not exist."""
     if value is None:
-        return pb.GetStandingResponse()
+        return pb.GetMembershipResponse()
     state = pb.TENANT_STATE_OPEN if value.is_active else pb.TENANT_STATE_CLOSED
-    return pb.GetStandingResponse(state=state, role=role(value.role))
+    return pb.GetMembershipResponse(state=state, role=role(value.role))

@@ -99,7 +99,7 @@ class MemberHandlers:
             member = await self._store.transfer_ownership(write.tx, caller.require_tenant(), transfer)
             return await write.save(pb.TransferOwnershipResponse(member=convert.member(member)))
 
-    async def GetStanding(self, request: pb.GetStandingRequest, context: Context) -> pb.GetStandingResponse:
+    async def GetMembership(self, request: pb.GetMembershipRequest, context: Context) -> pb.GetMembershipResponse:
         account_id = UUID(request.account_id) if request.account_id else None
         return convert.membership(await self._store.get_membership(UUID(request.tenant_id), account_id))
 

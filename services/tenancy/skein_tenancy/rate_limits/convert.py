@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from skein_tenancy.rate_limits.model import RequestLease
 
 
-def request_lease(lease: RequestLease) -> pb.LeaseRequestsResponse:
+def request_lease(lease: RequestLease) -> pb.AcquireRateLimitResponse:
     """Convert leases; of two exhausted limits, name the one that stays exhausted longer."""
     exhausted = max(lease.tenant, lease.caller, key=lambda part: part.retry_seconds)
-    return pb.LeaseRequestsResponse(
+    return pb.AcquireRateLimitResponse(
         tenant_count=lease.tenant.count,
         caller_count=lease.caller.count,
         lifetime=_duration(LEASE_SECONDS),
@@ -28,9 +28,9 @@ def request_lease(lease: RequestLease) -> pb.LeaseRequestsResponse:
     )
 
 
-def unlimited_lease(request: pb.LeaseRequestsRequest) -> pb.LeaseRequestsResponse:
+def unlimited_lease(request: pb.AcquireRateLimitRequest) -> pb.AcquireRateLimitResponse:
     """Grant every requested call, to callers without a limit."""
-    return pb.LeaseRequestsResponse(
+    return pb.AcquireRateLimitResponse(
         tenant_count=request.tenant_count,
         caller_count=request.caller_count,
         lifetime=_duration(LEASE_SECONDS),

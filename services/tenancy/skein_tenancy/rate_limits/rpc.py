@@ -22,7 +22,9 @@ class RateLimitHandlers:
         self._store = store
         self._defaults = defaults
 
-    async def LeaseRequests(self, request: pb.LeaseRequestsRequest, context: Context) -> pb.LeaseRequestsResponse:
+    async def AcquireRateLimit(
+        self, request: pb.AcquireRateLimitRequest, context: Context
+    ) -> pb.AcquireRateLimitResponse:
         caller = caller_of(context)
         if not caller.permissions.isdisjoint({OPERATOR, SYSTEM}):
             return convert.unlimited_lease(request)

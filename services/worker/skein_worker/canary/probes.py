@@ -16,7 +16,7 @@ from skein.memory.v1 import (
     memory_pb2,
     scores_pb2,
     snapshots_pb2,
-    watches_pb2,
+    webhooks_pb2,
 )
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
@@ -175,7 +175,7 @@ _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
     _by_id_probe(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
     _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
-    _fixed_probe(f"{SESSIONS}ListStoredSessions", session_archives_pb2.ListStoredSessionsRequest),
+    _fixed_probe(f"{SESSIONS}ListArchivedSessions", session_archives_pb2.ListArchivedSessionsRequest),
 )
 _OF_MEMORY = (
     _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
@@ -192,8 +192,8 @@ _OF_MEMORY = (
     ),
     _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
     _built_probe(
-        f"{MEMORIES}ExportMatching",
-        lambda data: memory_pb2.ExportMatchingRequest(
+        f"{MEMORIES}ExportMemories",
+        lambda data: memory_pb2.ExportMemoriesRequest(
             selection=memory_pb2.MemorySelection(memory_ids=[data["memory"]])
         ),
     ),
@@ -203,7 +203,7 @@ _OF_MEMORY = (
     _fixed_probe(f"{MEMORIES}ListNextActions", memory_pb2.ListNextActionsRequest),
     _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
     _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
-    _by_id_probe(f"{LINKS}Traverse", memory_pb2.TraverseRequest, memory_id="memory"),
+    _by_id_probe(f"{LINKS}TraverseLinks", memory_pb2.TraverseLinksRequest, memory_id="memory"),
     _built_probe(
         f"{LINKS}GetSubgraph",
         lambda data: memory_pb2.GetSubgraphRequest(memory_ids=[data["memory"]], include_memories=True),
@@ -212,8 +212,8 @@ _OF_MEMORY = (
         f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
     ),
     _built_probe(
-        f"{LINKS}Activate",
-        lambda data: memory_pb2.ActivateRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
+        f"{LINKS}SpreadActivation",
+        lambda data: memory_pb2.SpreadActivationRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
     ),
     _built_probe(
         f"{LINKS}SuggestLinks",
@@ -242,10 +242,15 @@ _OF_MEMORY = (
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
     _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
-    _by_id_probe(f"{HISTORY}GetWatch", watches_pb2.GetWatchRequest, watch_id="watch"),
-    _fixed_probe(f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest),
+    _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="watch"),
+    _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
     # The watch has no deliveries, because its event does not happen.
-    _by_id_probe(f"{HISTORY}ListDeliveries", watches_pb2.ListDeliveriesRequest, has_no_marks=True, watch_id="watch"),
+    _by_id_probe(
+        f"{HISTORY}ListWebhookDeliveries",
+        webhooks_pb2.ListWebhookDeliveriesRequest,
+        has_no_marks=True,
+        webhook_id="watch",
+    ),
     _fixed_probe(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
     _fixed_probe(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),
     _by_id_probe(f"{SNAPSHOTS}GetSnapshot", snapshots_pb2.GetSnapshotRequest, snapshot_id="snapshot"),

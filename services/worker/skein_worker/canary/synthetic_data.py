@@ -15,7 +15,7 @@ from google.protobuf.struct_pb2 import Struct, Value
 from grpc import aio
 
 from skein.auth.v1 import accounts_pb2
-from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2, watches_pb2
+from skein.memory.v1 import archives_pb2, blocks_pb2, curation_pb2, memory_pb2, snapshots_pb2, webhooks_pb2
 from skein.session.v1 import archives_pb2 as session_archives_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import members_pb2, subjects_pb2, tenancy_pb2
@@ -163,16 +163,17 @@ class SyntheticDataWriter:
                 session=session_pb2.Session(session_id=id_, title=data.text("stored"))
             ),
         )
-        stored = session_archives_pb2.ListStoredSessionsRequest()
-        if not (await self._gateway.call(f"{SESSIONS}ListStoredSessions", stored)).sessions:
+        stored = session_archives_pb2.ListArchivedSessionsRequest()
+        if not (await self._gateway.call(f"{SESSIONS}ListArchivedSessions", stored)).sessions:
             # An interrupted write has hidden the session already.
             with _ignore_existing(grpc.StatusCode.FAILED_PRECONDITION):
                 await self._append("stored_message", "stored_session")
                 await self._gateway.call(
-                    f"{SESSIONS}ArchiveSession", session_pb2.ArchiveSessionRequest(session_id=data["stored_session"])
+                    f"{SESSIONS}HideSession", session_pb2.HideSessionRequest(session_id=data["stored_session"])
                 )
             await self._gateway.call(
-                f"{SESSIONS}StoreSession", session_archives_pb2.StoreSessionRequest(session_id=data["stored_session"])
+                f"{SESSIONS}ArchiveSession",
+                session_archives_pb2.ArchiveSessionRequest(session_id=data["stored_session"]),
             )
 
     async def _message(self, name: str, session: str, **participants: Any) -> None:
@@ -262,21 +263,21 @@ class SyntheticDataWriter:
         attached = blocks_pb2.AttachBlockRequest(block_id=data["block"], agent_id=data["agent"])
         await self._gateway.call(f"{BLOCKS}AttachBlock", attached)
         # It has no deliveries, because this event does not happen.
-        watch = watches_pb2.Watch(
+        watch = webhooks_pb2.Webhook(
             display_name=data.text("watch"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
         )
         await self._find_or_create(
             "watch",
-            (f"{HISTORY}ListWatches", watches_pb2.ListWatchesRequest(), "watches"),
-            (f"{HISTORY}CreateWatch", watches_pb2.CreateWatchRequest(watch=watch)),
+            (f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest(), "webhooks"),
+            (f"{HISTORY}CreateWebhook", webhooks_pb2.CreateWebhookRequest(webhook=watch)),
         )
         if not (await self._gateway.call(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest())).archives:
             old = memory_pb2.Memory(content=data.text("long ago"), session_id=data["session"])
             old.create_time.FromDatetime(_LONG_AGO)
             await self._gateway.call(f"{MEMORIES}CreateMemory", memory_pb2.CreateMemoryRequest(memory=old))
-            request = archives_pb2.CreateArchiveRequest(session_id=data["session"], label=data.text("archive"))
+            request = archives_pb2.ArchiveMemoriesRequest(session_id=data["session"], label=data.text("archive"))
             request.idle_since_time.FromDatetime(datetime.now(UTC) - timedelta(milliseconds=1))
-            await self._gateway.call(f"{HISTORY}CreateArchive", request)
+            await self._gateway.call(f"{HISTORY}ArchiveMemories", request)
 
     async def _memory(self, name: str, **fields: Any) -> None:
         data = self._data

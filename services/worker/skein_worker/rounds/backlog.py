@@ -50,7 +50,7 @@ class BacklogJobs:
 
     def __init__(
         self,
-        index: recall_pb2_grpc.IndexServiceAsyncStub,
+        index: recall_pb2_grpc.RecallInternalServiceAsyncStub,
         system: SystemIdentity,
         visitor: TenantVisitor,
         store: JobStore,

@@ -26,9 +26,9 @@ _WEBHOOK_TURN_SECONDS = 60.0
 
 
 def rounds(
-    tenancy: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
-    session: session_pb2_grpc.UpkeepServiceAsyncStub,
-    memory: memory_pb2_grpc.UpkeepServiceAsyncStub,
+    tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
+    session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+    memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
     settings: WorkerSettings,
 ) -> Sequence[Round]:
     """Return all rounds."""
@@ -50,11 +50,11 @@ def rounds(
             name="lifecycle",
             seconds=settings.lifecycle_seconds,
             calls=[
-                lambda: memory.ArchiveIdle(memory_pb2.ArchiveIdleRequest()),
+                lambda: memory.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest()),
                 lambda: memory.ApplyRetention(memory_pb2.ApplyRetentionRequest()),
                 lambda: memory.ReindexMemories(memory_pb2.ReindexMemoriesRequest()),
                 lambda: session.InheritParticipants(session_pb2.InheritParticipantsRequest()),
-                lambda: session.StoreArchived(archives_pb2.StoreArchivedRequest()),
+                lambda: session.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest()),
             ],
         ),
         Round(
@@ -66,7 +66,7 @@ def rounds(
     ]
 
 
-def _webhooks(memory: memory_pb2_grpc.UpkeepServiceAsyncStub, settings: WorkerSettings) -> Round:
+def _webhooks(memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub, settings: WorkerSettings) -> Round:
     due = WaitingCounts()
 
     def on_response(tenant_id: str, response: memory_pb2.DeliverWebhooksResponse) -> None:

@@ -50,8 +50,8 @@ class MaintenanceJob:
 
     def __init__(
         self,
-        session: session_pb2_grpc.UpkeepServiceAsyncStub,
-        memory: memory_pb2_grpc.UpkeepServiceAsyncStub,
+        session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+        memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
         system: SystemIdentity,
         store: JobStore,
         settings: WorkerSettings,

@@ -42,7 +42,7 @@ class ReindexJob:
     """Continues reindexes, each tenant for one turn."""
 
     def __init__(
-        self, index: recall_pb2_grpc.IndexServiceAsyncStub, system: SystemIdentity, settings: WorkerSettings
+        self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, system: SystemIdentity, settings: WorkerSettings
     ) -> None:
         self._index = index
         self._system = system

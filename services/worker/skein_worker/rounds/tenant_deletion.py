@@ -66,11 +66,11 @@ Purge = Callable[[int], Awaitable[PurgeResponse]]
 
 def purge_stages(
     *,
-    session: session_pb2_grpc.UpkeepServiceAsyncStub,
-    memory: memory_pb2_grpc.UpkeepServiceAsyncStub,
-    recall: recall_pb2_grpc.IndexServiceAsyncStub,
-    auth: auth_pb2_grpc.IdentityServiceAsyncStub,
-    tenancy: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
+    session: session_pb2_grpc.SessionInternalServiceAsyncStub,
+    memory: memory_pb2_grpc.MemoryInternalServiceAsyncStub,
+    recall: recall_pb2_grpc.RecallInternalServiceAsyncStub,
+    auth: auth_pb2_grpc.AuthInternalServiceAsyncStub,
+    tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
 ) -> Mapping[str, Purge]:
     """Return the purge of each service, in the order in which they run."""
     return {
@@ -87,7 +87,7 @@ class TenantDeletionJob:
 
     def __init__(
         self,
-        tenancy: tenancy_pb2_grpc.UpkeepServiceAsyncStub,
+        tenancy: tenancy_pb2_grpc.TenancyInternalServiceAsyncStub,
         stages: Mapping[str, Purge],
         system: SystemIdentity,
         *,

@@ -275,7 +275,7 @@ class PurgeTenantResponse(_message.Message):
     more: bool
     def __init__(self, deleted_counts: _Optional[_Mapping[str, int]] = ..., more: _Optional[bool] = ...) -> None: ...
 
-class GetAccountStandingRequest(_message.Message):
+class GetAccountStateRequest(_message.Message):
     __slots__ = ("account_id", "email")
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     EMAIL_FIELD_NUMBER: _ClassVar[int]
@@ -283,7 +283,7 @@ class GetAccountStandingRequest(_message.Message):
     email: str
     def __init__(self, account_id: _Optional[str] = ..., email: _Optional[str] = ...) -> None: ...
 
-class GetAccountStandingResponse(_message.Message):
+class GetAccountStateResponse(_message.Message):
     __slots__ = ("account_id", "email", "email_verified", "display_name", "active")
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
     EMAIL_FIELD_NUMBER: _ClassVar[int]

@@ -2392,8 +2392,8 @@ class AuthService:
             _registered_method=True)
 
 
-class IdentityServiceStub:
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalServiceStub:
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
@@ -2404,34 +2404,34 @@ class IdentityServiceStub:
             channel: A grpc.Channel.
         """
         self.Exchange = channel.unary_unary(
-                '/skein.auth.v1.IdentityService/Exchange',
+                '/skein.auth.v1.AuthInternalService/Exchange',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.auth.v1.IdentityService/DeleteExpired',
+                '/skein.auth.v1.AuthInternalService/DeleteExpired',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.auth.v1.IdentityService/PurgeTenant',
+                '/skein.auth.v1.AuthInternalService/PurgeTenant',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
-        self.GetAccountStanding = channel.unary_unary(
-                '/skein.auth.v1.IdentityService/GetAccountStanding',
-                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
-                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
+        self.GetAccountState = channel.unary_unary(
+                '/skein.auth.v1.AuthInternalService/GetAccountState',
+                request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateRequest.SerializeToString,
+                response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateResponse.FromString,
                 _registered_method=True)
         self.GetCheckKeys = channel.unary_unary(
-                '/skein.auth.v1.IdentityService/GetCheckKeys',
+                '/skein.auth.v1.AuthInternalService/GetCheckKeys',
                 request_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
                 response_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
                 _registered_method=True)
 
 
-class IdentityServiceServicer:
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalServiceServicer:
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
@@ -2469,8 +2469,8 @@ class IdentityServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetAccountStanding(self, request, context):
-        """GetAccountStanding tells services that keep accounts' ids what they may know
+    def GetAccountState(self, request, context):
+        """GetAccountState tells services that keep accounts' ids what they may know
         of them: address, name and status. Needs any identity, because they ask in
         the name of whoever calls them. Safe to retry.
 
@@ -2491,7 +2491,7 @@ class IdentityServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_IdentityServiceServicer_to_server(servicer, server):
+def add_AuthInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Exchange': grpc.unary_unary_rpc_method_handler(
                     servicer.Exchange,
@@ -2508,10 +2508,10 @@ def add_IdentityServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.FromString,
                     response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.SerializeToString,
             ),
-            'GetAccountStanding': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetAccountStanding,
-                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.FromString,
-                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.SerializeToString,
+            'GetAccountState': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetAccountState,
+                    request_deserializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateRequest.FromString,
+                    response_serializer=skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateResponse.SerializeToString,
             ),
             'GetCheckKeys': grpc.unary_unary_rpc_method_handler(
                     servicer.GetCheckKeys,
@@ -2520,14 +2520,14 @@ def add_IdentityServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.auth.v1.IdentityService', rpc_method_handlers)
+            'skein.auth.v1.AuthInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.auth.v1.IdentityService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.auth.v1.AuthInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class IdentityService:
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalService:
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
@@ -2545,7 +2545,7 @@ class IdentityService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.auth.v1.IdentityService/Exchange',
+            '/skein.auth.v1.AuthInternalService/Exchange',
             skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.ExchangeResponse.FromString,
             options,
@@ -2572,7 +2572,7 @@ class IdentityService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.auth.v1.IdentityService/DeleteExpired',
+            '/skein.auth.v1.AuthInternalService/DeleteExpired',
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.DeleteExpiredResponse.FromString,
             options,
@@ -2599,7 +2599,7 @@ class IdentityService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.auth.v1.IdentityService/PurgeTenant',
+            '/skein.auth.v1.AuthInternalService/PurgeTenant',
             skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.PurgeTenantResponse.FromString,
             options,
@@ -2613,7 +2613,7 @@ class IdentityService:
             _registered_method=True)
 
     @staticmethod
-    def GetAccountStanding(request,
+    def GetAccountState(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2626,9 +2626,9 @@ class IdentityService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.auth.v1.IdentityService/GetAccountStanding',
-            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingRequest.SerializeToString,
-            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStandingResponse.FromString,
+            '/skein.auth.v1.AuthInternalService/GetAccountState',
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateRequest.SerializeToString,
+            skein_dot_auth_dot_v1_dot_auth__pb2.GetAccountStateResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2653,7 +2653,7 @@ class IdentityService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.auth.v1.IdentityService/GetCheckKeys',
+            '/skein.auth.v1.AuthInternalService/GetCheckKeys',
             skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysRequest.SerializeToString,
             skein_dot_auth_dot_v1_dot_auth__pb2.GetCheckKeysResponse.FromString,
             options,

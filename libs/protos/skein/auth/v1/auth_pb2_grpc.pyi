@@ -1502,15 +1502,15 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_AuthServiceServicer_to_server(servicer: AuthServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class IdentityServiceStub:
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalServiceStub:
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> IdentityServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> AuthInternalServiceAsyncStub: ...
     Exchange: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ExchangeRequest, _auth_pb2.ExchangeResponse]
     """Exchange turns a credential into a signed identity token that lives for a
     minute. Safe to retry.
@@ -1533,8 +1533,8 @@ class IdentityServiceStub:
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
-    GetAccountStanding: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]
-    """GetAccountStanding tells services that keep accounts' ids what they may know
+    GetAccountState: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]
+    """GetAccountState tells services that keep accounts' ids what they may know
     of them: address, name and status. Needs any identity, because they ask in
     the name of whoever calls them. Safe to retry.
 
@@ -1548,8 +1548,8 @@ class IdentityServiceStub:
     """
 
 @_typing.type_check_only
-class IdentityServiceAsyncStub(IdentityServiceStub):
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
@@ -1576,8 +1576,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     Errors:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
-    GetAccountStanding: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStandingRequest, _auth_pb2.GetAccountStandingResponse]  # type: ignore[assignment]
-    """GetAccountStanding tells services that keep accounts' ids what they may know
+    GetAccountState: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]  # type: ignore[assignment]
+    """GetAccountState tells services that keep accounts' ids what they may know
     of them: address, name and status. Needs any identity, because they ask in
     the name of whoever calls them. Safe to retry.
 
@@ -1590,8 +1590,8 @@ class IdentityServiceAsyncStub(IdentityServiceStub):
     with right check digits is not proven: Exchange decides. Safe to retry.
     """
 
-class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IdentityService is internal: the gateway and the worker exchange credentials
+class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """AuthInternalService is internal: the gateway and the worker exchange credentials
     here for signed identity tokens. The gateway does not forward it.
     """
 
@@ -1636,12 +1636,12 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetAccountStanding(
+    def GetAccountState(
         self,
-        request: _auth_pb2.GetAccountStandingRequest,
+        request: _auth_pb2.GetAccountStateRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_auth_pb2.GetAccountStandingResponse, _abc.Awaitable[_auth_pb2.GetAccountStandingResponse]]:
-        """GetAccountStanding tells services that keep accounts' ids what they may know
+    ) -> _typing.Union[_auth_pb2.GetAccountStateResponse, _abc.Awaitable[_auth_pb2.GetAccountStateResponse]]:
+        """GetAccountState tells services that keep accounts' ids what they may know
         of them: address, name and status. Needs any identity, because they ask in
         the name of whoever calls them. Safe to retry.
 
@@ -1660,4 +1660,4 @@ class IdentityServiceServicer(metaclass=_abc_1.ABCMeta):
         with right check digits is not proven: Exchange decides. Safe to retry.
         """
 
-def add_IdentityServiceServicer_to_server(servicer: IdentityServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_AuthInternalServiceServicer_to_server(servicer: AuthInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

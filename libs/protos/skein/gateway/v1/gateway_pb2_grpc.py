@@ -124,7 +124,7 @@ class GatewayServiceServicer:
         Errors:
         - as Recall.
         - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -82,7 +82,7 @@ class GatewayServiceStub:
     Errors:
     - as Recall.
     - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
     """
     Forget: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]
@@ -157,7 +157,7 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     Errors:
     - as Recall.
     - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
     """
     Forget: _aio.UnaryUnaryMultiCallable[_gateway_pb2.ForgetRequest, _gateway_pb2.ForgetResponse]  # type: ignore[assignment]
@@ -247,7 +247,7 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - as Recall.
         - NOT_FOUND, SESSION_NOT_FOUND: there is no session to show the end of.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - PERMISSION_DENIED, PERMISSION_MISSING: session_id needs session.read.
         """
 

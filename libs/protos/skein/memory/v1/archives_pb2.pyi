@@ -32,7 +32,7 @@ class Archive(_message.Message):
     created_by: str
     def __init__(self, archive_id: _Optional[str] = ..., label: _Optional[str] = ..., memory_count: _Optional[int] = ..., byte_count: _Optional[int] = ..., checksum: _Optional[str] = ..., from_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., to_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ...) -> None: ...
 
-class CreateArchiveRequest(_message.Message):
+class ArchiveMemoriesRequest(_message.Message):
     __slots__ = ("idle_since_time", "session_id", "label", "after_memory_id", "request_id")
     IDLE_SINCE_TIME_FIELD_NUMBER: _ClassVar[int]
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
@@ -46,7 +46,7 @@ class CreateArchiveRequest(_message.Message):
     request_id: str
     def __init__(self, idle_since_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., session_id: _Optional[str] = ..., label: _Optional[str] = ..., after_memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class CreateArchiveResponse(_message.Message):
+class ArchiveMemoriesResponse(_message.Message):
     __slots__ = ("archive", "next_memory_id")
     ARCHIVE_FIELD_NUMBER: _ClassVar[int]
     NEXT_MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
@@ -70,7 +70,7 @@ class ListArchivesResponse(_message.Message):
     next_page_token: str
     def __init__(self, archives: _Optional[_Iterable[_Union[Archive, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class RestoreArchiveRequest(_message.Message):
+class UnarchiveMemoriesRequest(_message.Message):
     __slots__ = ("archive_id", "request_id")
     ARCHIVE_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -78,12 +78,12 @@ class RestoreArchiveRequest(_message.Message):
     request_id: str
     def __init__(self, archive_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RestoreArchiveResponse(_message.Message):
-    __slots__ = ("restored_count", "skipped_count", "pending_embedding_count")
-    RESTORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+class UnarchiveMemoriesResponse(_message.Message):
+    __slots__ = ("unarchived_count", "skipped_count", "pending_embedding_count")
+    UNARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     SKIPPED_COUNT_FIELD_NUMBER: _ClassVar[int]
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
-    restored_count: int
+    unarchived_count: int
     skipped_count: int
     pending_embedding_count: int
-    def __init__(self, restored_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...
+    def __init__(self, unarchived_count: _Optional[int] = ..., skipped_count: _Optional[int] = ..., pending_embedding_count: _Optional[int] = ...) -> None: ...

@@ -182,7 +182,7 @@ class DeleteBlockResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class RestoreBlockRequest(_message.Message):
+class UndeleteBlockRequest(_message.Message):
     __slots__ = ("block_id", "request_id")
     BLOCK_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -190,7 +190,7 @@ class RestoreBlockRequest(_message.Message):
     request_id: str
     def __init__(self, block_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RestoreBlockResponse(_message.Message):
+class UndeleteBlockResponse(_message.Message):
     __slots__ = ("block",)
     BLOCK_FIELD_NUMBER: _ClassVar[int]
     block: Block

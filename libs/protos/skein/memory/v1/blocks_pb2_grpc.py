@@ -69,10 +69,10 @@ class BlockServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.DeleteBlockRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.DeleteBlockResponse.FromString,
                 _registered_method=True)
-        self.RestoreBlock = channel.unary_unary(
-                '/skein.memory.v1.BlockService/RestoreBlock',
-                request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.FromString,
+        self.UndeleteBlock = channel.unary_unary(
+                '/skein.memory.v1.BlockService/UndeleteBlock',
+                request_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockResponse.FromString,
                 _registered_method=True)
         self.PurgeBlock = channel.unary_unary(
                 '/skein.memory.v1.BlockService/PurgeBlock',
@@ -207,7 +207,7 @@ class BlockServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteBlock(self, request, context):
-        """DeleteBlock hides a block from every read and every prompt; RestoreBlock
+        """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -219,9 +219,9 @@ class BlockServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreBlock(self, request, context):
-        """RestoreBlock brings a deleted block back, attached as before, save to agents
-        that took another block with its label meanwhile. Restoring one that is not
+    def UndeleteBlock(self, request, context):
+        """UndeleteBlock brings a deleted block back, attached as before, save to agents
+        that took another block with its label meanwhile. Undeleting one that is not
         deleted returns it unchanged. Repeating a request_id returns the first
         answer.
 
@@ -417,10 +417,10 @@ def add_BlockServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.DeleteBlockRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.DeleteBlockResponse.SerializeToString,
             ),
-            'RestoreBlock': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreBlock,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.SerializeToString,
+            'UndeleteBlock': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteBlock,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockResponse.SerializeToString,
             ),
             'PurgeBlock': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeBlock,
@@ -656,7 +656,7 @@ class BlockService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreBlock(request,
+    def UndeleteBlock(request,
             target,
             options=(),
             channel_credentials=None,
@@ -669,9 +669,9 @@ class BlockService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.BlockService/RestoreBlock',
-            skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_blocks__pb2.RestoreBlockResponse.FromString,
+            '/skein.memory.v1.BlockService/UndeleteBlock',
+            skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_blocks__pb2.UndeleteBlockResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -86,7 +86,7 @@ class BlockServiceStub:
       one with the new label.
     """
     DeleteBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.DeleteBlockRequest, _blocks_pb2.DeleteBlockResponse]
-    """DeleteBlock hides a block from every read and every prompt; RestoreBlock
+    """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -94,9 +94,9 @@ class BlockServiceStub:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.RestoreBlockRequest, _blocks_pb2.RestoreBlockResponse]
-    """RestoreBlock brings a deleted block back, attached as before, save to agents
-    that took another block with its label meanwhile. Restoring one that is not
+    UndeleteBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.UndeleteBlockRequest, _blocks_pb2.UndeleteBlockResponse]
+    """UndeleteBlock brings a deleted block back, attached as before, save to agents
+    that took another block with its label meanwhile. Undeleting one that is not
     deleted returns it unchanged. Repeating a request_id returns the first
     answer.
 
@@ -270,7 +270,7 @@ class BlockServiceAsyncStub(BlockServiceStub):
       one with the new label.
     """
     DeleteBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.DeleteBlockRequest, _blocks_pb2.DeleteBlockResponse]  # type: ignore[assignment]
-    """DeleteBlock hides a block from every read and every prompt; RestoreBlock
+    """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -278,9 +278,9 @@ class BlockServiceAsyncStub(BlockServiceStub):
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.RestoreBlockRequest, _blocks_pb2.RestoreBlockResponse]  # type: ignore[assignment]
-    """RestoreBlock brings a deleted block back, attached as before, save to agents
-    that took another block with its label meanwhile. Restoring one that is not
+    UndeleteBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.UndeleteBlockRequest, _blocks_pb2.UndeleteBlockResponse]  # type: ignore[assignment]
+    """UndeleteBlock brings a deleted block back, attached as before, save to agents
+    that took another block with its label meanwhile. Undeleting one that is not
     deleted returns it unchanged. Repeating a request_id returns the first
     answer.
 
@@ -487,7 +487,7 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _blocks_pb2.DeleteBlockRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_blocks_pb2.DeleteBlockResponse, _abc.Awaitable[_blocks_pb2.DeleteBlockResponse]]:
-        """DeleteBlock hides a block from every read and every prompt; RestoreBlock
+        """DeleteBlock hides a block from every read and every prompt; UndeleteBlock
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -497,13 +497,13 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RestoreBlock(
+    def UndeleteBlock(
         self,
-        request: _blocks_pb2.RestoreBlockRequest,
+        request: _blocks_pb2.UndeleteBlockRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_blocks_pb2.RestoreBlockResponse, _abc.Awaitable[_blocks_pb2.RestoreBlockResponse]]:
-        """RestoreBlock brings a deleted block back, attached as before, save to agents
-        that took another block with its label meanwhile. Restoring one that is not
+    ) -> _typing.Union[_blocks_pb2.UndeleteBlockResponse, _abc.Awaitable[_blocks_pb2.UndeleteBlockResponse]]:
+        """UndeleteBlock brings a deleted block back, attached as before, save to agents
+        that took another block with its label meanwhile. Undeleting one that is not
         deleted returns it unchanged. Repeating a request_id returns the first
         answer.
 

@@ -6,7 +6,7 @@ import warnings
 from skein.memory.v1 import access_log_pb2 as skein_dot_memory_dot_v1_dot_access__log__pb2
 from skein.memory.v1 import archives_pb2 as skein_dot_memory_dot_v1_dot_archives__pb2
 from skein.memory.v1 import history_pb2 as skein_dot_memory_dot_v1_dot_history__pb2
-from skein.memory.v1 import watches_pb2 as skein_dot_memory_dot_v1_dot_watches__pb2
+from skein.memory.v1 import webhooks_pb2 as skein_dot_memory_dot_v1_dot_webhooks__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -58,65 +58,65 @@ class HistoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.FromString,
                 _registered_method=True)
-        self.CreateWatch = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/CreateWatch',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchResponse.FromString,
+        self.CreateWebhook = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/CreateWebhook',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookResponse.FromString,
                 _registered_method=True)
-        self.GetWatch = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/GetWatch',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchResponse.FromString,
+        self.GetWebhook = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/GetWebhook',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookResponse.FromString,
                 _registered_method=True)
-        self.ListWatches = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/ListWatches',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesResponse.FromString,
+        self.ListWebhooks = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/ListWebhooks',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksResponse.FromString,
                 _registered_method=True)
-        self.UpdateWatch = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/UpdateWatch',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchResponse.FromString,
+        self.UpdateWebhook = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/UpdateWebhook',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookResponse.FromString,
                 _registered_method=True)
-        self.DeleteWatch = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/DeleteWatch',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchResponse.FromString,
+        self.DeleteWebhook = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/DeleteWebhook',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookResponse.FromString,
                 _registered_method=True)
-        self.RotateWatchSecret = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/RotateWatchSecret',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretResponse.FromString,
+        self.RotateWebhookSecret = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/RotateWebhookSecret',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretResponse.FromString,
                 _registered_method=True)
-        self.TestWatch = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/TestWatch',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchResponse.FromString,
+        self.TestWebhook = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/TestWebhook',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookResponse.FromString,
                 _registered_method=True)
-        self.ListDeliveries = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/ListDeliveries',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesResponse.FromString,
+        self.ListWebhookDeliveries = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/ListWebhookDeliveries',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesResponse.FromString,
                 _registered_method=True)
-        self.RetryDelivery = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/RetryDelivery',
-                request_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryResponse.FromString,
+        self.RetryWebhookDelivery = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/RetryWebhookDelivery',
+                request_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryResponse.FromString,
                 _registered_method=True)
-        self.CreateArchive = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/CreateArchive',
-                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.FromString,
+        self.ArchiveMemories = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/ArchiveMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListArchives = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/ListArchives',
                 request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesResponse.FromString,
                 _registered_method=True)
-        self.RestoreArchive = channel.unary_unary(
-                '/skein.memory.v1.HistoryService/RestoreArchive',
-                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.FromString,
+        self.UnarchiveMemories = channel.unary_unary(
+                '/skein.memory.v1.HistoryService/UnarchiveMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListAccessLog = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/ListAccessLog',
@@ -171,7 +171,7 @@ class HistoryServiceServicer:
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, WATCH_TOO_SLOW: more changes were made than wait for a
+        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
         caller that does not read. The metadata "position" is that of the last
         answer sent; resume from there.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
@@ -181,101 +181,101 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CreateWatch(self, request, context):
-        """CreateWatch has a webhook told of what happens from now on. One that an
+    def CreateWebhook(self, request, context):
+        """CreateWebhook registers an endpoint that receives changes from now on. One that an
         application makes is switched off when its grant ends. The answer
         shows the key that deliveries are signed with, once: a repeated request_id
-        gets the same watch without it.
+        gets the same webhook without it.
 
         Errors:
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
         may have. Delete one, or have an operator raise the limit (UpdateQuota).
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetWatch(self, request, context):
-        """GetWatch reads one watch, without its key. Safe to retry.
+    def GetWebhook(self, request, context):
+        """GetWebhook reads one webhook, without its key. Safe to retry.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListWatches(self, request, context):
-        """ListWatches pages through watches, newest first. Safe to retry.
+    def ListWebhooks(self, request, context):
+        """ListWebhooks pages through webhooks, newest first. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def UpdateWatch(self, request, context):
-        """UpdateWatch changes the fields named in update_mask. Repeating a request_id
+    def UpdateWebhook(self, request, context):
+        """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
         returns the first answer.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
-        - as CreateWatch.
+        - as CreateWebhook.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DeleteWatch(self, request, context):
-        """DeleteWatch removes a watch and what is still to be delivered to it.
+    def DeleteWebhook(self, request, context):
+        """DeleteWebhook removes a webhook and what is still to be delivered to it.
         Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RotateWatchSecret(self, request, context):
-        """RotateWatchSecret signs what is sent from now on with another key, which is
+    def RotateWebhookSecret(self, request, context):
+        """RotateWebhookSecret signs what is sent from now on with another key, which is
         shown once. Repeating a request_id changes nothing and shows no key.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def TestWatch(self, request, context):
-        """TestWatch sends an event of the type "test" at once, also to a watch that is
+    def TestWebhook(self, request, context):
+        """TestWebhook sends an event of the type "test" at once, also to a webhook that is
         not active, and says what came of it. It is sent once; nothing is stored.
         Calling again sends another.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListDeliveries(self, request, context):
-        """ListDeliveries pages through what a watch was told and is still to be told,
+    def ListWebhookDeliveries(self, request, context):
+        """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
         newest first. Deliveries that ended are kept for a week. Safe to retry.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RetryDelivery(self, request, context):
-        """RetryDelivery has a delivery tried again at once, also one that is dead.
+    def RetryWebhookDelivery(self, request, context):
+        """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -285,8 +285,8 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CreateArchive(self, request, context):
-        """CreateArchive takes up to 500 memories that were not changed since a time out
+    def ArchiveMemories(self, request, context):
+        """ArchiveMemories takes up to 500 memories that were not changed since a time out
         of the tables and into a file, with everything that they have, the oldest
         first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
@@ -306,8 +306,8 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreArchive(self, request, context):
-        """RestoreArchive brings the memories of an archive back as they were, found by
+    def UnarchiveMemories(self, request, context):
+        """UnarchiveMemories brings the memories of an archive back as they were, found by
         their words at once and by meaning soon, and removes it. What was purged
         meanwhile stays away; so does a link whose other end is gone, and a key or
         external id that somebody else took. Repeating a request_id returns the first
@@ -344,65 +344,65 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.SerializeToString,
             ),
-            'CreateWatch': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateWatch,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchResponse.SerializeToString,
+            'CreateWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.CreateWebhook,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookResponse.SerializeToString,
             ),
-            'GetWatch': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetWatch,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchResponse.SerializeToString,
+            'GetWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetWebhook,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookResponse.SerializeToString,
             ),
-            'ListWatches': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListWatches,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesResponse.SerializeToString,
+            'ListWebhooks': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWebhooks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksResponse.SerializeToString,
             ),
-            'UpdateWatch': grpc.unary_unary_rpc_method_handler(
-                    servicer.UpdateWatch,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchResponse.SerializeToString,
+            'UpdateWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateWebhook,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookResponse.SerializeToString,
             ),
-            'DeleteWatch': grpc.unary_unary_rpc_method_handler(
-                    servicer.DeleteWatch,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchResponse.SerializeToString,
+            'DeleteWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteWebhook,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookResponse.SerializeToString,
             ),
-            'RotateWatchSecret': grpc.unary_unary_rpc_method_handler(
-                    servicer.RotateWatchSecret,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretResponse.SerializeToString,
+            'RotateWebhookSecret': grpc.unary_unary_rpc_method_handler(
+                    servicer.RotateWebhookSecret,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretResponse.SerializeToString,
             ),
-            'TestWatch': grpc.unary_unary_rpc_method_handler(
-                    servicer.TestWatch,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchResponse.SerializeToString,
+            'TestWebhook': grpc.unary_unary_rpc_method_handler(
+                    servicer.TestWebhook,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookResponse.SerializeToString,
             ),
-            'ListDeliveries': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListDeliveries,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesResponse.SerializeToString,
+            'ListWebhookDeliveries': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListWebhookDeliveries,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesResponse.SerializeToString,
             ),
-            'RetryDelivery': grpc.unary_unary_rpc_method_handler(
-                    servicer.RetryDelivery,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryResponse.SerializeToString,
+            'RetryWebhookDelivery': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryWebhookDelivery,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryResponse.SerializeToString,
             ),
-            'CreateArchive': grpc.unary_unary_rpc_method_handler(
-                    servicer.CreateArchive,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.SerializeToString,
+            'ArchiveMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.SerializeToString,
             ),
             'ListArchives': grpc.unary_unary_rpc_method_handler(
                     servicer.ListArchives,
                     request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.ListArchivesResponse.SerializeToString,
             ),
-            'RestoreArchive': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreArchive,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.SerializeToString,
+            'UnarchiveMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnarchiveMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.SerializeToString,
             ),
             'ListAccessLog': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAccessLog,
@@ -486,7 +486,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def CreateWatch(request,
+    def CreateWebhook(request,
             target,
             options=(),
             channel_credentials=None,
@@ -499,9 +499,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/CreateWatch',
-            skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.CreateWatchResponse.FromString,
+            '/skein.memory.v1.HistoryService/CreateWebhook',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.CreateWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -513,7 +513,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def GetWatch(request,
+    def GetWebhook(request,
             target,
             options=(),
             channel_credentials=None,
@@ -526,9 +526,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/GetWatch',
-            skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.GetWatchResponse.FromString,
+            '/skein.memory.v1.HistoryService/GetWebhook',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.GetWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -540,7 +540,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def ListWatches(request,
+    def ListWebhooks(request,
             target,
             options=(),
             channel_credentials=None,
@@ -553,9 +553,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/ListWatches',
-            skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.ListWatchesResponse.FromString,
+            '/skein.memory.v1.HistoryService/ListWebhooks',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhooksResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -567,7 +567,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def UpdateWatch(request,
+    def UpdateWebhook(request,
             target,
             options=(),
             channel_credentials=None,
@@ -580,9 +580,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/UpdateWatch',
-            skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.UpdateWatchResponse.FromString,
+            '/skein.memory.v1.HistoryService/UpdateWebhook',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.UpdateWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -594,7 +594,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def DeleteWatch(request,
+    def DeleteWebhook(request,
             target,
             options=(),
             channel_credentials=None,
@@ -607,9 +607,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/DeleteWatch',
-            skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.DeleteWatchResponse.FromString,
+            '/skein.memory.v1.HistoryService/DeleteWebhook',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.DeleteWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -621,7 +621,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def RotateWatchSecret(request,
+    def RotateWebhookSecret(request,
             target,
             options=(),
             channel_credentials=None,
@@ -634,9 +634,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/RotateWatchSecret',
-            skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.RotateWatchSecretResponse.FromString,
+            '/skein.memory.v1.HistoryService/RotateWebhookSecret',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.RotateWebhookSecretResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -648,7 +648,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def TestWatch(request,
+    def TestWebhook(request,
             target,
             options=(),
             channel_credentials=None,
@@ -661,9 +661,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/TestWatch',
-            skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.TestWatchResponse.FromString,
+            '/skein.memory.v1.HistoryService/TestWebhook',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.TestWebhookResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -675,7 +675,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def ListDeliveries(request,
+    def ListWebhookDeliveries(request,
             target,
             options=(),
             channel_credentials=None,
@@ -688,9 +688,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/ListDeliveries',
-            skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.ListDeliveriesResponse.FromString,
+            '/skein.memory.v1.HistoryService/ListWebhookDeliveries',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.ListWebhookDeliveriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -702,7 +702,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def RetryDelivery(request,
+    def RetryWebhookDelivery(request,
             target,
             options=(),
             channel_credentials=None,
@@ -715,9 +715,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/RetryDelivery',
-            skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_watches__pb2.RetryDeliveryResponse.FromString,
+            '/skein.memory.v1.HistoryService/RetryWebhookDelivery',
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_webhooks__pb2.RetryWebhookDeliveryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -729,7 +729,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def CreateArchive(request,
+    def ArchiveMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -742,9 +742,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/CreateArchive',
-            skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_archives__pb2.CreateArchiveResponse.FromString,
+            '/skein.memory.v1.HistoryService/ArchiveMemories',
+            skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_archives__pb2.ArchiveMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -783,7 +783,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreArchive(request,
+    def UnarchiveMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -796,9 +796,9 @@ class HistoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.HistoryService/RestoreArchive',
-            skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_archives__pb2.RestoreArchiveResponse.FromString,
+            '/skein.memory.v1.HistoryService/UnarchiveMemories',
+            skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_archives__pb2.UnarchiveMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,

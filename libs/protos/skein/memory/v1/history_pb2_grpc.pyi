@@ -8,7 +8,7 @@ from grpc import aio as _aio
 from skein.memory.v1 import access_log_pb2 as _access_log_pb2
 from skein.memory.v1 import archives_pb2 as _archives_pb2
 from skein.memory.v1 import history_pb2 as _history_pb2
-from skein.memory.v1 import watches_pb2 as _watches_pb2
+from skein.memory.v1 import webhooks_pb2 as _webhooks_pb2
 import abc as _abc_1
 import grpc as _grpc
 import sys
@@ -75,81 +75,81 @@ class HistoryServiceStub:
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, WATCH_TOO_SLOW: more changes were made than wait for a
+    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
       caller that does not read. The metadata "position" is that of the last
       answer sent; resume from there.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
     """
-    CreateWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.CreateWatchRequest, _watches_pb2.CreateWatchResponse]
-    """CreateWatch has a webhook told of what happens from now on. One that an
+    CreateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]
+    """CreateWebhook registers an endpoint that receives changes from now on. One that an
     application makes is switched off when its grant ends. The answer
     shows the key that deliveries are signed with, once: a repeated request_id
-    gets the same watch without it.
+    gets the same webhook without it.
 
     Errors:
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
       may have. Delete one, or have an operator raise the limit (UpdateQuota).
     """
-    GetWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.GetWatchRequest, _watches_pb2.GetWatchResponse]
-    """GetWatch reads one watch, without its key. Safe to retry.
+    GetWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]
+    """GetWebhook reads one webhook, without its key. Safe to retry.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    ListWatches: _grpc.UnaryUnaryMultiCallable[_watches_pb2.ListWatchesRequest, _watches_pb2.ListWatchesResponse]
-    """ListWatches pages through watches, newest first. Safe to retry."""
-    UpdateWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.UpdateWatchRequest, _watches_pb2.UpdateWatchResponse]
-    """UpdateWatch changes the fields named in update_mask. Repeating a request_id
+    ListWebhooks: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]
+    """ListWebhooks pages through webhooks, newest first. Safe to retry."""
+    UpdateWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]
+    """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
     returns the first answer.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
-    - as CreateWatch.
+    - as CreateWebhook.
     """
-    DeleteWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.DeleteWatchRequest, _watches_pb2.DeleteWatchResponse]
-    """DeleteWatch removes a watch and what is still to be delivered to it.
+    DeleteWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.DeleteWebhookRequest, _webhooks_pb2.DeleteWebhookResponse]
+    """DeleteWebhook removes a webhook and what is still to be delivered to it.
     Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    RotateWatchSecret: _grpc.UnaryUnaryMultiCallable[_watches_pb2.RotateWatchSecretRequest, _watches_pb2.RotateWatchSecretResponse]
-    """RotateWatchSecret signs what is sent from now on with another key, which is
+    RotateWebhookSecret: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookSecretRequest, _webhooks_pb2.RotateWebhookSecretResponse]
+    """RotateWebhookSecret signs what is sent from now on with another key, which is
     shown once. Repeating a request_id changes nothing and shows no key.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING.
     """
-    TestWatch: _grpc.UnaryUnaryMultiCallable[_watches_pb2.TestWatchRequest, _watches_pb2.TestWatchResponse]
-    """TestWatch sends an event of the type "test" at once, also to a watch that is
+    TestWebhook: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]
+    """TestWebhook sends an event of the type "test" at once, also to a webhook that is
     not active, and says what came of it. It is sent once; nothing is stored.
     Calling again sends another.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    ListDeliveries: _grpc.UnaryUnaryMultiCallable[_watches_pb2.ListDeliveriesRequest, _watches_pb2.ListDeliveriesResponse]
-    """ListDeliveries pages through what a watch was told and is still to be told,
+    ListWebhookDeliveries: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]
+    """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
     newest first. Deliveries that ended are kept for a week. Safe to retry.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    RetryDelivery: _grpc.UnaryUnaryMultiCallable[_watches_pb2.RetryDeliveryRequest, _watches_pb2.RetryDeliveryResponse]
-    """RetryDelivery has a delivery tried again at once, also one that is dead.
+    RetryWebhookDelivery: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.RetryWebhookDeliveryRequest, _webhooks_pb2.RetryWebhookDeliveryResponse]
+    """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
-    CreateArchive: _grpc.UnaryUnaryMultiCallable[_archives_pb2.CreateArchiveRequest, _archives_pb2.CreateArchiveResponse]
-    """CreateArchive takes up to 500 memories that were not changed since a time out
+    ArchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]
+    """ArchiveMemories takes up to 500 memories that were not changed since a time out
     of the tables and into a file, with everything that they have, the oldest
     first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
@@ -161,8 +161,8 @@ class HistoryServiceStub:
     """ListArchives pages through what lies in cold storage, newest first. Safe to
     retry.
     """
-    RestoreArchive: _grpc.UnaryUnaryMultiCallable[_archives_pb2.RestoreArchiveRequest, _archives_pb2.RestoreArchiveResponse]
-    """RestoreArchive brings the memories of an archive back as they were, found by
+    UnarchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]
+    """UnarchiveMemories brings the memories of an archive back as they were, found by
     their words at once and by meaning soon, and removes it. What was purged
     meanwhile stays away; so does a link whose other end is gone, and a key or
     external id that somebody else took. Repeating a request_id returns the first
@@ -223,81 +223,81 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - INVALID_ARGUMENT, POSITION_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-    - RESOURCE_EXHAUSTED, WATCH_TOO_SLOW: more changes were made than wait for a
+    - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
       caller that does not read. The metadata "position" is that of the last
       answer sent; resume from there.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
     """
-    CreateWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.CreateWatchRequest, _watches_pb2.CreateWatchResponse]  # type: ignore[assignment]
-    """CreateWatch has a webhook told of what happens from now on. One that an
+    CreateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.CreateWebhookRequest, _webhooks_pb2.CreateWebhookResponse]  # type: ignore[assignment]
+    """CreateWebhook registers an endpoint that receives changes from now on. One that an
     application makes is switched off when its grant ends. The answer
     shows the key that deliveries are signed with, once: a repeated request_id
-    gets the same watch without it.
+    gets the same webhook without it.
 
     Errors:
     - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
     - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+    - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
       may have. Delete one, or have an operator raise the limit (UpdateQuota).
     """
-    GetWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.GetWatchRequest, _watches_pb2.GetWatchResponse]  # type: ignore[assignment]
-    """GetWatch reads one watch, without its key. Safe to retry.
+    GetWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.GetWebhookRequest, _webhooks_pb2.GetWebhookResponse]  # type: ignore[assignment]
+    """GetWebhook reads one webhook, without its key. Safe to retry.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    ListWatches: _aio.UnaryUnaryMultiCallable[_watches_pb2.ListWatchesRequest, _watches_pb2.ListWatchesResponse]  # type: ignore[assignment]
-    """ListWatches pages through watches, newest first. Safe to retry."""
-    UpdateWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.UpdateWatchRequest, _watches_pb2.UpdateWatchResponse]  # type: ignore[assignment]
-    """UpdateWatch changes the fields named in update_mask. Repeating a request_id
+    ListWebhooks: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhooksRequest, _webhooks_pb2.ListWebhooksResponse]  # type: ignore[assignment]
+    """ListWebhooks pages through webhooks, newest first. Safe to retry."""
+    UpdateWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.UpdateWebhookRequest, _webhooks_pb2.UpdateWebhookResponse]  # type: ignore[assignment]
+    """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
     returns the first answer.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - ABORTED, REVISION_STALE.
-    - as CreateWatch.
+    - as CreateWebhook.
     """
-    DeleteWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.DeleteWatchRequest, _watches_pb2.DeleteWatchResponse]  # type: ignore[assignment]
-    """DeleteWatch removes a watch and what is still to be delivered to it.
+    DeleteWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.DeleteWebhookRequest, _webhooks_pb2.DeleteWebhookResponse]  # type: ignore[assignment]
+    """DeleteWebhook removes a webhook and what is still to be delivered to it.
     Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    RotateWatchSecret: _aio.UnaryUnaryMultiCallable[_watches_pb2.RotateWatchSecretRequest, _watches_pb2.RotateWatchSecretResponse]  # type: ignore[assignment]
-    """RotateWatchSecret signs what is sent from now on with another key, which is
+    RotateWebhookSecret: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RotateWebhookSecretRequest, _webhooks_pb2.RotateWebhookSecretResponse]  # type: ignore[assignment]
+    """RotateWebhookSecret signs what is sent from now on with another key, which is
     shown once. Repeating a request_id changes nothing and shows no key.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     - FAILED_PRECONDITION, MASTER_KEY_MISSING.
     """
-    TestWatch: _aio.UnaryUnaryMultiCallable[_watches_pb2.TestWatchRequest, _watches_pb2.TestWatchResponse]  # type: ignore[assignment]
-    """TestWatch sends an event of the type "test" at once, also to a watch that is
+    TestWebhook: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.TestWebhookRequest, _webhooks_pb2.TestWebhookResponse]  # type: ignore[assignment]
+    """TestWebhook sends an event of the type "test" at once, also to a webhook that is
     not active, and says what came of it. It is sent once; nothing is stored.
     Calling again sends another.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    ListDeliveries: _aio.UnaryUnaryMultiCallable[_watches_pb2.ListDeliveriesRequest, _watches_pb2.ListDeliveriesResponse]  # type: ignore[assignment]
-    """ListDeliveries pages through what a watch was told and is still to be told,
+    ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]  # type: ignore[assignment]
+    """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
     newest first. Deliveries that ended are kept for a week. Safe to retry.
 
     Errors:
-    - NOT_FOUND, WATCH_NOT_FOUND.
+    - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
-    RetryDelivery: _aio.UnaryUnaryMultiCallable[_watches_pb2.RetryDeliveryRequest, _watches_pb2.RetryDeliveryResponse]  # type: ignore[assignment]
-    """RetryDelivery has a delivery tried again at once, also one that is dead.
+    RetryWebhookDelivery: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.RetryWebhookDeliveryRequest, _webhooks_pb2.RetryWebhookDeliveryResponse]  # type: ignore[assignment]
+    """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
     Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
-    CreateArchive: _aio.UnaryUnaryMultiCallable[_archives_pb2.CreateArchiveRequest, _archives_pb2.CreateArchiveResponse]  # type: ignore[assignment]
-    """CreateArchive takes up to 500 memories that were not changed since a time out
+    ArchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]  # type: ignore[assignment]
+    """ArchiveMemories takes up to 500 memories that were not changed since a time out
     of the tables and into a file, with everything that they have, the oldest
     first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
@@ -309,8 +309,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """ListArchives pages through what lies in cold storage, newest first. Safe to
     retry.
     """
-    RestoreArchive: _aio.UnaryUnaryMultiCallable[_archives_pb2.RestoreArchiveRequest, _archives_pb2.RestoreArchiveResponse]  # type: ignore[assignment]
-    """RestoreArchive brings the memories of an archive back as they were, found by
+    UnarchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]  # type: ignore[assignment]
+    """UnarchiveMemories brings the memories of an archive back as they were, found by
     their words at once and by meaning soon, and removes it. What was purged
     meanwhile stays away; so does a link whose other end is gone, and a key or
     external id that somebody else took. Repeating a request_id returns the first
@@ -380,7 +380,7 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         - INVALID_ARGUMENT, POSITION_INVALID.
         - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
-        - RESOURCE_EXHAUSTED, WATCH_TOO_SLOW: more changes were made than wait for a
+        - RESOURCE_EXHAUSTED, STREAM_TOO_SLOW: more changes were made than wait for a
           caller that does not read. The metadata "position" is that of the last
           answer sent; resume from there.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
@@ -388,120 +388,120 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def CreateWatch(
+    def CreateWebhook(
         self,
-        request: _watches_pb2.CreateWatchRequest,
+        request: _webhooks_pb2.CreateWebhookRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.CreateWatchResponse, _abc.Awaitable[_watches_pb2.CreateWatchResponse]]:
-        """CreateWatch has a webhook told of what happens from now on. One that an
+    ) -> _typing.Union[_webhooks_pb2.CreateWebhookResponse, _abc.Awaitable[_webhooks_pb2.CreateWebhookResponse]]:
+        """CreateWebhook registers an endpoint that receives changes from now on. One that an
         application makes is switched off when its grant ends. The answer
         shows the key that deliveries are signed with, once: a repeated request_id
-        gets the same watch without it.
+        gets the same webhook without it.
 
         Errors:
         - INVALID_ARGUMENT, EVENT_TYPE_UNKNOWN.
         - INVALID_ARGUMENT, FILTER_INVALID or FILTER_FIELD_UNKNOWN.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING: the key cannot be kept.
-        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many watches as it
+        - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED: the tenant has as many webhooks as it
           may have. Delete one, or have an operator raise the limit (UpdateQuota).
         """
 
     @_abc_1.abstractmethod
-    def GetWatch(
+    def GetWebhook(
         self,
-        request: _watches_pb2.GetWatchRequest,
+        request: _webhooks_pb2.GetWebhookRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.GetWatchResponse, _abc.Awaitable[_watches_pb2.GetWatchResponse]]:
-        """GetWatch reads one watch, without its key. Safe to retry.
+    ) -> _typing.Union[_webhooks_pb2.GetWebhookResponse, _abc.Awaitable[_webhooks_pb2.GetWebhookResponse]]:
+        """GetWebhook reads one webhook, without its key. Safe to retry.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def ListWatches(
+    def ListWebhooks(
         self,
-        request: _watches_pb2.ListWatchesRequest,
+        request: _webhooks_pb2.ListWebhooksRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.ListWatchesResponse, _abc.Awaitable[_watches_pb2.ListWatchesResponse]]:
-        """ListWatches pages through watches, newest first. Safe to retry."""
+    ) -> _typing.Union[_webhooks_pb2.ListWebhooksResponse, _abc.Awaitable[_webhooks_pb2.ListWebhooksResponse]]:
+        """ListWebhooks pages through webhooks, newest first. Safe to retry."""
 
     @_abc_1.abstractmethod
-    def UpdateWatch(
+    def UpdateWebhook(
         self,
-        request: _watches_pb2.UpdateWatchRequest,
+        request: _webhooks_pb2.UpdateWebhookRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.UpdateWatchResponse, _abc.Awaitable[_watches_pb2.UpdateWatchResponse]]:
-        """UpdateWatch changes the fields named in update_mask. Repeating a request_id
+    ) -> _typing.Union[_webhooks_pb2.UpdateWebhookResponse, _abc.Awaitable[_webhooks_pb2.UpdateWebhookResponse]]:
+        """UpdateWebhook changes the fields named in update_mask. Repeating a request_id
         returns the first answer.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         - ABORTED, REVISION_STALE.
-        - as CreateWatch.
+        - as CreateWebhook.
         """
 
     @_abc_1.abstractmethod
-    def DeleteWatch(
+    def DeleteWebhook(
         self,
-        request: _watches_pb2.DeleteWatchRequest,
+        request: _webhooks_pb2.DeleteWebhookRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.DeleteWatchResponse, _abc.Awaitable[_watches_pb2.DeleteWatchResponse]]:
-        """DeleteWatch removes a watch and what is still to be delivered to it.
+    ) -> _typing.Union[_webhooks_pb2.DeleteWebhookResponse, _abc.Awaitable[_webhooks_pb2.DeleteWebhookResponse]]:
+        """DeleteWebhook removes a webhook and what is still to be delivered to it.
         Deleting again is NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def RotateWatchSecret(
+    def RotateWebhookSecret(
         self,
-        request: _watches_pb2.RotateWatchSecretRequest,
+        request: _webhooks_pb2.RotateWebhookSecretRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.RotateWatchSecretResponse, _abc.Awaitable[_watches_pb2.RotateWatchSecretResponse]]:
-        """RotateWatchSecret signs what is sent from now on with another key, which is
+    ) -> _typing.Union[_webhooks_pb2.RotateWebhookSecretResponse, _abc.Awaitable[_webhooks_pb2.RotateWebhookSecretResponse]]:
+        """RotateWebhookSecret signs what is sent from now on with another key, which is
         shown once. Repeating a request_id changes nothing and shows no key.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         - FAILED_PRECONDITION, MASTER_KEY_MISSING.
         """
 
     @_abc_1.abstractmethod
-    def TestWatch(
+    def TestWebhook(
         self,
-        request: _watches_pb2.TestWatchRequest,
+        request: _webhooks_pb2.TestWebhookRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.TestWatchResponse, _abc.Awaitable[_watches_pb2.TestWatchResponse]]:
-        """TestWatch sends an event of the type "test" at once, also to a watch that is
+    ) -> _typing.Union[_webhooks_pb2.TestWebhookResponse, _abc.Awaitable[_webhooks_pb2.TestWebhookResponse]]:
+        """TestWebhook sends an event of the type "test" at once, also to a webhook that is
         not active, and says what came of it. It is sent once; nothing is stored.
         Calling again sends another.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def ListDeliveries(
+    def ListWebhookDeliveries(
         self,
-        request: _watches_pb2.ListDeliveriesRequest,
+        request: _webhooks_pb2.ListWebhookDeliveriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.ListDeliveriesResponse, _abc.Awaitable[_watches_pb2.ListDeliveriesResponse]]:
-        """ListDeliveries pages through what a watch was told and is still to be told,
+    ) -> _typing.Union[_webhooks_pb2.ListWebhookDeliveriesResponse, _abc.Awaitable[_webhooks_pb2.ListWebhookDeliveriesResponse]]:
+        """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
         newest first. Deliveries that ended are kept for a week. Safe to retry.
 
         Errors:
-        - NOT_FOUND, WATCH_NOT_FOUND.
+        - NOT_FOUND, WEBHOOK_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod
-    def RetryDelivery(
+    def RetryWebhookDelivery(
         self,
-        request: _watches_pb2.RetryDeliveryRequest,
+        request: _webhooks_pb2.RetryWebhookDeliveryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_watches_pb2.RetryDeliveryResponse, _abc.Awaitable[_watches_pb2.RetryDeliveryResponse]]:
-        """RetryDelivery has a delivery tried again at once, also one that is dead.
+    ) -> _typing.Union[_webhooks_pb2.RetryWebhookDeliveryResponse, _abc.Awaitable[_webhooks_pb2.RetryWebhookDeliveryResponse]]:
+        """RetryWebhookDelivery has a delivery tried again at once, also one that is dead.
         Repeating a request_id returns the first answer.
 
         Errors:
@@ -509,12 +509,12 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def CreateArchive(
+    def ArchiveMemories(
         self,
-        request: _archives_pb2.CreateArchiveRequest,
+        request: _archives_pb2.ArchiveMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.CreateArchiveResponse, _abc.Awaitable[_archives_pb2.CreateArchiveResponse]]:
-        """CreateArchive takes up to 500 memories that were not changed since a time out
+    ) -> _typing.Union[_archives_pb2.ArchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.ArchiveMemoriesResponse]]:
+        """ArchiveMemories takes up to 500 memories that were not changed since a time out
         of the tables and into a file, with everything that they have, the oldest
         first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
@@ -534,12 +534,12 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RestoreArchive(
+    def UnarchiveMemories(
         self,
-        request: _archives_pb2.RestoreArchiveRequest,
+        request: _archives_pb2.UnarchiveMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.RestoreArchiveResponse, _abc.Awaitable[_archives_pb2.RestoreArchiveResponse]]:
-        """RestoreArchive brings the memories of an archive back as they were, found by
+    ) -> _typing.Union[_archives_pb2.UnarchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.UnarchiveMemoriesResponse]]:
+        """UnarchiveMemories brings the memories of an archive back as they were, found by
         their words at once and by meaning soon, and removes it. What was purged
         meanwhile stays away; so does a link whose other end is gone, and a key or
         external id that somebody else took. Repeating a request_id returns the first

@@ -373,7 +373,7 @@ class DeleteMemoryResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class RestoreMemoryRequest(_message.Message):
+class UndeleteMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "request_id")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -381,7 +381,7 @@ class RestoreMemoryRequest(_message.Message):
     request_id: str
     def __init__(self, memory_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RestoreMemoryResponse(_message.Message):
+class UndeleteMemoryResponse(_message.Message):
     __slots__ = ("memory", "embedding_pending")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     EMBEDDING_PENDING_FIELD_NUMBER: _ClassVar[int]
@@ -389,7 +389,7 @@ class RestoreMemoryResponse(_message.Message):
     embedding_pending: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., embedding_pending: _Optional[bool] = ...) -> None: ...
 
-class MergeResponse(_message.Message):
+class MergeMemoriesResponse(_message.Message):
     __slots__ = ("memory", "archived_memory_ids", "moved_link_count", "embedding_pending")
     MEMORY_FIELD_NUMBER: _ClassVar[int]
     ARCHIVED_MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
@@ -715,7 +715,7 @@ class ExportedMemory(_message.Message):
     truncated: bool
     def __init__(self, memory: _Optional[_Union[Memory, _Mapping]] = ..., versions: _Optional[_Iterable[_Union[MemoryVersion, _Mapping]]] = ..., links: _Optional[_Iterable[_Union[Link, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
-class ExportMatchingRequest(_message.Message):
+class ExportMemoriesRequest(_message.Message):
     __slots__ = ("selection", "page_size", "page_token")
     SELECTION_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -725,7 +725,7 @@ class ExportMatchingRequest(_message.Message):
     page_token: str
     def __init__(self, selection: _Optional[_Union[MemorySelection, _Mapping]] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ExportMatchingResponse(_message.Message):
+class ExportMemoriesResponse(_message.Message):
     __slots__ = ("memories", "next_page_token")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -962,7 +962,7 @@ class GraphNode(_message.Message):
     memory: Memory
     def __init__(self, memory_id: _Optional[str] = ..., type: _Optional[str] = ..., title: _Optional[str] = ..., hop: _Optional[int] = ..., via_link_id: _Optional[str] = ..., memory: _Optional[_Union[Memory, _Mapping]] = ...) -> None: ...
 
-class TraverseRequest(_message.Message):
+class TraverseLinksRequest(_message.Message):
     __slots__ = ("memory_id", "hops", "max_nodes", "filter", "include_memories")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
@@ -976,7 +976,7 @@ class TraverseRequest(_message.Message):
     include_memories: bool
     def __init__(self, memory_id: _Optional[str] = ..., hops: _Optional[int] = ..., max_nodes: _Optional[int] = ..., filter: _Optional[_Union[LinkFilter, _Mapping]] = ..., include_memories: _Optional[bool] = ...) -> None: ...
 
-class TraverseResponse(_message.Message):
+class TraverseLinksResponse(_message.Message):
     __slots__ = ("nodes", "links", "truncated")
     NODES_FIELD_NUMBER: _ClassVar[int]
     LINKS_FIELD_NUMBER: _ClassVar[int]
@@ -1068,7 +1068,7 @@ class ActivationSeed(_message.Message):
     strength: float
     def __init__(self, memory_id: _Optional[str] = ..., strength: _Optional[float] = ...) -> None: ...
 
-class ActivateRequest(_message.Message):
+class SpreadActivationRequest(_message.Message):
     __slots__ = ("seeds", "hops", "max_nodes", "filter")
     SEEDS_FIELD_NUMBER: _ClassVar[int]
     HOPS_FIELD_NUMBER: _ClassVar[int]
@@ -1088,7 +1088,7 @@ class ActivatedMemory(_message.Message):
     activation: float
     def __init__(self, node: _Optional[_Union[GraphNode, _Mapping]] = ..., activation: _Optional[float] = ...) -> None: ...
 
-class ActivateResponse(_message.Message):
+class SpreadActivationResponse(_message.Message):
     __slots__ = ("memories", "truncated")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
@@ -1186,11 +1186,11 @@ class DeliverWebhooksResponse(_message.Message):
     oldest_due_time: _timestamp_pb2.Timestamp
     def __init__(self, delivered_count: _Optional[int] = ..., failed_count: _Optional[int] = ..., more: _Optional[bool] = ..., active: _Optional[bool] = ..., due_count: _Optional[int] = ..., oldest_due_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class ArchiveIdleRequest(_message.Message):
+class ArchiveIdleMemoriesRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
-class ArchiveIdleResponse(_message.Message):
+class ArchiveIdleMemoriesResponse(_message.Message):
     __slots__ = ("archived_count", "more")
     ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]

@@ -79,20 +79,20 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryResponse.FromString,
                 _registered_method=True)
-        self.RestoreMemory = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/RestoreMemory',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.FromString,
+        self.UndeleteMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/UndeleteMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.FromString,
                 _registered_method=True)
         self.ListMemoryVersions = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/ListMemoryVersions',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.FromString,
                 _registered_method=True)
-        self.ExportMatching = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/ExportMatching',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+        self.ExportMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ExportMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.FromString,
                 _registered_method=True)
         self.PurgeMemories = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/PurgeMemories',
@@ -169,25 +169,25 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.FromString,
                 _registered_method=True)
-        self.Reinforce = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Reinforce',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+        self.ReinforceMemory = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ReinforceMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.FromString,
                 _registered_method=True)
-        self.Decay = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Decay',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+        self.DecayScores = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/DecayScores',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.FromString,
                 _registered_method=True)
-        self.Merge = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Merge',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+        self.MergeMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/MergeMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
                 _registered_method=True)
-        self.Consolidate = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/Consolidate',
-                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+        self.ConsolidateMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/ConsolidateMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.FromString,
                 _registered_method=True)
 
 
@@ -293,7 +293,7 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteMemory(self, request, context):
-        """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -305,8 +305,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreMemory(self, request, context):
-        """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    def UndeleteMemory(self, request, context):
+        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
         one that is not deleted returns it unchanged. Repeating a request_id returns
         the first answer.
 
@@ -330,10 +330,10 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ExportMatching(self, request, context):
-        """ExportMatching pages through the memories that PurgeMemories would remove
+    def ExportMemories(self, request, context):
+        """ExportMemories pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those that have expired, nor those in cold storage: restore their archives
+        those that have expired, nor those in cold storage: unarchive them
         first. Safe to retry.
 
         Errors:
@@ -396,7 +396,7 @@ class MemoryServiceServicer:
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-        - FAILED_PRECONDITION, SECRET_SEALED.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -410,7 +410,7 @@ class MemoryServiceServicer:
         answer.
 
         Errors:
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -543,8 +543,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Reinforce(self, request, context):
-        """Reinforce raises a memory's own confidence and importance, and those of the
+    def ReinforceMemory(self, request, context):
+        """ReinforceMemory raises a memory's own confidence and importance, and those of the
         memories linked to it by a part of that, up to 50 links; what contradicts it
         gains nothing. Repeating a request_id returns the first answer.
 
@@ -555,8 +555,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Decay(self, request, context):
-        """Decay lowers the own scores of memories that were neither changed nor read
+    def DecayScores(self, request, context):
+        """DecayScores lowers the own scores of memories that were neither changed nor read
         for the days that the policy names: once for each such period, three times
         at most until they are used again. It is no update: update_time stays. The
         worker does so daily. Calling again does nothing twice; repeating a
@@ -566,8 +566,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Merge(self, request, context):
-        """Merge lets the first of some memories take in the others: contents joined,
+    def MergeMemories(self, request, context):
+        """MergeMemories lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
         superseded by it. The caller decides: memories that contradict each other
         are merged as well, and no worker calls it. Repeating a request_id returns
@@ -582,8 +582,8 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Consolidate(self, request, context):
-        """Consolidate finds memories of one type that say the same (same key, else
+    def ConsolidateMemories(self, request, context):
+        """ConsolidateMemories finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group are about the same subject, or
@@ -641,20 +641,20 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoryResponse.SerializeToString,
             ),
-            'RestoreMemory': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreMemory,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.SerializeToString,
+            'UndeleteMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndeleteMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.SerializeToString,
             ),
             'ListMemoryVersions': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMemoryVersions,
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListMemoryVersionsResponse.SerializeToString,
             ),
-            'ExportMatching': grpc.unary_unary_rpc_method_handler(
-                    servicer.ExportMatching,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.SerializeToString,
+            'ExportMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExportMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.SerializeToString,
             ),
             'PurgeMemories': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeMemories,
@@ -731,25 +731,25 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ExplainScoreResponse.SerializeToString,
             ),
-            'Reinforce': grpc.unary_unary_rpc_method_handler(
-                    servicer.Reinforce,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.SerializeToString,
+            'ReinforceMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReinforceMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.SerializeToString,
             ),
-            'Decay': grpc.unary_unary_rpc_method_handler(
-                    servicer.Decay,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.SerializeToString,
+            'DecayScores': grpc.unary_unary_rpc_method_handler(
+                    servicer.DecayScores,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.SerializeToString,
             ),
-            'Merge': grpc.unary_unary_rpc_method_handler(
-                    servicer.Merge,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.SerializeToString,
+            'MergeMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.MergeMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.SerializeToString,
             ),
-            'Consolidate': grpc.unary_unary_rpc_method_handler(
-                    servicer.Consolidate,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.SerializeToString,
+            'ConsolidateMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ConsolidateMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -961,7 +961,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreMemory(request,
+    def UndeleteMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -974,9 +974,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/RestoreMemory',
-            skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.RestoreMemoryResponse.FromString,
+            '/skein.memory.v1.MemoryService/UndeleteMemory',
+            skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.UndeleteMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1015,7 +1015,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def ExportMatching(request,
+    def ExportMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1028,9 +1028,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/ExportMatching',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMatchingResponse.FromString,
+            '/skein.memory.v1.MemoryService/ExportMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ExportMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1447,7 +1447,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Reinforce(request,
+    def ReinforceMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1460,9 +1460,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Reinforce',
-            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceResponse.FromString,
+            '/skein.memory.v1.MemoryService/ReinforceMemory',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ReinforceMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1474,7 +1474,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Decay(request,
+    def DecayScores(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1487,9 +1487,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Decay',
-            skein_dot_memory_dot_v1_dot_scores__pb2.DecayRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.DecayResponse.FromString,
+            '/skein.memory.v1.MemoryService/DecayScores',
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.DecayScoresResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1501,7 +1501,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Merge(request,
+    def MergeMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1514,9 +1514,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Merge',
-            skein_dot_memory_dot_v1_dot_scores__pb2.MergeRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.MergeResponse.FromString,
+            '/skein.memory.v1.MemoryService/MergeMemories',
+            skein_dot_memory_dot_v1_dot_scores__pb2.MergeMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.MergeMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1528,7 +1528,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def Consolidate(request,
+    def ConsolidateMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1541,9 +1541,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/Consolidate',
-            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateResponse.FromString,
+            '/skein.memory.v1.MemoryService/ConsolidateMemories',
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_scores__pb2.ConsolidateMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1605,10 +1605,10 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.FromString,
                 _registered_method=True)
-        self.Traverse = channel.unary_unary(
-                '/skein.memory.v1.LinkService/Traverse',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+        self.TraverseLinks = channel.unary_unary(
+                '/skein.memory.v1.LinkService/TraverseLinks',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.FromString,
                 _registered_method=True)
         self.GetSubgraph = channel.unary_unary(
                 '/skein.memory.v1.LinkService/GetSubgraph',
@@ -1620,10 +1620,10 @@ class LinkServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.FromString,
                 _registered_method=True)
-        self.Activate = channel.unary_unary(
-                '/skein.memory.v1.LinkService/Activate',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+        self.SpreadActivation = channel.unary_unary(
+                '/skein.memory.v1.LinkService/SpreadActivation',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.FromString,
                 _registered_method=True)
         self.SuggestLinks = channel.unary_unary(
                 '/skein.memory.v1.LinkService/SuggestLinks',
@@ -1728,8 +1728,8 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Traverse(self, request, context):
-        """Traverse walks from a memory to its neighbours, theirs and so on, and
+    def TraverseLinks(self, request, context):
+        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
         returns the memories it met, nearest first, and the links among them. Safe to
         retry.
 
@@ -1765,8 +1765,8 @@ class LinkServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Activate(self, request, context):
-        """Activate lets activation spread from some memories along their links and
+    def SpreadActivation(self, request, context):
+        """SpreadActivation lets activation spread from some memories along their links and
         returns whom it reached, most active first. A hop multiplies by the link's
         weight, by what its relation carries (supports .88, causes .82, example_of
         .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1830,10 +1830,10 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ListLinksResponse.SerializeToString,
             ),
-            'Traverse': grpc.unary_unary_rpc_method_handler(
-                    servicer.Traverse,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.SerializeToString,
+            'TraverseLinks': grpc.unary_unary_rpc_method_handler(
+                    servicer.TraverseLinks,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.SerializeToString,
             ),
             'GetSubgraph': grpc.unary_unary_rpc_method_handler(
                     servicer.GetSubgraph,
@@ -1845,10 +1845,10 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.FindPathsResponse.SerializeToString,
             ),
-            'Activate': grpc.unary_unary_rpc_method_handler(
-                    servicer.Activate,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.SerializeToString,
+            'SpreadActivation': grpc.unary_unary_rpc_method_handler(
+                    servicer.SpreadActivation,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.SerializeToString,
             ),
             'SuggestLinks': grpc.unary_unary_rpc_method_handler(
                     servicer.SuggestLinks,
@@ -2062,7 +2062,7 @@ class LinkService:
             _registered_method=True)
 
     @staticmethod
-    def Traverse(request,
+    def TraverseLinks(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2075,9 +2075,9 @@ class LinkService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.LinkService/Traverse',
-            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseResponse.FromString,
+            '/skein.memory.v1.LinkService/TraverseLinks',
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.TraverseLinksResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2143,7 +2143,7 @@ class LinkService:
             _registered_method=True)
 
     @staticmethod
-    def Activate(request,
+    def SpreadActivation(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2156,9 +2156,9 @@ class LinkService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.LinkService/Activate',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ActivateResponse.FromString,
+            '/skein.memory.v1.LinkService/SpreadActivation',
+            skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.SpreadActivationResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2197,8 +2197,8 @@ class LinkService:
             _registered_method=True)
 
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceStub:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2209,54 +2209,54 @@ class UpkeepServiceStub:
             channel: A grpc.Channel.
         """
         self.EnsurePartitions = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/EnsurePartitions',
+                '/skein.memory.v1.MemoryInternalService/EnsurePartitions',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DeleteExpired',
+                '/skein.memory.v1.MemoryInternalService/DeleteExpired',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
         self.DeliverWebhooks = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+                '/skein.memory.v1.MemoryInternalService/DeliverWebhooks',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
                 _registered_method=True)
         self.ContinueSnapshots = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+                '/skein.memory.v1.MemoryInternalService/ContinueSnapshots',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
                 _registered_method=True)
-        self.ArchiveIdle = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ArchiveIdle',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+        self.ArchiveIdleMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryInternalService/ArchiveIdleMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.FromString,
                 _registered_method=True)
         self.ApplyRetention = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ApplyRetention',
+                '/skein.memory.v1.MemoryInternalService/ApplyRetention',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/PurgeTenant',
+                '/skein.memory.v1.MemoryInternalService/PurgeTenant',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
         self.DecayMemories = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/DecayMemories',
+                '/skein.memory.v1.MemoryInternalService/DecayMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
                 _registered_method=True)
         self.ReindexMemories = channel.unary_unary(
-                '/skein.memory.v1.UpkeepService/ReindexMemories',
+                '/skein.memory.v1.MemoryInternalService/ReindexMemories',
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
                 _registered_method=True)
 
 
-class UpkeepServiceServicer:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceServicer:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2282,7 +2282,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeliverWebhooks(self, request, context):
-        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
         webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -2303,8 +2303,8 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ArchiveIdle(self, request, context):
-        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    def ArchiveIdleMemories(self, request, context):
+        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
         to cold storage, of the tenant that the token names. Nothing without that
         rule. Repeating it goes on; what is cut off is done by the next call. System
         only.
@@ -2335,7 +2335,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecayMemories(self, request, context):
-        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
         Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -2353,7 +2353,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_UpkeepServiceServicer_to_server(servicer, server):
+def add_MemoryInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'EnsurePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.EnsurePartitions,
@@ -2375,10 +2375,10 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.SerializeToString,
             ),
-            'ArchiveIdle': grpc.unary_unary_rpc_method_handler(
-                    servicer.ArchiveIdle,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.SerializeToString,
+            'ArchiveIdleMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveIdleMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.SerializeToString,
             ),
             'ApplyRetention': grpc.unary_unary_rpc_method_handler(
                     servicer.ApplyRetention,
@@ -2402,14 +2402,14 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.memory.v1.UpkeepService', rpc_method_handlers)
+            'skein.memory.v1.MemoryInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.memory.v1.UpkeepService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.memory.v1.MemoryInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class UpkeepService:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalService:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -2427,7 +2427,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/EnsurePartitions',
+            '/skein.memory.v1.MemoryInternalService/EnsurePartitions',
             skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.EnsurePartitionsResponse.FromString,
             options,
@@ -2454,7 +2454,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DeleteExpired',
+            '/skein.memory.v1.MemoryInternalService/DeleteExpired',
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DeleteExpiredResponse.FromString,
             options,
@@ -2481,7 +2481,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DeliverWebhooks',
+            '/skein.memory.v1.MemoryInternalService/DeliverWebhooks',
             skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DeliverWebhooksResponse.FromString,
             options,
@@ -2508,7 +2508,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ContinueSnapshots',
+            '/skein.memory.v1.MemoryInternalService/ContinueSnapshots',
             skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ContinueSnapshotsResponse.FromString,
             options,
@@ -2522,7 +2522,7 @@ class UpkeepService:
             _registered_method=True)
 
     @staticmethod
-    def ArchiveIdle(request,
+    def ArchiveIdleMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2535,9 +2535,9 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ArchiveIdle',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleResponse.FromString,
+            '/skein.memory.v1.MemoryInternalService/ArchiveIdleMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.ArchiveIdleMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2562,7 +2562,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ApplyRetention',
+            '/skein.memory.v1.MemoryInternalService/ApplyRetention',
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ApplyRetentionResponse.FromString,
             options,
@@ -2589,7 +2589,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/PurgeTenant',
+            '/skein.memory.v1.MemoryInternalService/PurgeTenant',
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.PurgeTenantResponse.FromString,
             options,
@@ -2616,7 +2616,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/DecayMemories',
+            '/skein.memory.v1.MemoryInternalService/DecayMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.DecayMemoriesResponse.FromString,
             options,
@@ -2643,7 +2643,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.UpkeepService/ReindexMemories',
+            '/skein.memory.v1.MemoryInternalService/ReindexMemories',
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesRequest.SerializeToString,
             skein_dot_memory_dot_v1_dot_memory__pb2.ReindexMemoriesResponse.FromString,
             options,

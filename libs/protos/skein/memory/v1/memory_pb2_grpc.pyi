@@ -109,7 +109,7 @@ class MemoryServiceStub:
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]
-    """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -117,8 +117,8 @@ class MemoryServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]
-    """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    UndeleteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]
+    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
     one that is not deleted returns it unchanged. Repeating a request_id returns
     the first answer.
 
@@ -134,10 +134,10 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    ExportMatching: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]
-    """ExportMatching pages through the memories that PurgeMemories would remove
+    ExportMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]
+    """ExportMemories pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those that have expired, nor those in cold storage: restore their archives
+    those that have expired, nor those in cold storage: unarchive them
     first. Safe to retry.
 
     Errors:
@@ -184,7 +184,7 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-    - FAILED_PRECONDITION, SECRET_SEALED.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _grpc.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]
     """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
@@ -194,7 +194,7 @@ class MemoryServiceStub:
     answer.
 
     Errors:
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _grpc.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]
     """PromoteMemory moves a memory one level up: contextual, operational,
@@ -283,23 +283,23 @@ class MemoryServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Reinforce: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]
-    """Reinforce raises a memory's own confidence and importance, and those of the
+    ReinforceMemory: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]
+    """ReinforceMemory raises a memory's own confidence and importance, and those of the
     memories linked to it by a part of that, up to 50 links; what contradicts it
     gains nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Decay: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]
-    """Decay lowers the own scores of memories that were neither changed nor read
+    DecayScores: _grpc.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]
+    """DecayScores lowers the own scores of memories that were neither changed nor read
     for the days that the policy names: once for each such period, three times
     at most until they are used again. It is no update: update_time stays. The
     worker does so daily. Calling again does nothing twice; repeating a
     request_id returns the first answer.
     """
-    Merge: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]
-    """Merge lets the first of some memories take in the others: contents joined,
+    MergeMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]
+    """MergeMemories lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
     superseded by it. The caller decides: memories that contradict each other
     are merged as well, and no worker calls it. Repeating a request_id returns
@@ -310,8 +310,8 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
-    Consolidate: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]
-    """Consolidate finds memories of one type that say the same (same key, else
+    ConsolidateMemories: _grpc.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]
+    """ConsolidateMemories finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group are about the same subject, or
@@ -408,7 +408,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - ALREADY_EXISTS, FACT_KEY_TAKEN.
     """
     DeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoryRequest, _memory_pb2.DeleteMemoryResponse]  # type: ignore[assignment]
-    """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+    """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
     brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
     the first answer.
 
@@ -416,8 +416,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    RestoreMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.RestoreMemoryRequest, _memory_pb2.RestoreMemoryResponse]  # type: ignore[assignment]
-    """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    UndeleteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.UndeleteMemoryRequest, _memory_pb2.UndeleteMemoryResponse]  # type: ignore[assignment]
+    """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
     one that is not deleted returns it unchanged. Repeating a request_id returns
     the first answer.
 
@@ -433,10 +433,10 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    ExportMatching: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMatchingRequest, _memory_pb2.ExportMatchingResponse]  # type: ignore[assignment]
-    """ExportMatching pages through the memories that PurgeMemories would remove
+    ExportMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ExportMemoriesRequest, _memory_pb2.ExportMemoriesResponse]  # type: ignore[assignment]
+    """ExportMemories pages through the memories that PurgeMemories would remove
     for the same selection, newest first, each with what hangs on it, but not
-    those that have expired, nor those in cold storage: restore their archives
+    those that have expired, nor those in cold storage: unarchive them
     first. Safe to retry.
 
     Errors:
@@ -483,7 +483,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-    - FAILED_PRECONDITION, SECRET_SEALED.
+    - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
     """
     RotateTenantKey: _aio.UnaryUnaryMultiCallable[_memory_pb2.RotateTenantKeyRequest, _memory_pb2.RotateTenantKeyResponse]  # type: ignore[assignment]
     """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
@@ -493,7 +493,7 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     answer.
 
     Errors:
-    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+    - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
     """
     PromoteMemory: _aio.UnaryUnaryMultiCallable[_memory_pb2.PromoteMemoryRequest, _memory_pb2.PromoteMemoryResponse]  # type: ignore[assignment]
     """PromoteMemory moves a memory one level up: contextual, operational,
@@ -582,23 +582,23 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Reinforce: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceRequest, _scores_pb2.ReinforceResponse]  # type: ignore[assignment]
-    """Reinforce raises a memory's own confidence and importance, and those of the
+    ReinforceMemory: _aio.UnaryUnaryMultiCallable[_scores_pb2.ReinforceMemoryRequest, _scores_pb2.ReinforceMemoryResponse]  # type: ignore[assignment]
+    """ReinforceMemory raises a memory's own confidence and importance, and those of the
     memories linked to it by a part of that, up to 50 links; what contradicts it
     gains nothing. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Decay: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayRequest, _scores_pb2.DecayResponse]  # type: ignore[assignment]
-    """Decay lowers the own scores of memories that were neither changed nor read
+    DecayScores: _aio.UnaryUnaryMultiCallable[_scores_pb2.DecayScoresRequest, _scores_pb2.DecayScoresResponse]  # type: ignore[assignment]
+    """DecayScores lowers the own scores of memories that were neither changed nor read
     for the days that the policy names: once for each such period, three times
     at most until they are used again. It is no update: update_time stays. The
     worker does so daily. Calling again does nothing twice; repeating a
     request_id returns the first answer.
     """
-    Merge: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeRequest, _memory_pb2.MergeResponse]  # type: ignore[assignment]
-    """Merge lets the first of some memories take in the others: contents joined,
+    MergeMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.MergeMemoriesRequest, _memory_pb2.MergeMemoriesResponse]  # type: ignore[assignment]
+    """MergeMemories lets the first of some memories take in the others: contents joined,
     tags united, the highest scores, their links. The others are archived, and
     superseded by it. The caller decides: memories that contradict each other
     are merged as well, and no worker calls it. Repeating a request_id returns
@@ -609,8 +609,8 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, CONTENT_TOO_LONG.
     - FAILED_PRECONDITION, MERGE_TOO_LARGE: more than 500 links or 100 tags.
     """
-    Consolidate: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateRequest, _scores_pb2.ConsolidateResponse]  # type: ignore[assignment]
-    """Consolidate finds memories of one type that say the same (same key, else
+    ConsolidateMemories: _aio.UnaryUnaryMultiCallable[_scores_pb2.ConsolidateMemoriesRequest, _scores_pb2.ConsolidateMemoriesResponse]  # type: ignore[assignment]
+    """ConsolidateMemories finds memories of one type that say the same (same key, else
     same title, else the same first 160 characters; case and spaces do not
     matter), keeps the most important of each group and archives the others,
     which it supersedes. Memories of a group are about the same subject, or
@@ -746,7 +746,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeleteMemoryRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeleteMemoryResponse, _abc.Awaitable[_memory_pb2.DeleteMemoryResponse]]:
-        """DeleteMemory hides a memory from every read and from recall; RestoreMemory
+        """DeleteMemory hides a memory from every read and from recall; UndeleteMemory
         brings it back. Deleting again is NOT_FOUND; repeating a request_id returns
         the first answer.
 
@@ -756,12 +756,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RestoreMemory(
+    def UndeleteMemory(
         self,
-        request: _memory_pb2.RestoreMemoryRequest,
+        request: _memory_pb2.UndeleteMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.RestoreMemoryResponse, _abc.Awaitable[_memory_pb2.RestoreMemoryResponse]]:
-        """RestoreMemory brings a deleted memory back, searchable as before. Restoring
+    ) -> _typing.Union[_memory_pb2.UndeleteMemoryResponse, _abc.Awaitable[_memory_pb2.UndeleteMemoryResponse]]:
+        """UndeleteMemory brings a deleted memory back, searchable as before. Undeleting
         one that is not deleted returns it unchanged. Repeating a request_id returns
         the first answer.
 
@@ -785,14 +785,14 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ExportMatching(
+    def ExportMemories(
         self,
-        request: _memory_pb2.ExportMatchingRequest,
+        request: _memory_pb2.ExportMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ExportMatchingResponse, _abc.Awaitable[_memory_pb2.ExportMatchingResponse]]:
-        """ExportMatching pages through the memories that PurgeMemories would remove
+    ) -> _typing.Union[_memory_pb2.ExportMemoriesResponse, _abc.Awaitable[_memory_pb2.ExportMemoriesResponse]]:
+        """ExportMemories pages through the memories that PurgeMemories would remove
         for the same selection, newest first, each with what hangs on it, but not
-        those that have expired, nor those in cold storage: restore their archives
+        those that have expired, nor those in cold storage: unarchive them
         first. Safe to retry.
 
         Errors:
@@ -863,7 +863,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
         - NOT_FOUND, SECRET_NOT_FOUND: the memory holds no secret.
-        - FAILED_PRECONDITION, SECRET_SEALED.
+        - FAILED_PRECONDITION, SECRET_UNDECRYPTABLE.
         """
 
     @_abc_1.abstractmethod
@@ -879,7 +879,7 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         answer.
 
         Errors:
-        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_SEALED.
+        - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
         """
 
     @_abc_1.abstractmethod
@@ -1030,12 +1030,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Reinforce(
+    def ReinforceMemory(
         self,
-        request: _scores_pb2.ReinforceRequest,
+        request: _scores_pb2.ReinforceMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.ReinforceResponse, _abc.Awaitable[_scores_pb2.ReinforceResponse]]:
-        """Reinforce raises a memory's own confidence and importance, and those of the
+    ) -> _typing.Union[_scores_pb2.ReinforceMemoryResponse, _abc.Awaitable[_scores_pb2.ReinforceMemoryResponse]]:
+        """ReinforceMemory raises a memory's own confidence and importance, and those of the
         memories linked to it by a part of that, up to 50 links; what contradicts it
         gains nothing. Repeating a request_id returns the first answer.
 
@@ -1044,12 +1044,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Decay(
+    def DecayScores(
         self,
-        request: _scores_pb2.DecayRequest,
+        request: _scores_pb2.DecayScoresRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.DecayResponse, _abc.Awaitable[_scores_pb2.DecayResponse]]:
-        """Decay lowers the own scores of memories that were neither changed nor read
+    ) -> _typing.Union[_scores_pb2.DecayScoresResponse, _abc.Awaitable[_scores_pb2.DecayScoresResponse]]:
+        """DecayScores lowers the own scores of memories that were neither changed nor read
         for the days that the policy names: once for each such period, three times
         at most until they are used again. It is no update: update_time stays. The
         worker does so daily. Calling again does nothing twice; repeating a
@@ -1057,12 +1057,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Merge(
+    def MergeMemories(
         self,
-        request: _scores_pb2.MergeRequest,
+        request: _scores_pb2.MergeMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.MergeResponse, _abc.Awaitable[_memory_pb2.MergeResponse]]:
-        """Merge lets the first of some memories take in the others: contents joined,
+    ) -> _typing.Union[_memory_pb2.MergeMemoriesResponse, _abc.Awaitable[_memory_pb2.MergeMemoriesResponse]]:
+        """MergeMemories lets the first of some memories take in the others: contents joined,
         tags united, the highest scores, their links. The others are archived, and
         superseded by it. The caller decides: memories that contradict each other
         are merged as well, and no worker calls it. Repeating a request_id returns
@@ -1075,12 +1075,12 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Consolidate(
+    def ConsolidateMemories(
         self,
-        request: _scores_pb2.ConsolidateRequest,
+        request: _scores_pb2.ConsolidateMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_scores_pb2.ConsolidateResponse, _abc.Awaitable[_scores_pb2.ConsolidateResponse]]:
-        """Consolidate finds memories of one type that say the same (same key, else
+    ) -> _typing.Union[_scores_pb2.ConsolidateMemoriesResponse, _abc.Awaitable[_scores_pb2.ConsolidateMemoriesResponse]]:
+        """ConsolidateMemories finds memories of one type that say the same (same key, else
         same title, else the same first 160 characters; case and spaces do not
         matter), keeps the most important of each group and archives the others,
         which it supersedes. Memories of a group are about the same subject, or
@@ -1171,8 +1171,8 @@ class LinkServiceStub:
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Traverse: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]
-    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    TraverseLinks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]
+    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
     returns the memories it met, nearest first, and the links among them. Safe to
     retry.
 
@@ -1196,8 +1196,8 @@ class LinkServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
-    Activate: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]
-    """Activate lets activation spread from some memories along their links and
+    SpreadActivation: _grpc.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]
+    """SpreadActivation lets activation spread from some memories along their links and
     returns whom it reached, most active first. A hop multiplies by the link's
     weight, by what its relation carries (supports .88, causes .82, example_of
     .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1286,8 +1286,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     Errors:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     """
-    Traverse: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseRequest, _memory_pb2.TraverseResponse]  # type: ignore[assignment]
-    """Traverse walks from a memory to its neighbours, theirs and so on, and
+    TraverseLinks: _aio.UnaryUnaryMultiCallable[_memory_pb2.TraverseLinksRequest, _memory_pb2.TraverseLinksResponse]  # type: ignore[assignment]
+    """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
     returns the memories it met, nearest first, and the links among them. Safe to
     retry.
 
@@ -1311,8 +1311,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PATH_TO_ITSELF.
     """
-    Activate: _aio.UnaryUnaryMultiCallable[_memory_pb2.ActivateRequest, _memory_pb2.ActivateResponse]  # type: ignore[assignment]
-    """Activate lets activation spread from some memories along their links and
+    SpreadActivation: _aio.UnaryUnaryMultiCallable[_memory_pb2.SpreadActivationRequest, _memory_pb2.SpreadActivationResponse]  # type: ignore[assignment]
+    """SpreadActivation lets activation spread from some memories along their links and
     returns whom it reached, most active first. A hop multiplies by the link's
     weight, by what its relation carries (supports .88, causes .82, example_of
     .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1442,12 +1442,12 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Traverse(
+    def TraverseLinks(
         self,
-        request: _memory_pb2.TraverseRequest,
+        request: _memory_pb2.TraverseLinksRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.TraverseResponse, _abc.Awaitable[_memory_pb2.TraverseResponse]]:
-        """Traverse walks from a memory to its neighbours, theirs and so on, and
+    ) -> _typing.Union[_memory_pb2.TraverseLinksResponse, _abc.Awaitable[_memory_pb2.TraverseLinksResponse]]:
+        """TraverseLinks walks from a memory to its neighbours, theirs and so on, and
         returns the memories it met, nearest first, and the links among them. Safe to
         retry.
 
@@ -1485,12 +1485,12 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def Activate(
+    def SpreadActivation(
         self,
-        request: _memory_pb2.ActivateRequest,
+        request: _memory_pb2.SpreadActivationRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ActivateResponse, _abc.Awaitable[_memory_pb2.ActivateResponse]]:
-        """Activate lets activation spread from some memories along their links and
+    ) -> _typing.Union[_memory_pb2.SpreadActivationResponse, _abc.Awaitable[_memory_pb2.SpreadActivationResponse]]:
+        """SpreadActivation lets activation spread from some memories along their links and
         returns whom it reached, most active first. A hop multiplies by the link's
         weight, by what its relation carries (supports .88, causes .82, example_of
         .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
@@ -1517,15 +1517,15 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_LinkServiceServicer_to_server(servicer: LinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceStub:
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> MemoryInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_memory_pb2.EnsurePartitionsRequest, _memory_pb2.EnsurePartitionsResponse]
     """EnsurePartitions makes the partitions of the coming months. Idempotent.
     System only.
@@ -1540,7 +1540,7 @@ class UpkeepServiceStub:
     master key, and goes on with a rotation. Idempotent. System only.
     """
     DeliverWebhooks: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]
-    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
     webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -1553,8 +1553,8 @@ class UpkeepServiceStub:
     the removal of deleted ones, of the tenant that the token names. Idempotent;
     several workers may call at once. System only.
     """
-    ArchiveIdle: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]
-    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ArchiveIdleMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]
+    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
     to cold storage, of the tenant that the token names. Nothing without that
     rule. Repeating it goes on; what is cut off is done by the next call. System
     only.
@@ -1573,7 +1573,7 @@ class UpkeepServiceStub:
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]
-    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
     Idempotent. System only.
     """
     ReindexMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]
@@ -1584,8 +1584,8 @@ class UpkeepServiceStub:
     """
 
 @_typing.type_check_only
-class UpkeepServiceAsyncStub(UpkeepServiceStub):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1604,7 +1604,7 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     master key, and goes on with a rotation. Idempotent. System only.
     """
     DeliverWebhooks: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeliverWebhooksRequest, _memory_pb2.DeliverWebhooksResponse]  # type: ignore[assignment]
-    """DeliverWebhooks queues what watches wait for and tries what is due, of the
+    """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
     tenant that the token names. What fails is tried again with growing pauses;
     a delivery that is cut off is tried again after a minute under the same
     webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -1617,8 +1617,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     the removal of deleted ones, of the tenant that the token names. Idempotent;
     several workers may call at once. System only.
     """
-    ArchiveIdle: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleRequest, _memory_pb2.ArchiveIdleResponse]  # type: ignore[assignment]
-    """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ArchiveIdleMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ArchiveIdleMemoriesRequest, _memory_pb2.ArchiveIdleMemoriesResponse]  # type: ignore[assignment]
+    """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
     to cold storage, of the tenant that the token names. Nothing without that
     rule. Repeating it goes on; what is cut off is done by the next call. System
     only.
@@ -1637,7 +1637,7 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
     DecayMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DecayMemoriesRequest, _memory_pb2.DecayMemoriesResponse]  # type: ignore[assignment]
-    """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+    """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
     Idempotent. System only.
     """
     ReindexMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ReindexMemoriesRequest, _memory_pb2.ReindexMemoriesResponse]  # type: ignore[assignment]
@@ -1647,8 +1647,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     Idempotent: called until it says that no more are left. System only.
     """
 
-class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """MemoryInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1683,7 +1683,7 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DeliverWebhooksRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DeliverWebhooksResponse, _abc.Awaitable[_memory_pb2.DeliverWebhooksResponse]]:
-        """DeliverWebhooks queues what watches wait for and tries what is due, of the
+        """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
         webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
@@ -1704,12 +1704,12 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ArchiveIdle(
+    def ArchiveIdleMemories(
         self,
-        request: _memory_pb2.ArchiveIdleRequest,
+        request: _memory_pb2.ArchiveIdleMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ArchiveIdleResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleResponse]]:
-        """ArchiveIdle takes some of what was not changed for the policy's archive_days
+    ) -> _typing.Union[_memory_pb2.ArchiveIdleMemoriesResponse, _abc.Awaitable[_memory_pb2.ArchiveIdleMemoriesResponse]]:
+        """ArchiveIdleMemories takes some of what was not changed for the policy's archive_days
         to cold storage, of the tenant that the token names. Nothing without that
         rule. Repeating it goes on; what is cut off is done by the next call. System
         only.
@@ -1746,7 +1746,7 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _memory_pb2.DecayMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.DecayMemoriesResponse, _abc.Awaitable[_memory_pb2.DecayMemoriesResponse]]:
-        """DecayMemories does what MemoryService.Decay does, for the token's tenant.
+        """DecayMemories does what MemoryService.DecayScores does, for the token's tenant.
         Idempotent. System only.
         """
 
@@ -1762,4 +1762,4 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         Idempotent: called until it says that no more are left. System only.
         """
 
-def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_MemoryInternalServiceServicer_to_server(servicer: MemoryInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

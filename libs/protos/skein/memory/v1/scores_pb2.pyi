@@ -54,7 +54,7 @@ class ExplainScoreResponse(_message.Message):
     read_time: _timestamp_pb2.Timestamp
     def __init__(self, memory_id: _Optional[str] = ..., scores: _Optional[_Union[Scores, _Mapping]] = ..., confidence_components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., importance_components: _Optional[_Iterable[_Union[ScoreComponent, _Mapping]]] = ..., read_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class ReinforceRequest(_message.Message):
+class ReinforceMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "confidence_delta", "importance_delta", "spread", "request_id")
     MEMORY_ID_FIELD_NUMBER: _ClassVar[int]
     CONFIDENCE_DELTA_FIELD_NUMBER: _ClassVar[int]
@@ -80,7 +80,7 @@ class ReinforcedMemory(_message.Message):
     revision: int
     def __init__(self, memory_id: _Optional[str] = ..., confidence: _Optional[float] = ..., importance: _Optional[float] = ..., revision: _Optional[int] = ...) -> None: ...
 
-class ReinforceResponse(_message.Message):
+class ReinforceMemoryResponse(_message.Message):
     __slots__ = ("memories", "truncated")
     MEMORIES_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
@@ -88,7 +88,7 @@ class ReinforceResponse(_message.Message):
     truncated: bool
     def __init__(self, memories: _Optional[_Iterable[_Union[ReinforcedMemory, _Mapping]]] = ..., truncated: _Optional[bool] = ...) -> None: ...
 
-class DecayRequest(_message.Message):
+class DecayScoresRequest(_message.Message):
     __slots__ = ("limit", "request_id")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -96,7 +96,7 @@ class DecayRequest(_message.Message):
     request_id: str
     def __init__(self, limit: _Optional[int] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class DecayResponse(_message.Message):
+class DecayScoresResponse(_message.Message):
     __slots__ = ("decayed_count", "more")
     DECAYED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
@@ -104,7 +104,7 @@ class DecayResponse(_message.Message):
     more: bool
     def __init__(self, decayed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
-class ConsolidateRequest(_message.Message):
+class ConsolidateMemoriesRequest(_message.Message):
     __slots__ = ("dry_run", "page_size", "page_token", "request_id")
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
@@ -124,7 +124,7 @@ class DuplicateGroup(_message.Message):
     archived_memory_ids: _containers.RepeatedScalarFieldContainer[str]
     def __init__(self, kept_memory_id: _Optional[str] = ..., archived_memory_ids: _Optional[_Iterable[str]] = ...) -> None: ...
 
-class ConsolidateResponse(_message.Message):
+class ConsolidateMemoriesResponse(_message.Message):
     __slots__ = ("groups", "next_page_token")
     GROUPS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -132,7 +132,7 @@ class ConsolidateResponse(_message.Message):
     next_page_token: str
     def __init__(self, groups: _Optional[_Iterable[_Union[DuplicateGroup, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class MergeRequest(_message.Message):
+class MergeMemoriesRequest(_message.Message):
     __slots__ = ("memory_ids", "request_id")
     MEMORY_IDS_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]

@@ -303,7 +303,7 @@ class RecallServiceServicer:
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_ACTIVE.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
         now.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -777,8 +777,8 @@ class RecallService:
             _registered_method=True)
 
 
-class IndexServiceStub:
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalServiceStub:
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
@@ -789,34 +789,34 @@ class IndexServiceStub:
             channel: A grpc.Channel.
         """
         self.IndexItems = channel.unary_unary(
-                '/skein.recall.v1.IndexService/IndexItems',
+                '/skein.recall.v1.RecallInternalService/IndexItems',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexItemsRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexItemsResponse.FromString,
                 _registered_method=True)
         self.IndexBacklog = channel.unary_unary(
-                '/skein.recall.v1.IndexService/IndexBacklog',
+                '/skein.recall.v1.RecallInternalService/IndexBacklog',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
                 _registered_method=True)
         self.ListDueReindexes = channel.unary_unary(
-                '/skein.recall.v1.IndexService/ListDueReindexes',
+                '/skein.recall.v1.RecallInternalService/ListDueReindexes',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesResponse.FromString,
                 _registered_method=True)
         self.ContinueReindex = channel.unary_unary(
-                '/skein.recall.v1.IndexService/ContinueReindex',
+                '/skein.recall.v1.RecallInternalService/ContinueReindex',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.recall.v1.IndexService/PurgeTenant',
+                '/skein.recall.v1.RecallInternalService/PurgeTenant',
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
 
 
-class IndexServiceServicer:
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalServiceServicer:
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
@@ -869,7 +869,7 @@ class IndexServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_IndexServiceServicer_to_server(servicer, server):
+def add_RecallInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'IndexItems': grpc.unary_unary_rpc_method_handler(
                     servicer.IndexItems,
@@ -898,14 +898,14 @@ def add_IndexServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.recall.v1.IndexService', rpc_method_handlers)
+            'skein.recall.v1.RecallInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.recall.v1.IndexService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.recall.v1.RecallInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class IndexService:
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalService:
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
@@ -923,7 +923,7 @@ class IndexService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.IndexService/IndexItems',
+            '/skein.recall.v1.RecallInternalService/IndexItems',
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexItemsRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexItemsResponse.FromString,
             options,
@@ -950,7 +950,7 @@ class IndexService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.IndexService/IndexBacklog',
+            '/skein.recall.v1.RecallInternalService/IndexBacklog',
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.IndexBacklogResponse.FromString,
             options,
@@ -977,7 +977,7 @@ class IndexService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.IndexService/ListDueReindexes',
+            '/skein.recall.v1.RecallInternalService/ListDueReindexes',
             skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.ListDueReindexesResponse.FromString,
             options,
@@ -1004,7 +1004,7 @@ class IndexService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.IndexService/ContinueReindex',
+            '/skein.recall.v1.RecallInternalService/ContinueReindex',
             skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.ContinueReindexResponse.FromString,
             options,
@@ -1031,7 +1031,7 @@ class IndexService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.IndexService/PurgeTenant',
+            '/skein.recall.v1.RecallInternalService/PurgeTenant',
             skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_recall_dot_v1_dot_recall__pb2.PurgeTenantResponse.FromString,
             options,

@@ -172,7 +172,7 @@ class RecallServiceStub:
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_ACTIVE.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
       now.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -322,7 +322,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
 
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND.
-    - FAILED_PRECONDITION, MODEL_IN_FORCE.
+    - FAILED_PRECONDITION, MODEL_ACTIVE.
     - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
       now.
     - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -553,7 +553,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND.
-        - FAILED_PRECONDITION, MODEL_IN_FORCE.
+        - FAILED_PRECONDITION, MODEL_ACTIVE.
         - FAILED_PRECONDITION, MODEL_IN_USE: a reindex of it stands, or ended just
           now.
         - ABORTED, TRANSACTION_CONFLICT: the tables were busy; call again.
@@ -561,15 +561,15 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_RecallServiceServicer_to_server(servicer: RecallServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class IndexServiceStub:
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalServiceStub:
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> IndexServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> RecallInternalServiceAsyncStub: ...
     IndexItems: _grpc.UnaryUnaryMultiCallable[_recall_pb2.IndexItemsRequest, _recall_pb2.IndexItemsResponse]
     """IndexItems embeds items that their owner has just committed and stores the
     vectors. An item that changed or went away meanwhile is passed over.
@@ -600,8 +600,8 @@ class IndexServiceStub:
     """
 
 @_typing.type_check_only
-class IndexServiceAsyncStub(IndexServiceStub):
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalServiceAsyncStub(RecallInternalServiceStub):
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
@@ -635,8 +635,8 @@ class IndexServiceAsyncStub(IndexServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
-class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
-    """IndexService is internal: memory, session and the worker call it. The gateway
+class RecallInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """RecallInternalService is internal: memory, session and the worker call it. The gateway
     does not forward it.
     """
 
@@ -698,4 +698,4 @@ class IndexServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
-def add_IndexServiceServicer_to_server(servicer: IndexServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_RecallInternalServiceServicer_to_server(servicer: RecallInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -10,7 +10,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
-class StoreSessionRequest(_message.Message):
+class ArchiveSessionRequest(_message.Message):
     __slots__ = ("session_id", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -18,13 +18,13 @@ class StoreSessionRequest(_message.Message):
     request_id: str
     def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class StoreSessionResponse(_message.Message):
-    __slots__ = ("store_time",)
-    STORE_TIME_FIELD_NUMBER: _ClassVar[int]
-    store_time: _timestamp_pb2.Timestamp
-    def __init__(self, store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+class ArchiveSessionResponse(_message.Message):
+    __slots__ = ("archive_time",)
+    ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
+    archive_time: _timestamp_pb2.Timestamp
+    def __init__(self, archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class RestoreSessionRequest(_message.Message):
+class UnarchiveSessionRequest(_message.Message):
     __slots__ = ("session_id", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -32,33 +32,33 @@ class RestoreSessionRequest(_message.Message):
     request_id: str
     def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class RestoreSessionResponse(_message.Message):
+class UnarchiveSessionResponse(_message.Message):
     __slots__ = ("pending_embedding_count",)
     PENDING_EMBEDDING_COUNT_FIELD_NUMBER: _ClassVar[int]
     pending_embedding_count: int
     def __init__(self, pending_embedding_count: _Optional[int] = ...) -> None: ...
 
-class StoredSession(_message.Message):
-    __slots__ = ("session_id", "title", "message_count", "byte_count", "checksum", "archive_time", "store_time", "stored_by")
+class ArchivedSession(_message.Message):
+    __slots__ = ("session_id", "title", "message_count", "byte_count", "checksum", "hide_time", "archive_time", "archived_by")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_COUNT_FIELD_NUMBER: _ClassVar[int]
     BYTE_COUNT_FIELD_NUMBER: _ClassVar[int]
     CHECKSUM_FIELD_NUMBER: _ClassVar[int]
+    HIDE_TIME_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
-    STORE_TIME_FIELD_NUMBER: _ClassVar[int]
-    STORED_BY_FIELD_NUMBER: _ClassVar[int]
+    ARCHIVED_BY_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     title: str
     message_count: int
     byte_count: int
     checksum: bytes
+    hide_time: _timestamp_pb2.Timestamp
     archive_time: _timestamp_pb2.Timestamp
-    store_time: _timestamp_pb2.Timestamp
-    stored_by: str
-    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., byte_count: _Optional[int] = ..., checksum: _Optional[bytes] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., stored_by: _Optional[str] = ...) -> None: ...
+    archived_by: str
+    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., message_count: _Optional[int] = ..., byte_count: _Optional[int] = ..., checksum: _Optional[bytes] = ..., hide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archived_by: _Optional[str] = ...) -> None: ...
 
-class ListStoredSessionsRequest(_message.Message):
+class ListArchivedSessionsRequest(_message.Message):
     __slots__ = ("page_size", "page_token")
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
@@ -66,24 +66,24 @@ class ListStoredSessionsRequest(_message.Message):
     page_token: str
     def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ...) -> None: ...
 
-class ListStoredSessionsResponse(_message.Message):
+class ListArchivedSessionsResponse(_message.Message):
     __slots__ = ("sessions", "next_page_token")
     SESSIONS_FIELD_NUMBER: _ClassVar[int]
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
-    sessions: _containers.RepeatedCompositeFieldContainer[StoredSession]
+    sessions: _containers.RepeatedCompositeFieldContainer[ArchivedSession]
     next_page_token: str
-    def __init__(self, sessions: _Optional[_Iterable[_Union[StoredSession, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
+    def __init__(self, sessions: _Optional[_Iterable[_Union[ArchivedSession, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
-class StoreArchivedRequest(_message.Message):
+class ArchiveHiddenSessionsRequest(_message.Message):
     __slots__ = ("limit",)
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     limit: int
     def __init__(self, limit: _Optional[int] = ...) -> None: ...
 
-class StoreArchivedResponse(_message.Message):
-    __slots__ = ("stored_count", "more")
-    STORED_COUNT_FIELD_NUMBER: _ClassVar[int]
+class ArchiveHiddenSessionsResponse(_message.Message):
+    __slots__ = ("archived_count", "more")
+    ARCHIVED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
-    stored_count: int
+    archived_count: int
     more: bool
-    def __init__(self, stored_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, archived_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...

@@ -22,7 +22,7 @@ class SessionState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     SESSION_STATE_PAUSED: _ClassVar[SessionState]
     SESSION_STATE_COMPLETED: _ClassVar[SessionState]
     SESSION_STATE_ENDED: _ClassVar[SessionState]
-    SESSION_STATE_ARCHIVED: _ClassVar[SessionState]
+    SESSION_STATE_HIDDEN: _ClassVar[SessionState]
 
 class MessageRole(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
@@ -50,7 +50,7 @@ SESSION_STATE_ACTIVE: SessionState
 SESSION_STATE_PAUSED: SessionState
 SESSION_STATE_COMPLETED: SessionState
 SESSION_STATE_ENDED: SessionState
-SESSION_STATE_ARCHIVED: SessionState
+SESSION_STATE_HIDDEN: SessionState
 MESSAGE_ROLE_UNSPECIFIED: MessageRole
 MESSAGE_ROLE_USER: MessageRole
 MESSAGE_ROLE_ASSISTANT: MessageRole
@@ -66,7 +66,7 @@ SUMMARY_METHOD_EXTRACTIVE: SummaryMethod
 SUMMARY_METHOD_MODEL: SummaryMethod
 
 class Session(_message.Message):
-    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "archive_time", "store_time")
+    __slots__ = ("session_id", "title", "state", "session_type", "subject_id", "agent_id", "metadata", "metadata_json", "summary", "end_reason", "message_count", "last_sequence", "revision", "create_time", "update_time", "end_time", "created_by", "hide_time", "archive_time")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -84,8 +84,8 @@ class Session(_message.Message):
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     END_TIME_FIELD_NUMBER: _ClassVar[int]
     CREATED_BY_FIELD_NUMBER: _ClassVar[int]
+    HIDE_TIME_FIELD_NUMBER: _ClassVar[int]
     ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
-    STORE_TIME_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     title: str
     state: SessionState
@@ -103,9 +103,9 @@ class Session(_message.Message):
     update_time: _timestamp_pb2.Timestamp
     end_time: _timestamp_pb2.Timestamp
     created_by: str
+    hide_time: _timestamp_pb2.Timestamp
     archive_time: _timestamp_pb2.Timestamp
-    store_time: _timestamp_pb2.Timestamp
-    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., store_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., title: _Optional[str] = ..., state: _Optional[_Union[SessionState, str]] = ..., session_type: _Optional[str] = ..., subject_id: _Optional[str] = ..., agent_id: _Optional[str] = ..., metadata: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., metadata_json: _Optional[str] = ..., summary: _Optional[str] = ..., end_reason: _Optional[str] = ..., message_count: _Optional[int] = ..., last_sequence: _Optional[int] = ..., revision: _Optional[int] = ..., create_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., update_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., end_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., created_by: _Optional[str] = ..., hide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Message(_message.Message):
     __slots__ = ("message_id", "external_id", "session_id", "sequence", "role", "content", "name", "subject_id", "agent_id", "parts", "parts_json", "tool_calls", "tool_calls_json", "tool_call_id", "tool_returns", "tool_returns_json", "model", "step_id", "group_id", "sender_id", "offline_thread_id", "metadata", "metadata_json", "create_time", "created_by", "revision", "update_time", "updated_by")
@@ -275,25 +275,25 @@ class EndSessionResponse(_message.Message):
     session: Session
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
-class ArchiveSessionRequest(_message.Message):
-    __slots__ = ("session_id", "request_id", "archive_time", "keep_times")
+class HideSessionRequest(_message.Message):
+    __slots__ = ("session_id", "request_id", "hide_time", "keep_times")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
-    ARCHIVE_TIME_FIELD_NUMBER: _ClassVar[int]
+    HIDE_TIME_FIELD_NUMBER: _ClassVar[int]
     KEEP_TIMES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     request_id: str
-    archive_time: _timestamp_pb2.Timestamp
+    hide_time: _timestamp_pb2.Timestamp
     keep_times: bool
-    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ..., archive_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
+    def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ..., hide_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., keep_times: _Optional[bool] = ...) -> None: ...
 
-class ArchiveSessionResponse(_message.Message):
+class HideSessionResponse(_message.Message):
     __slots__ = ("session",)
     SESSION_FIELD_NUMBER: _ClassVar[int]
     session: Session
     def __init__(self, session: _Optional[_Union[Session, _Mapping]] = ...) -> None: ...
 
-class UnarchiveSessionRequest(_message.Message):
+class UnhideSessionRequest(_message.Message):
     __slots__ = ("session_id", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
@@ -301,7 +301,7 @@ class UnarchiveSessionRequest(_message.Message):
     request_id: str
     def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
-class UnarchiveSessionResponse(_message.Message):
+class UnhideSessionResponse(_message.Message):
     __slots__ = ("session",)
     SESSION_FIELD_NUMBER: _ClassVar[int]
     session: Session
@@ -356,18 +356,18 @@ class GetMessageResponse(_message.Message):
     def __init__(self, message: _Optional[_Union[Message, _Mapping]] = ...) -> None: ...
 
 class ListMessagesRequest(_message.Message):
-    __slots__ = ("session_id", "page_size", "page_token", "newest_first", "show_stored")
+    __slots__ = ("session_id", "page_size", "page_token", "newest_first", "show_archived")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
     NEWEST_FIRST_FIELD_NUMBER: _ClassVar[int]
-    SHOW_STORED_FIELD_NUMBER: _ClassVar[int]
+    SHOW_ARCHIVED_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     page_size: int
     page_token: str
     newest_first: bool
-    show_stored: bool
-    def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., newest_first: _Optional[bool] = ..., show_stored: _Optional[bool] = ...) -> None: ...
+    show_archived: bool
+    def __init__(self, session_id: _Optional[str] = ..., page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., newest_first: _Optional[bool] = ..., show_archived: _Optional[bool] = ...) -> None: ...
 
 class ListMessagesResponse(_message.Message):
     __slots__ = ("messages", "next_page_token")

@@ -64,15 +64,15 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionResponse.FromString,
                 _registered_method=True)
-        self.ArchiveSession = channel.unary_unary(
-                '/skein.session.v1.SessionService/ArchiveSession',
-                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.FromString,
+        self.HideSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/HideSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.HideSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.HideSessionResponse.FromString,
                 _registered_method=True)
-        self.UnarchiveSession = channel.unary_unary(
-                '/skein.session.v1.SessionService/UnarchiveSession',
-                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.FromString,
+        self.UnhideSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/UnhideSession',
+                request_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionResponse.FromString,
                 _registered_method=True)
         self.DeleteSession = channel.unary_unary(
                 '/skein.session.v1.SessionService/DeleteSession',
@@ -189,20 +189,20 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.FromString,
                 _registered_method=True)
-        self.StoreSession = channel.unary_unary(
-                '/skein.session.v1.SessionService/StoreSession',
-                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.FromString,
+        self.ArchiveSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/ArchiveSession',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionResponse.FromString,
                 _registered_method=True)
-        self.RestoreSession = channel.unary_unary(
-                '/skein.session.v1.SessionService/RestoreSession',
-                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.FromString,
+        self.UnarchiveSession = channel.unary_unary(
+                '/skein.session.v1.SessionService/UnarchiveSession',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionResponse.FromString,
                 _registered_method=True)
-        self.ListStoredSessions = channel.unary_unary(
-                '/skein.session.v1.SessionService/ListStoredSessions',
-                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.FromString,
+        self.ListArchivedSessions = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListArchivedSessions',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.FromString,
                 _registered_method=True)
 
 
@@ -234,7 +234,7 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSessions(self, request, context):
-        """ListSessions pages through sessions, newest update first, without archived
+        """ListSessions pages through sessions, newest update first, without hidden
         ones unless their state is asked for. At most 1,000 sessions are looked at
         for a page, so one may be short, or empty, while a next_page_token says
         that there are more. A session that is updated between two pages may be
@@ -258,8 +258,8 @@ class SessionServiceServicer:
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
-        archived session was to get another state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
+        hidden session was to get another state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -275,15 +275,15 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_HIDDEN.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ArchiveSession(self, request, context):
-        """ArchiveSession puts a session away: it is read by its id, its messages are
-        found, but lists leave it out and it takes no messages. Archiving it again
+    def HideSession(self, request, context):
+        """HideSession puts a session away: it is read by its id, its messages are
+        found, but lists leave it out and it takes no messages. Hiding it again
         returns it unchanged. Repeating a request_id returns the first answer.
 
         Errors:
@@ -293,14 +293,14 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def UnarchiveSession(self, request, context):
-        """UnarchiveSession brings an archived session back in the state that it had.
-        A session that is not archived comes back unchanged. Repeating a request_id
+    def UnhideSession(self, request, context):
+        """UnhideSession brings a hidden session back in the state that it had.
+        A session that is not hidden comes back unchanged. Repeating a request_id
         returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -329,7 +329,7 @@ class SessionServiceServicer:
         - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
         idle for longer than the tenant's policy allows; it ends with this call if
         it had not been ended yet.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
         DUPLICATE_IN_BATCH.
@@ -345,7 +345,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -358,8 +358,8 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
-        - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
         what was written.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -390,7 +390,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -410,7 +410,7 @@ class SessionServiceServicer:
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-        - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -420,12 +420,12 @@ class SessionServiceServicer:
         """UpdateMessage changes the fields named in update_mask: a correction, for
         what was said otherwise is another message. Search knows the new text, and
         no longer the old one, the moment the call returns. Messages of ended and
-        archived sessions can be corrected too. Repeating a request_id returns the
+        hidden sessions can be corrected too. Repeating a request_id returns the
         first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
         CONTENT_EMPTY.
@@ -441,7 +441,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -456,14 +456,14 @@ class SessionServiceServicer:
         nothing, so it is safe to retry. Messages that were deleted meanwhile are
         passed over, and corrections of messages that were sent are not sent.
 
-        It ends well (OK) when the session has ended or was archived and all of it
+        It ends well (OK) when the session has ended or was hidden and all of it
         was sent, and after an hour, to be resumed; else when the caller hangs up or
         its deadline is over. A credential that is revoked and a tenant that is
         closed end it within ten seconds or so.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
         may have.
@@ -483,7 +483,7 @@ class SessionServiceServicer:
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -661,17 +661,17 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StoreSession(self, request, context):
-        """StoreSession moves the messages of an archived session, deleted ones too, to
+    def ArchiveSession(self, request, context):
+        """ArchiveSession moves the messages of a hidden session, deleted ones too, to
         a file of cold storage. The session stays readable, its counts stay, and
-        store_time says since when. Search and lists of several sessions pass its
+        archive_time says since when. Search and lists of several sessions pass its
         messages over; whoever names one of them, or asks the session for them, is
-        refused with SESSION_STORED. Purges and exports reach the file. One that is
-        stored stays as it is. Repeating a request_id returns the first answer.
+        refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
+        archived stays as it is. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
         - FAILED_PRECONDITION, SESSION_TOO_LONG.
         - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
@@ -679,10 +679,10 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RestoreSession(self, request, context):
-        """RestoreSession brings the messages of a stored session back as they were,
-        with their ids and sequence numbers; the session stays archived. One that is
-        not stored stays as it is. Repeating a request_id returns the first answer.
+    def UnarchiveSession(self, request, context):
+        """UnarchiveSession brings the messages of an archived session back as they were,
+        with their ids and sequence numbers; the session stays hidden. One that is
+        not archived stays as it is. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -693,9 +693,9 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListStoredSessions(self, request, context):
-        """ListStoredSessions pages through the sessions whose messages lie in cold
-        storage, what was stored last first. Safe to retry.
+    def ListArchivedSessions(self, request, context):
+        """ListArchivedSessions pages through the sessions whose messages lie in cold
+        storage, archived last first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -732,15 +732,15 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndSessionResponse.SerializeToString,
             ),
-            'ArchiveSession': grpc.unary_unary_rpc_method_handler(
-                    servicer.ArchiveSession,
-                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.SerializeToString,
+            'HideSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.HideSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.HideSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.HideSessionResponse.SerializeToString,
             ),
-            'UnarchiveSession': grpc.unary_unary_rpc_method_handler(
-                    servicer.UnarchiveSession,
-                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.SerializeToString,
+            'UnhideSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnhideSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionResponse.SerializeToString,
             ),
             'DeleteSession': grpc.unary_unary_rpc_method_handler(
                     servicer.DeleteSession,
@@ -857,20 +857,20 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.ExportSubjectResponse.SerializeToString,
             ),
-            'StoreSession': grpc.unary_unary_rpc_method_handler(
-                    servicer.StoreSession,
-                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.SerializeToString,
+            'ArchiveSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionResponse.SerializeToString,
             ),
-            'RestoreSession': grpc.unary_unary_rpc_method_handler(
-                    servicer.RestoreSession,
-                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.SerializeToString,
+            'UnarchiveSession': grpc.unary_unary_rpc_method_handler(
+                    servicer.UnarchiveSession,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionResponse.SerializeToString,
             ),
-            'ListStoredSessions': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListStoredSessions,
-                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.SerializeToString,
+            'ListArchivedSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListArchivedSessions,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1022,7 +1022,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def ArchiveSession(request,
+    def HideSession(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1035,9 +1035,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/ArchiveSession',
-            skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_session__pb2.ArchiveSessionResponse.FromString,
+            '/skein.session.v1.SessionService/HideSession',
+            skein_dot_session_dot_v1_dot_session__pb2.HideSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.HideSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1049,7 +1049,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def UnarchiveSession(request,
+    def UnhideSession(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1062,9 +1062,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/UnarchiveSession',
-            skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_session__pb2.UnarchiveSessionResponse.FromString,
+            '/skein.session.v1.SessionService/UnhideSession',
+            skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_session__pb2.UnhideSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1697,7 +1697,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def StoreSession(request,
+    def ArchiveSession(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1710,9 +1710,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/StoreSession',
-            skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_archives__pb2.StoreSessionResponse.FromString,
+            '/skein.session.v1.SessionService/ArchiveSession',
+            skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.ArchiveSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1724,7 +1724,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def RestoreSession(request,
+    def UnarchiveSession(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1737,9 +1737,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/RestoreSession',
-            skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_archives__pb2.RestoreSessionResponse.FromString,
+            '/skein.session.v1.SessionService/UnarchiveSession',
+            skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.UnarchiveSessionResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1751,7 +1751,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def ListStoredSessions(request,
+    def ListArchivedSessions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1764,9 +1764,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/ListStoredSessions',
-            skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_archives__pb2.ListStoredSessionsResponse.FromString,
+            '/skein.session.v1.SessionService/ListArchivedSessions',
+            skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.ListArchivedSessionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1778,8 +1778,8 @@ class SessionService:
             _registered_method=True)
 
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceStub:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1790,39 +1790,39 @@ class UpkeepServiceStub:
             channel: A grpc.Channel.
         """
         self.EnsurePartitions = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/EnsurePartitions',
+                '/skein.session.v1.SessionInternalService/EnsurePartitions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/DeleteExpired',
+                '/skein.session.v1.SessionInternalService/DeleteExpired',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
         self.EndIdleSessions = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/EndIdleSessions',
+                '/skein.session.v1.SessionInternalService/EndIdleSessions',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
                 _registered_method=True)
         self.InheritParticipants = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/InheritParticipants',
+                '/skein.session.v1.SessionInternalService/InheritParticipants',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
                 _registered_method=True)
-        self.StoreArchived = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/StoreArchived',
-                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
+        self.ArchiveHiddenSessions = channel.unary_unary(
+                '/skein.session.v1.SessionInternalService/ArchiveHiddenSessions',
+                request_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.session.v1.UpkeepService/PurgeTenant',
+                '/skein.session.v1.SessionInternalService/PurgeTenant',
                 request_serializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
 
 
-class UpkeepServiceServicer:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceServicer:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1862,9 +1862,9 @@ class UpkeepServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def StoreArchived(self, request, context):
-        """StoreArchived stores some of the sessions of the token's tenant that were
-        archived longer ago than its policy's archive_days, as StoreSession does (0:
+    def ArchiveHiddenSessions(self, request, context):
+        """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
+        hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
         none), and removes files that nothing names. Idempotent: called until it says
         that no more are left. System only.
         """
@@ -1885,7 +1885,7 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_UpkeepServiceServicer_to_server(servicer, server):
+def add_SessionInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'EnsurePartitions': grpc.unary_unary_rpc_method_handler(
                     servicer.EnsurePartitions,
@@ -1907,10 +1907,10 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.SerializeToString,
             ),
-            'StoreArchived': grpc.unary_unary_rpc_method_handler(
-                    servicer.StoreArchived,
-                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.SerializeToString,
+            'ArchiveHiddenSessions': grpc.unary_unary_rpc_method_handler(
+                    servicer.ArchiveHiddenSessions,
+                    request_deserializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.SerializeToString,
             ),
             'PurgeTenant': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeTenant,
@@ -1919,14 +1919,14 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.session.v1.UpkeepService', rpc_method_handlers)
+            'skein.session.v1.SessionInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.session.v1.UpkeepService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.session.v1.SessionInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class UpkeepService:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalService:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1944,7 +1944,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/EnsurePartitions',
+            '/skein.session.v1.SessionInternalService/EnsurePartitions',
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EnsurePartitionsResponse.FromString,
             options,
@@ -1971,7 +1971,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/DeleteExpired',
+            '/skein.session.v1.SessionInternalService/DeleteExpired',
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.DeleteExpiredResponse.FromString,
             options,
@@ -1998,7 +1998,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/EndIdleSessions',
+            '/skein.session.v1.SessionInternalService/EndIdleSessions',
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.EndIdleSessionsResponse.FromString,
             options,
@@ -2025,7 +2025,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/InheritParticipants',
+            '/skein.session.v1.SessionInternalService/InheritParticipants',
             skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.InheritParticipantsResponse.FromString,
             options,
@@ -2039,7 +2039,7 @@ class UpkeepService:
             _registered_method=True)
 
     @staticmethod
-    def StoreArchived(request,
+    def ArchiveHiddenSessions(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2052,9 +2052,9 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/StoreArchived',
-            skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_archives__pb2.StoreArchivedResponse.FromString,
+            '/skein.session.v1.SessionInternalService/ArchiveHiddenSessions',
+            skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_archives__pb2.ArchiveHiddenSessionsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2079,7 +2079,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.UpkeepService/PurgeTenant',
+            '/skein.session.v1.SessionInternalService/PurgeTenant',
             skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_session_dot_v1_dot_session__pb2.PurgeTenantResponse.FromString,
             options,

@@ -52,7 +52,7 @@ class SessionServiceStub:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]
-    """ListSessions pages through sessions, newest update first, without archived
+    """ListSessions pages through sessions, newest update first, without hidden
     ones unless their state is asked for. At most 1,000 sessions are looked at
     for a page, so one may be short, or empty, while a next_page_token says
     that there are more. A session that is updated between two pages may be
@@ -72,8 +72,8 @@ class SessionServiceStub:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
-      archived session was to get another state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
+      hidden session was to get another state.
     """
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
@@ -85,24 +85,24 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_HIDDEN.
     """
-    ArchiveSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.ArchiveSessionRequest, _session_pb2.ArchiveSessionResponse]
-    """ArchiveSession puts a session away: it is read by its id, its messages are
-    found, but lists leave it out and it takes no messages. Archiving it again
+    HideSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.HideSessionRequest, _session_pb2.HideSessionResponse]
+    """HideSession puts a session away: it is read by its id, its messages are
+    found, but lists leave it out and it takes no messages. Hiding it again
     returns it unchanged. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
-    UnarchiveSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UnarchiveSessionRequest, _session_pb2.UnarchiveSessionResponse]
-    """UnarchiveSession brings an archived session back in the state that it had.
-    A session that is not archived comes back unchanged. Repeating a request_id
+    UnhideSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.UnhideSessionRequest, _session_pb2.UnhideSessionResponse]
+    """UnhideSession brings a hidden session back in the state that it had.
+    A session that is not hidden comes back unchanged. Repeating a request_id
     returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     DeleteSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]
     """DeleteSession removes a session and its messages from every list and from
@@ -123,7 +123,7 @@ class SessionServiceStub:
     - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
       idle for longer than the tenant's policy allows; it ends with this call if
       it had not been ended yet.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
@@ -135,7 +135,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]
     """ListMessages pages through a session in order of sequence, from the start
@@ -144,8 +144,8 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
-    - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
       what was written.
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
@@ -168,7 +168,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
     """SearchMessages finds messages by their words (any of them, in any form, by
@@ -184,18 +184,18 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-    - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
     """
     UpdateMessage: _grpc.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]
     """UpdateMessage changes the fields named in update_mask: a correction, for
     what was said otherwise is another message. Search knows the new text, and
     no longer the old one, the moment the call returns. Messages of ended and
-    archived sessions can be corrected too. Repeating a request_id returns the
+    hidden sessions can be corrected too. Repeating a request_id returns the
     first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY.
@@ -207,7 +207,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
     """StreamMessages sends the messages of one session in order, as they are
@@ -218,14 +218,14 @@ class SessionServiceStub:
     nothing, so it is safe to retry. Messages that were deleted meanwhile are
     passed over, and corrections of messages that were sent are not sent.
 
-    It ends well (OK) when the session has ended or was archived and all of it
+    It ends well (OK) when the session has ended or was hidden and all of it
     was sent, and after an hour, to be resumed; else when the caller hangs up or
     its deadline is over. A credential that is revoked and a tenant that is
     closed end it within ten seconds or so.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
@@ -241,7 +241,7 @@ class SessionServiceStub:
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     PutAgentState: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
@@ -367,33 +367,33 @@ class SessionServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
     """
-    StoreSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.StoreSessionRequest, _archives_pb2.StoreSessionResponse]
-    """StoreSession moves the messages of an archived session, deleted ones too, to
+    ArchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]
+    """ArchiveSession moves the messages of a hidden session, deleted ones too, to
     a file of cold storage. The session stays readable, its counts stay, and
-    store_time says since when. Search and lists of several sessions pass its
+    archive_time says since when. Search and lists of several sessions pass its
     messages over; whoever names one of them, or asks the session for them, is
-    refused with SESSION_STORED. Purges and exports reach the file. One that is
-    stored stays as it is. Repeating a request_id returns the first answer.
+    refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
+    archived stays as it is. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
     - FAILED_PRECONDITION, SESSION_TOO_LONG.
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
-    RestoreSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.RestoreSessionRequest, _archives_pb2.RestoreSessionResponse]
-    """RestoreSession brings the messages of a stored session back as they were,
-    with their ids and sequence numbers; the session stays archived. One that is
-    not stored stays as it is. Repeating a request_id returns the first answer.
+    UnarchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveSessionRequest, _archives_pb2.UnarchiveSessionResponse]
+    """UnarchiveSession brings the messages of an archived session back as they were,
+    with their ids and sequence numbers; the session stays hidden. One that is
+    not archived stays as it is. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
-    ListStoredSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListStoredSessionsRequest, _archives_pb2.ListStoredSessionsResponse]
-    """ListStoredSessions pages through the sessions whose messages lie in cold
-    storage, what was stored last first. Safe to retry.
+    ListArchivedSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ListArchivedSessionsRequest, _archives_pb2.ListArchivedSessionsResponse]
+    """ListArchivedSessions pages through the sessions whose messages lie in cold
+    storage, archived last first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -421,7 +421,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
     ListSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.ListSessionsRequest, _session_pb2.ListSessionsResponse]  # type: ignore[assignment]
-    """ListSessions pages through sessions, newest update first, without archived
+    """ListSessions pages through sessions, newest update first, without hidden
     ones unless their state is asked for. At most 1,000 sessions are looked at
     for a page, so one may be short, or empty, while a next_page_token says
     that there are more. A session that is updated between two pages may be
@@ -441,8 +441,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, SESSION_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
-      archived session was to get another state.
+    - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
+      hidden session was to get another state.
     """
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
@@ -454,24 +454,24 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_HIDDEN.
     """
-    ArchiveSession: _aio.UnaryUnaryMultiCallable[_session_pb2.ArchiveSessionRequest, _session_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
-    """ArchiveSession puts a session away: it is read by its id, its messages are
-    found, but lists leave it out and it takes no messages. Archiving it again
+    HideSession: _aio.UnaryUnaryMultiCallable[_session_pb2.HideSessionRequest, _session_pb2.HideSessionResponse]  # type: ignore[assignment]
+    """HideSession puts a session away: it is read by its id, its messages are
+    found, but lists leave it out and it takes no messages. Hiding it again
     returns it unchanged. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     """
-    UnarchiveSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UnarchiveSessionRequest, _session_pb2.UnarchiveSessionResponse]  # type: ignore[assignment]
-    """UnarchiveSession brings an archived session back in the state that it had.
-    A session that is not archived comes back unchanged. Repeating a request_id
+    UnhideSession: _aio.UnaryUnaryMultiCallable[_session_pb2.UnhideSessionRequest, _session_pb2.UnhideSessionResponse]  # type: ignore[assignment]
+    """UnhideSession brings a hidden session back in the state that it had.
+    A session that is not hidden comes back unchanged. Repeating a request_id
     returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     DeleteSession: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteSessionRequest, _session_pb2.DeleteSessionResponse]  # type: ignore[assignment]
     """DeleteSession removes a session and its messages from every list and from
@@ -492,7 +492,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
       idle for longer than the tenant's policy allows; it ends with this call if
       it had not been ended yet.
-    - FAILED_PRECONDITION, SESSION_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
       DUPLICATE_IN_BATCH.
@@ -504,7 +504,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     ListMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListMessagesRequest, _session_pb2.ListMessagesResponse]  # type: ignore[assignment]
     """ListMessages pages through a session in order of sequence, from the start
@@ -513,8 +513,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
-    - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+    - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
       what was written.
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
@@ -537,7 +537,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]  # type: ignore[assignment]
     """SearchMessages finds messages by their words (any of them, in any form, by
@@ -553,18 +553,18 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
     - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-    - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
     """
     UpdateMessage: _aio.UnaryUnaryMultiCallable[_session_pb2.UpdateMessageRequest, _session_pb2.UpdateMessageResponse]  # type: ignore[assignment]
     """UpdateMessage changes the fields named in update_mask: a correction, for
     what was said otherwise is another message. Search knows the new text, and
     no longer the old one, the moment the call returns. Messages of ended and
-    archived sessions can be corrected too. Repeating a request_id returns the
+    hidden sessions can be corrected too. Repeating a request_id returns the
     first answer.
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - ABORTED, REVISION_STALE.
     - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
       CONTENT_EMPTY.
@@ -576,7 +576,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, MESSAGE_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
     """StreamMessages sends the messages of one session in order, as they are
@@ -587,14 +587,14 @@ class SessionServiceAsyncStub(SessionServiceStub):
     nothing, so it is safe to retry. Messages that were deleted meanwhile are
     passed over, and corrections of messages that were sent are not sent.
 
-    It ends well (OK) when the session has ended or was archived and all of it
+    It ends well (OK) when the session has ended or was hidden and all of it
     was sent, and after an hour, to be resumed; else when the caller hangs up or
     its deadline is over. A credential that is revoked and a tenant that is
     closed end it within ten seconds or so.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
     - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
       may have.
@@ -610,7 +610,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_STORED.
+    - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     PutAgentState: _aio.UnaryUnaryMultiCallable[_states_pb2.PutAgentStateRequest, _states_pb2.PutAgentStateResponse]  # type: ignore[assignment]
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
@@ -736,33 +736,33 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - DATA_LOSS, ARCHIVE_DAMAGED: a file is missing or not what was written.
     """
-    StoreSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.StoreSessionRequest, _archives_pb2.StoreSessionResponse]  # type: ignore[assignment]
-    """StoreSession moves the messages of an archived session, deleted ones too, to
+    ArchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
+    """ArchiveSession moves the messages of a hidden session, deleted ones too, to
     a file of cold storage. The session stays readable, its counts stay, and
-    store_time says since when. Search and lists of several sessions pass its
+    archive_time says since when. Search and lists of several sessions pass its
     messages over; whoever names one of them, or asks the session for them, is
-    refused with SESSION_STORED. Purges and exports reach the file. One that is
-    stored stays as it is. Repeating a request_id returns the first answer.
+    refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
+    archived stays as it is. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+    - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
     - FAILED_PRECONDITION, SESSION_TOO_LONG.
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
-    RestoreSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.RestoreSessionRequest, _archives_pb2.RestoreSessionResponse]  # type: ignore[assignment]
-    """RestoreSession brings the messages of a stored session back as they were,
-    with their ids and sequence numbers; the session stays archived. One that is
-    not stored stays as it is. Repeating a request_id returns the first answer.
+    UnarchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveSessionRequest, _archives_pb2.UnarchiveSessionResponse]  # type: ignore[assignment]
+    """UnarchiveSession brings the messages of an archived session back as they were,
+    with their ids and sequence numbers; the session stays hidden. One that is
+    not archived stays as it is. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - DATA_LOSS, ARCHIVE_DAMAGED: the file is missing or not what was written.
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
-    ListStoredSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListStoredSessionsRequest, _archives_pb2.ListStoredSessionsResponse]  # type: ignore[assignment]
-    """ListStoredSessions pages through the sessions whose messages lie in cold
-    storage, what was stored last first. Safe to retry.
+    ListArchivedSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ListArchivedSessionsRequest, _archives_pb2.ListArchivedSessionsResponse]  # type: ignore[assignment]
+    """ListArchivedSessions pages through the sessions whose messages lie in cold
+    storage, archived last first. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -805,7 +805,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListSessionsResponse, _abc.Awaitable[_session_pb2.ListSessionsResponse]]:
-        """ListSessions pages through sessions, newest update first, without archived
+        """ListSessions pages through sessions, newest update first, without hidden
         ones unless their state is asked for. At most 1,000 sessions are looked at
         for a page, so one may be short, or empty, while a next_page_token says
         that there are more. A session that is updated between two pages may be
@@ -831,8 +831,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - NOT_FOUND, SESSION_NOT_FOUND.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID.
-        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_ARCHIVED: an ended or
-          archived session was to get another state.
+        - FAILED_PRECONDITION, SESSION_ENDED or SESSION_HIDDEN: an ended or
+          hidden session was to get another state.
         """
 
     @_abc_1.abstractmethod
@@ -850,17 +850,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_HIDDEN.
         """
 
     @_abc_1.abstractmethod
-    def ArchiveSession(
+    def HideSession(
         self,
-        request: _session_pb2.ArchiveSessionRequest,
+        request: _session_pb2.HideSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.ArchiveSessionResponse, _abc.Awaitable[_session_pb2.ArchiveSessionResponse]]:
-        """ArchiveSession puts a session away: it is read by its id, its messages are
-        found, but lists leave it out and it takes no messages. Archiving it again
+    ) -> _typing.Union[_session_pb2.HideSessionResponse, _abc.Awaitable[_session_pb2.HideSessionResponse]]:
+        """HideSession puts a session away: it is read by its id, its messages are
+        found, but lists leave it out and it takes no messages. Hiding it again
         returns it unchanged. Repeating a request_id returns the first answer.
 
         Errors:
@@ -868,18 +868,18 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def UnarchiveSession(
+    def UnhideSession(
         self,
-        request: _session_pb2.UnarchiveSessionRequest,
+        request: _session_pb2.UnhideSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_session_pb2.UnarchiveSessionResponse, _abc.Awaitable[_session_pb2.UnarchiveSessionResponse]]:
-        """UnarchiveSession brings an archived session back in the state that it had.
-        A session that is not archived comes back unchanged. Repeating a request_id
+    ) -> _typing.Union[_session_pb2.UnhideSessionResponse, _abc.Awaitable[_session_pb2.UnhideSessionResponse]]:
+        """UnhideSession brings a hidden session back in the state that it had.
+        A session that is not hidden comes back unchanged. Repeating a request_id
         returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
     @_abc_1.abstractmethod
@@ -912,7 +912,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
           idle for longer than the tenant's policy allows; it ends with this call if
           it had not been ended yet.
-        - FAILED_PRECONDITION, SESSION_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
           DUPLICATE_IN_BATCH.
@@ -930,7 +930,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
     @_abc_1.abstractmethod
@@ -945,8 +945,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED: unless show_stored is set.
-        - DATA_LOSS, ARCHIVE_DAMAGED: with show_stored, the file is missing or not
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: unless show_archived is set.
+        - DATA_LOSS, ARCHIVE_DAMAGED: with show_archived, the file is missing or not
           what was written.
         """
 
@@ -981,7 +981,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
     @_abc_1.abstractmethod
@@ -1003,7 +1003,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
         - NOT_FOUND, MODEL_NOT_FOUND: by meaning, when no model can embed the query.
-        - FAILED_PRECONDITION, SESSION_STORED: a session_id in cold storage.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED: a session_id in cold storage.
         """
 
     @_abc_1.abstractmethod
@@ -1015,12 +1015,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """UpdateMessage changes the fields named in update_mask: a correction, for
         what was said otherwise is another message. Search knows the new text, and
         no longer the old one, the moment the call returns. Messages of ended and
-        archived sessions can be corrected too. Repeating a request_id returns the
+        hidden sessions can be corrected too. Repeating a request_id returns the
         first answer.
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - ABORTED, REVISION_STALE.
         - INVALID_ARGUMENT, UPDATE_MASK_INVALID or CONTENT_TOO_LONG or
           CONTENT_EMPTY.
@@ -1038,7 +1038,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MESSAGE_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
     @_abc_1.abstractmethod
@@ -1055,14 +1055,14 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         nothing, so it is safe to retry. Messages that were deleted meanwhile are
         passed over, and corrections of messages that were sent are not sent.
 
-        It ends well (OK) when the session has ended or was archived and all of it
+        It ends well (OK) when the session has ended or was hidden and all of it
         was sent, and after an hour, to be resumed; else when the caller hangs up or
         its deadline is over. A credential that is revoked and a tenant that is
         closed end it within ten seconds or so.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         - UNAVAILABLE, STREAM_ENDED: the service leaves off; resume.
         - RESOURCE_EXHAUSTED, TOO_MANY_STREAMS: the tenant has as many open as it
           may have.
@@ -1084,7 +1084,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_STORED.
+        - FAILED_PRECONDITION, SESSION_ARCHIVED.
         """
 
     @_abc_1.abstractmethod
@@ -1284,34 +1284,34 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def StoreSession(
+    def ArchiveSession(
         self,
-        request: _archives_pb2.StoreSessionRequest,
+        request: _archives_pb2.ArchiveSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.StoreSessionResponse, _abc.Awaitable[_archives_pb2.StoreSessionResponse]]:
-        """StoreSession moves the messages of an archived session, deleted ones too, to
+    ) -> _typing.Union[_archives_pb2.ArchiveSessionResponse, _abc.Awaitable[_archives_pb2.ArchiveSessionResponse]]:
+        """ArchiveSession moves the messages of a hidden session, deleted ones too, to
         a file of cold storage. The session stays readable, its counts stay, and
-        store_time says since when. Search and lists of several sessions pass its
+        archive_time says since when. Search and lists of several sessions pass its
         messages over; whoever names one of them, or asks the session for them, is
-        refused with SESSION_STORED. Purges and exports reach the file. One that is
-        stored stays as it is. Repeating a request_id returns the first answer.
+        refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
+        archived stays as it is. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - FAILED_PRECONDITION, SESSION_NOT_ARCHIVED.
+        - FAILED_PRECONDITION, SESSION_NOT_HIDDEN.
         - FAILED_PRECONDITION, SESSION_TOO_LONG.
         - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
         """
 
     @_abc_1.abstractmethod
-    def RestoreSession(
+    def UnarchiveSession(
         self,
-        request: _archives_pb2.RestoreSessionRequest,
+        request: _archives_pb2.UnarchiveSessionRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.RestoreSessionResponse, _abc.Awaitable[_archives_pb2.RestoreSessionResponse]]:
-        """RestoreSession brings the messages of a stored session back as they were,
-        with their ids and sequence numbers; the session stays archived. One that is
-        not stored stays as it is. Repeating a request_id returns the first answer.
+    ) -> _typing.Union[_archives_pb2.UnarchiveSessionResponse, _abc.Awaitable[_archives_pb2.UnarchiveSessionResponse]]:
+        """UnarchiveSession brings the messages of an archived session back as they were,
+        with their ids and sequence numbers; the session stays hidden. One that is
+        not archived stays as it is. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1320,13 +1320,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ListStoredSessions(
+    def ListArchivedSessions(
         self,
-        request: _archives_pb2.ListStoredSessionsRequest,
+        request: _archives_pb2.ListArchivedSessionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.ListStoredSessionsResponse, _abc.Awaitable[_archives_pb2.ListStoredSessionsResponse]]:
-        """ListStoredSessions pages through the sessions whose messages lie in cold
-        storage, what was stored last first. Safe to retry.
+    ) -> _typing.Union[_archives_pb2.ListArchivedSessionsResponse, _abc.Awaitable[_archives_pb2.ListArchivedSessionsResponse]]:
+        """ListArchivedSessions pages through the sessions whose messages lie in cold
+        storage, archived last first. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1334,15 +1334,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_SessionServiceServicer_to_server(servicer: SessionServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceStub:
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
+    def __new__(cls, channel: _aio.Channel) -> SessionInternalServiceAsyncStub: ...
     EnsurePartitions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EnsurePartitionsRequest, _session_pb2.EnsurePartitionsResponse]
     """EnsurePartitions makes the partitions of the coming months. Idempotent.
     System only.
@@ -1363,9 +1363,9 @@ class UpkeepServiceStub:
     those that an older version stored. Idempotent: called until it says that no
     more are left. System only.
     """
-    StoreArchived: _grpc.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]
-    """StoreArchived stores some of the sessions of the token's tenant that were
-    archived longer ago than its policy's archive_days, as StoreSession does (0:
+    ArchiveHiddenSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]
+    """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
+    hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
     none), and removes files that nothing names. Idempotent: called until it says
     that no more are left. System only.
     """
@@ -1379,8 +1379,8 @@ class UpkeepServiceStub:
     """
 
 @_typing.type_check_only
-class UpkeepServiceAsyncStub(UpkeepServiceStub):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1405,9 +1405,9 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     those that an older version stored. Idempotent: called until it says that no
     more are left. System only.
     """
-    StoreArchived: _aio.UnaryUnaryMultiCallable[_archives_pb2.StoreArchivedRequest, _archives_pb2.StoreArchivedResponse]  # type: ignore[assignment]
-    """StoreArchived stores some of the sessions of the token's tenant that were
-    archived longer ago than its policy's archive_days, as StoreSession does (0:
+    ArchiveHiddenSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]  # type: ignore[assignment]
+    """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
+    hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
     none), and removes files that nothing names. Idempotent: called until it says
     that no more are left. System only.
     """
@@ -1420,8 +1420,8 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     - FAILED_PRECONDITION, TENANT_NOT_DELETED.
     """
 
-class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
-    """UpkeepService is internal: the worker calls it. The gateway does not forward
+class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """SessionInternalService is internal: the worker calls it. The gateway does not forward
     it.
     """
 
@@ -1470,13 +1470,13 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def StoreArchived(
+    def ArchiveHiddenSessions(
         self,
-        request: _archives_pb2.StoreArchivedRequest,
+        request: _archives_pb2.ArchiveHiddenSessionsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_archives_pb2.StoreArchivedResponse, _abc.Awaitable[_archives_pb2.StoreArchivedResponse]]:
-        """StoreArchived stores some of the sessions of the token's tenant that were
-        archived longer ago than its policy's archive_days, as StoreSession does (0:
+    ) -> _typing.Union[_archives_pb2.ArchiveHiddenSessionsResponse, _abc.Awaitable[_archives_pb2.ArchiveHiddenSessionsResponse]]:
+        """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
+        hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
         none), and removes files that nothing names. Idempotent: called until it says
         that no more are left. System only.
         """
@@ -1495,4 +1495,4 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         - FAILED_PRECONDITION, TENANT_NOT_DELETED.
         """
 
-def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_SessionInternalServiceServicer_to_server(servicer: SessionInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -112,7 +112,7 @@ class GetUsageResponse(_message.Message):
     collect_time: _timestamp_pb2.Timestamp
     def __init__(self, usage: _Optional[_Iterable[_Union[Usage, _Mapping]]] = ..., collect_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
-class LeaseRequestsRequest(_message.Message):
+class AcquireRateLimitRequest(_message.Message):
     __slots__ = ("tenant_count", "caller_count")
     TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
     CALLER_COUNT_FIELD_NUMBER: _ClassVar[int]
@@ -120,7 +120,7 @@ class LeaseRequestsRequest(_message.Message):
     caller_count: int
     def __init__(self, tenant_count: _Optional[int] = ..., caller_count: _Optional[int] = ...) -> None: ...
 
-class LeaseRequestsResponse(_message.Message):
+class AcquireRateLimitResponse(_message.Message):
     __slots__ = ("tenant_count", "caller_count", "lifetime", "retry_delay", "exhausted", "tenant_rate", "caller_rate")
     TENANT_COUNT_FIELD_NUMBER: _ClassVar[int]
     CALLER_COUNT_FIELD_NUMBER: _ClassVar[int]

@@ -320,7 +320,7 @@ class AcceptInvitationResponse(_message.Message):
     tenant_id: str
     def __init__(self, member: _Optional[_Union[Member, _Mapping]] = ..., tenant_id: _Optional[str] = ...) -> None: ...
 
-class GetStandingRequest(_message.Message):
+class GetMembershipRequest(_message.Message):
     __slots__ = ("tenant_id", "account_id")
     TENANT_ID_FIELD_NUMBER: _ClassVar[int]
     ACCOUNT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -328,7 +328,7 @@ class GetStandingRequest(_message.Message):
     account_id: str
     def __init__(self, tenant_id: _Optional[str] = ..., account_id: _Optional[str] = ...) -> None: ...
 
-class GetStandingResponse(_message.Message):
+class GetMembershipResponse(_message.Message):
     __slots__ = ("state", "role")
     STATE_FIELD_NUMBER: _ClassVar[int]
     ROLE_FIELD_NUMBER: _ClassVar[int]

@@ -2614,8 +2614,8 @@ class TenancyService:
             _registered_method=True)
 
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalServiceStub:
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
@@ -2625,68 +2625,68 @@ class UpkeepServiceStub:
         Args:
             channel: A grpc.Channel.
         """
-        self.GetStanding = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/GetStanding',
-                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.SerializeToString,
-                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.FromString,
+        self.GetMembership = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyInternalService/GetMembership',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipResponse.FromString,
                 _registered_method=True)
-        self.LeaseRequests = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/LeaseRequests',
-                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.SerializeToString,
-                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.FromString,
+        self.AcquireRateLimit = channel.unary_unary(
+                '/skein.tenancy.v1.TenancyInternalService/AcquireRateLimit',
+                request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitRequest.SerializeToString,
+                response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitResponse.FromString,
                 _registered_method=True)
         self.CheckInvitation = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/CheckInvitation',
+                '/skein.tenancy.v1.TenancyInternalService/CheckInvitation',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationResponse.FromString,
                 _registered_method=True)
         self.RemoveAccount = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/RemoveAccount',
+                '/skein.tenancy.v1.TenancyInternalService/RemoveAccount',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountResponse.FromString,
                 _registered_method=True)
         self.ListDueDeletions = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/ListDueDeletions',
+                '/skein.tenancy.v1.TenancyInternalService/ListDueDeletions',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsResponse.FromString,
                 _registered_method=True)
         self.RecordDeletion = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/RecordDeletion',
+                '/skein.tenancy.v1.TenancyInternalService/RecordDeletion',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionResponse.FromString,
                 _registered_method=True)
         self.PurgeTenant = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/PurgeTenant',
+                '/skein.tenancy.v1.TenancyInternalService/PurgeTenant',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
                 _registered_method=True)
         self.CollectUsage = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/CollectUsage',
+                '/skein.tenancy.v1.TenancyInternalService/CollectUsage',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageResponse.FromString,
                 _registered_method=True)
         self.DeleteExpired = channel.unary_unary(
-                '/skein.tenancy.v1.UpkeepService/DeleteExpired',
+                '/skein.tenancy.v1.TenancyInternalService/DeleteExpired',
                 request_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredRequest.SerializeToString,
                 response_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredResponse.FromString,
                 _registered_method=True)
 
 
-class UpkeepServiceServicer:
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalServiceServicer:
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
-    def GetStanding(self, request, context):
-        """GetStanding says whether a tenant is open and what an account is in it.
+    def GetMembership(self, request, context):
+        """GetMembership says whether a tenant is open and what an account is in it.
         Safe to retry. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def LeaseRequests(self, request, context):
-        """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    def AcquireRateLimit(self, request, context):
+        """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
         for one gateway to spend within the lease's time. Not to be repeated: each
         call takes. Called by the gateway in the name of whoever calls it.
         """
@@ -2761,17 +2761,17 @@ class UpkeepServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
 
-def add_UpkeepServiceServicer_to_server(servicer, server):
+def add_TenancyInternalServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
-            'GetStanding': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetStanding,
-                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.FromString,
-                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.SerializeToString,
+            'GetMembership': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetMembership,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipResponse.SerializeToString,
             ),
-            'LeaseRequests': grpc.unary_unary_rpc_method_handler(
-                    servicer.LeaseRequests,
-                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.FromString,
-                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.SerializeToString,
+            'AcquireRateLimit': grpc.unary_unary_rpc_method_handler(
+                    servicer.AcquireRateLimit,
+                    request_deserializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitRequest.FromString,
+                    response_serializer=skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitResponse.SerializeToString,
             ),
             'CheckInvitation': grpc.unary_unary_rpc_method_handler(
                     servicer.CheckInvitation,
@@ -2810,19 +2810,19 @@ def add_UpkeepServiceServicer_to_server(servicer, server):
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
-            'skein.tenancy.v1.UpkeepService', rpc_method_handlers)
+            'skein.tenancy.v1.TenancyInternalService', rpc_method_handlers)
     server.add_generic_rpc_handlers((generic_handler,))
-    server.add_registered_method_handlers('skein.tenancy.v1.UpkeepService', rpc_method_handlers)
+    server.add_registered_method_handlers('skein.tenancy.v1.TenancyInternalService', rpc_method_handlers)
 
 
  # This class is part of an EXPERIMENTAL API.
-class UpkeepService:
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalService:
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
     @staticmethod
-    def GetStanding(request,
+    def GetMembership(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2835,9 +2835,9 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/GetStanding',
-            skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingRequest.SerializeToString,
-            skein_dot_tenancy_dot_v1_dot_members__pb2.GetStandingResponse.FromString,
+            '/skein.tenancy.v1.TenancyInternalService/GetMembership',
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_members__pb2.GetMembershipResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2849,7 +2849,7 @@ class UpkeepService:
             _registered_method=True)
 
     @staticmethod
-    def LeaseRequests(request,
+    def AcquireRateLimit(request,
             target,
             options=(),
             channel_credentials=None,
@@ -2862,9 +2862,9 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/LeaseRequests',
-            skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsRequest.SerializeToString,
-            skein_dot_tenancy_dot_v1_dot_limits__pb2.LeaseRequestsResponse.FromString,
+            '/skein.tenancy.v1.TenancyInternalService/AcquireRateLimit',
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitRequest.SerializeToString,
+            skein_dot_tenancy_dot_v1_dot_limits__pb2.AcquireRateLimitResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2889,7 +2889,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/CheckInvitation',
+            '/skein.tenancy.v1.TenancyInternalService/CheckInvitation',
             skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.CheckInvitationResponse.FromString,
             options,
@@ -2916,7 +2916,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/RemoveAccount',
+            '/skein.tenancy.v1.TenancyInternalService/RemoveAccount',
             skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.RemoveAccountResponse.FromString,
             options,
@@ -2943,7 +2943,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/ListDueDeletions',
+            '/skein.tenancy.v1.TenancyInternalService/ListDueDeletions',
             skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.ListDueDeletionsResponse.FromString,
             options,
@@ -2970,7 +2970,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/RecordDeletion',
+            '/skein.tenancy.v1.TenancyInternalService/RecordDeletion',
             skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.RecordDeletionResponse.FromString,
             options,
@@ -2997,7 +2997,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/PurgeTenant',
+            '/skein.tenancy.v1.TenancyInternalService/PurgeTenant',
             skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.PurgeTenantResponse.FromString,
             options,
@@ -3024,7 +3024,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/CollectUsage',
+            '/skein.tenancy.v1.TenancyInternalService/CollectUsage',
             skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_limits__pb2.CollectUsageResponse.FromString,
             options,
@@ -3051,7 +3051,7 @@ class UpkeepService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.tenancy.v1.UpkeepService/DeleteExpired',
+            '/skein.tenancy.v1.TenancyInternalService/DeleteExpired',
             skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredRequest.SerializeToString,
             skein_dot_tenancy_dot_v1_dot_members__pb2.DeleteExpiredResponse.FromString,
             options,

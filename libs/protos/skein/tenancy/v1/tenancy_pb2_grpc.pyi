@@ -1584,21 +1584,21 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
 def add_TenancyServiceServicer_to_server(servicer: TenancyServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
-class UpkeepServiceStub:
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalServiceStub:
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
-    def __new__(cls, channel: _aio.Channel) -> UpkeepServiceAsyncStub: ...
-    GetStanding: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetStandingRequest, _members_pb2.GetStandingResponse]
-    """GetStanding says whether a tenant is open and what an account is in it.
+    def __new__(cls, channel: _aio.Channel) -> TenancyInternalServiceAsyncStub: ...
+    GetMembership: _grpc.UnaryUnaryMultiCallable[_members_pb2.GetMembershipRequest, _members_pb2.GetMembershipResponse]
+    """GetMembership says whether a tenant is open and what an account is in it.
     Safe to retry. System only.
     """
-    LeaseRequests: _grpc.UnaryUnaryMultiCallable[_limits_pb2.LeaseRequestsRequest, _limits_pb2.LeaseRequestsResponse]
-    """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    AcquireRateLimit: _grpc.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]
+    """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
     for one gateway to spend within the lease's time. Not to be repeated: each
     call takes. Called by the gateway in the name of whoever calls it.
     """
@@ -1642,18 +1642,18 @@ class UpkeepServiceStub:
     """
 
 @_typing.type_check_only
-class UpkeepServiceAsyncStub(UpkeepServiceStub):
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalServiceAsyncStub(TenancyInternalServiceStub):
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
-    GetStanding: _aio.UnaryUnaryMultiCallable[_members_pb2.GetStandingRequest, _members_pb2.GetStandingResponse]  # type: ignore[assignment]
-    """GetStanding says whether a tenant is open and what an account is in it.
+    GetMembership: _aio.UnaryUnaryMultiCallable[_members_pb2.GetMembershipRequest, _members_pb2.GetMembershipResponse]  # type: ignore[assignment]
+    """GetMembership says whether a tenant is open and what an account is in it.
     Safe to retry. System only.
     """
-    LeaseRequests: _aio.UnaryUnaryMultiCallable[_limits_pb2.LeaseRequestsRequest, _limits_pb2.LeaseRequestsResponse]  # type: ignore[assignment]
-    """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    AcquireRateLimit: _aio.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]  # type: ignore[assignment]
+    """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
     for one gateway to spend within the lease's time. Not to be repeated: each
     call takes. Called by the gateway in the name of whoever calls it.
     """
@@ -1696,28 +1696,28 @@ class UpkeepServiceAsyncStub(UpkeepServiceStub):
     stored answers of the tenant that the token names. Idempotent. System only.
     """
 
-class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
-    """UpkeepService is internal: what the other services of the cluster ask of the
+class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
+    """TenancyInternalService is internal: what the other services of the cluster ask of the
     directory. The gateway does not forward it.
     """
 
     @_abc_1.abstractmethod
-    def GetStanding(
+    def GetMembership(
         self,
-        request: _members_pb2.GetStandingRequest,
+        request: _members_pb2.GetMembershipRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_members_pb2.GetStandingResponse, _abc.Awaitable[_members_pb2.GetStandingResponse]]:
-        """GetStanding says whether a tenant is open and what an account is in it.
+    ) -> _typing.Union[_members_pb2.GetMembershipResponse, _abc.Awaitable[_members_pb2.GetMembershipResponse]]:
+        """GetMembership says whether a tenant is open and what an account is in it.
         Safe to retry. System only.
         """
 
     @_abc_1.abstractmethod
-    def LeaseRequests(
+    def AcquireRateLimit(
         self,
-        request: _limits_pb2.LeaseRequestsRequest,
+        request: _limits_pb2.AcquireRateLimitRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_limits_pb2.LeaseRequestsResponse, _abc.Awaitable[_limits_pb2.LeaseRequestsResponse]]:
-        """LeaseRequests takes from the tenant's and the caller's allowance of calls,
+    ) -> _typing.Union[_limits_pb2.AcquireRateLimitResponse, _abc.Awaitable[_limits_pb2.AcquireRateLimitResponse]]:
+        """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
         for one gateway to spend within the lease's time. Not to be repeated: each
         call takes. Called by the gateway in the name of whoever calls it.
         """
@@ -1802,4 +1802,4 @@ class UpkeepServiceServicer(metaclass=_abc_1.ABCMeta):
         stored answers of the tenant that the token names. Idempotent. System only.
         """
 
-def add_UpkeepServiceServicer_to_server(servicer: UpkeepServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
+def add_TenancyInternalServiceServicer_to_server(servicer: TenancyInternalServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

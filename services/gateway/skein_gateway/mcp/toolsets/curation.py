@@ -144,16 +144,16 @@ TOOLS = (
     tool(
         "merge_memories",
         "Merge memories",
-        _MEMORIES + "Merge",
+        _MEMORIES + "MergeMemories",
         Effect.CHANGES,
         "Let the first of some memories take in the others, which are archived.",
         "memory_ids",
         is_idempotent=False,
     ),
     tool(
-        "consolidate",
+        "consolidate_memories",
         "Consolidate duplicates",
-        _MEMORIES + "Consolidate",
+        _MEMORIES + "ConsolidateMemories",
         Effect.CHANGES,
         "Find memories that say the same, keep the most important of each group and archive the others. Try with "
         "dry_run first.",
@@ -162,9 +162,9 @@ TOOLS = (
         "page_token",
     ),
     tool(
-        "reinforce",
+        "reinforce_memory",
         "Reinforce a memory",
-        _MEMORIES + "Reinforce",
+        _MEMORIES + "ReinforceMemory",
         Effect.CHANGES,
         "Raise a memory's confidence and importance, and a little those of what it is linked with: it proved right.",
         "memory_id",
@@ -174,9 +174,9 @@ TOOLS = (
         is_idempotent=False,
     ),
     tool(
-        "decay",
+        "decay_scores",
         "Decay",
-        _MEMORIES + "Decay",
+        _MEMORIES + "DecayScores",
         Effect.CHANGES,
         "Lower the scores of memories that nobody used for long. The cluster does so daily by itself.",
         "limit",

@@ -176,7 +176,7 @@ TOOLS = (
     tool(
         "neighbours",
         "Look around a memory",
-        "memory.v1.LinkService/Traverse",
+        "memory.v1.LinkService/TraverseLinks",
         Effect.READS,
         "Return a memory and those linked with it, nearest first, with what they say, and the links among them.",
         "memory_id",

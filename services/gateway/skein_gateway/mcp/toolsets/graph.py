@@ -104,9 +104,9 @@ TOOLS = (
         "min_similarity",
     ),
     tool(
-        "activate",
+        "spread_activation",
         "Spread activation",
-        _SERVICE + "Activate",
+        _SERVICE + "SpreadActivation",
         Effect.READS,
         "Let activation spread from some memories along their links; returns whom it reached, most active first.",
         "seeds",

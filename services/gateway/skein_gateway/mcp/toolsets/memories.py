@@ -25,9 +25,9 @@ TOOLS = (
         "memory_ids",
     ),
     tool(
-        "restore_memory",
-        "Restore a memory",
-        _SERVICE + "RestoreMemory",
+        "undelete_memory",
+        "Undelete a memory",
+        _SERVICE + "UndeleteMemory",
         Effect.CHANGES,
         "Bring a memory back that was forgotten, but not for good.",
         "memory_id",
@@ -48,7 +48,7 @@ TOOLS = (
     tool(
         "export_memories",
         "Export memories",
-        _SERVICE + "ExportMatching",
+        _SERVICE + "ExportMemories",
         Effect.READS,
         "Read memories with their versions and links, by id or by conditions.",
         optional("memory_ids", "selection.memory_ids", "Which ones."),

@@ -159,7 +159,7 @@ class Interactions:
         try:
             return list((await self._api.call(self._api.sessions.ListMessages, call, request)).messages)
         except aio.AioRpcError as error:
-            # The session does not exist or is archived.
+            # The session does not exist or is hidden.
             if error.code() not in (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION):
                 raise
             return []
@@ -193,7 +193,7 @@ class Interactions:
         """Purge a session's messages, as port 5574 does; the session stays."""
         session_id = session_of(request.message, request.at, missing=_MISSING_SESSION)
         person = person_of(request.message)
-        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_stored=True)
+        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_archived=True)
         async with self._locks.hold(session_id):
             while True:
                 try:
@@ -227,7 +227,7 @@ class Interactions:
         """
         max_tokens = _max_tokens(request)
         messages = pb.ListMessagesRequest(
-            session_id=session_id, page_size=MOST_MESSAGES, newest_first=True, show_stored=True
+            session_id=session_id, page_size=MOST_MESSAGES, newest_first=True, show_archived=True
         )
         try:
             page, session_reply = await asyncio.gather(

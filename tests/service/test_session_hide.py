@@ -1,4 +1,4 @@
-"""Sessions that are archived, brought back, or end because nobody speaks in them."""
+"""Sessions that are hidden, brought back, or end because nobody speaks in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
 
 ENDED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ENDED")
-ARCHIVED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
+HIDDEN = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN")
 
 
 async def opened(tenant: Tenant | House, session_id: str = "s", **fields: object) -> pb.Session:
@@ -34,14 +34,14 @@ async def say(tenant: Tenant | House, session_id: str = "s", content: str = "the
     await tenant.sessions.AppendMessages(pb.AppendMessagesRequest(session_id=session_id, messages=[message]))
 
 
-async def archive(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
-    request = pb.ArchiveSessionRequest(session_id=session_id, request_id=request_id)
-    return (await tenant.sessions.ArchiveSession(request)).session
+async def hide(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
+    request = pb.HideSessionRequest(session_id=session_id, request_id=request_id)
+    return (await tenant.sessions.HideSession(request)).session
 
 
-async def unarchive(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
-    request = pb.UnarchiveSessionRequest(session_id=session_id, request_id=request_id)
-    return (await tenant.sessions.UnarchiveSession(request)).session
+async def unhide(tenant: Tenant | House, session_id: str = "s", request_id: str = "") -> pb.Session:
+    request = pb.UnhideSessionRequest(session_id=session_id, request_id=request_id)
+    return (await tenant.sessions.UnhideSession(request)).session
 
 
 async def listed(tenant: Tenant | House, *states: pb.SessionState) -> list[str]:
@@ -49,33 +49,33 @@ async def listed(tenant: Tenant | House, *states: pb.SessionState) -> list[str]:
     return [session.session_id for session in response.sessions]
 
 
-async def test_an_archived_session_is_read_and_searched_and_left_out_of_lists(tenant: Tenant) -> None:
+async def test_a_hidden_session_is_read_and_searched_and_left_out_of_lists(tenant: Tenant) -> None:
     await opened(tenant, "other")
     await opened(tenant)
     await say(tenant)
 
-    archived = await archive(tenant)
+    hidden = await hide(tenant)
 
-    assert archived.state == pb.SESSION_STATE_ARCHIVED
-    assert archived.HasField("archive_time")
-    assert await get(tenant) == archived
+    assert hidden.state == pb.SESSION_STATE_HIDDEN
+    assert hidden.HasField("hide_time")
+    assert await get(tenant) == hidden
     assert await listed(tenant) == ["other"]
-    assert await listed(tenant, pb.SESSION_STATE_ARCHIVED) == ["s"]
-    assert await listed(tenant, pb.SESSION_STATE_ARCHIVED, pb.SESSION_STATE_ACTIVE) == ["s", "other"]
+    assert await listed(tenant, pb.SESSION_STATE_HIDDEN) == ["s"]
+    assert await listed(tenant, pb.SESSION_STATE_HIDDEN, pb.SESSION_STATE_ACTIVE) == ["s", "other"]
     hits = (await tenant.sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouse"))).hits
     assert [hit.message.session_id for hit in hits] == ["s"]
     assert len((await tenant.sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))).messages) == 1
 
 
-async def test_an_archived_session_takes_no_message_no_state_and_no_end(tenant: Tenant) -> None:
+async def test_a_hidden_session_takes_no_message_no_state_and_no_end(tenant: Tenant) -> None:
     await opened(tenant)
-    archived = await archive(tenant)
+    hidden = await hide(tenant)
 
-    with refused(*ARCHIVED):
+    with refused(*HIDDEN):
         await say(tenant)
-    with refused(*ARCHIVED):
+    with refused(*HIDDEN):
         await tenant.sessions.EndSession(pb.EndSessionRequest(session_id="s"))
-    with refused(*ARCHIVED):
+    with refused(*HIDDEN):
         await tenant.sessions.UpdateSession(
             pb.UpdateSessionRequest(
                 session=pb.Session(session_id="s", state=pb.SESSION_STATE_ACTIVE),
@@ -83,27 +83,27 @@ async def test_an_archived_session_takes_no_message_no_state_and_no_end(tenant: 
             )
         )
 
-    assert await get(tenant) == archived
+    assert await get(tenant) == hidden
 
 
 @pytest.mark.parametrize("state", [pb.SESSION_STATE_ACTIVE, pb.SESSION_STATE_PAUSED, pb.SESSION_STATE_COMPLETED])
 async def test_a_session_comes_back_in_the_state_that_it_had(tenant: Tenant, state: pb.SessionState) -> None:
     await opened(tenant, state=state)
-    await archive(tenant)
+    await hide(tenant)
 
-    back = await unarchive(tenant)
+    back = await unhide(tenant)
 
     assert back.state == state
-    assert not back.HasField("archive_time")
+    assert not back.HasField("hide_time")
     await say(tenant)
 
 
 async def test_an_ended_session_comes_back_ended(tenant: Tenant) -> None:
     await opened(tenant)
     await tenant.sessions.EndSession(pb.EndSessionRequest(session_id="s", reason="goodbye", summary="tea"))
-    await archive(tenant)
+    await hide(tenant)
 
-    back = await unarchive(tenant)
+    back = await unhide(tenant)
 
     assert (back.state, back.end_reason, back.summary) == (pb.SESSION_STATE_ENDED, "goodbye", "tea")
     assert back.HasField("end_time")
@@ -111,46 +111,46 @@ async def test_an_ended_session_comes_back_ended(tenant: Tenant) -> None:
         await say(tenant)
 
 
-async def test_archiving_and_bringing_back_twice_change_nothing_more(tenant: Tenant) -> None:
+async def test_hiding_and_bringing_back_twice_change_nothing_more(tenant: Tenant) -> None:
     fresh = await opened(tenant)
-    assert await unarchive(tenant) == fresh
+    assert await unhide(tenant) == fresh
 
-    first = await archive(tenant)
-    assert await archive(tenant) == first
+    first = await hide(tenant)
+    assert await hide(tenant) == first
 
-    second = await unarchive(tenant)
-    assert await unarchive(tenant) == second
+    second = await unhide(tenant)
+    assert await unhide(tenant) == second
     assert second.revision == fresh.revision + 2
 
 
 async def test_a_repeated_request_gets_its_first_answer(tenant: Tenant) -> None:
     await opened(tenant)
 
-    first = await archive(tenant, request_id="a")
-    back = await unarchive(tenant, request_id="u")
+    first = await hide(tenant, request_id="a")
+    back = await unhide(tenant, request_id="u")
 
-    assert await archive(tenant, request_id="a") == first
-    assert await unarchive(tenant, request_id="u") == back
+    assert await hide(tenant, request_id="a") == first
+    assert await unhide(tenant, request_id="u") == back
     assert (await get(tenant)).state == pb.SESSION_STATE_ACTIVE
 
 
-async def test_an_unknown_session_cannot_be_archived(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_an_unknown_session_cannot_be_hidden(tenant: Tenant, other_tenant: Tenant) -> None:
     await opened(other_tenant)
 
-    for verb in (archive, unarchive):
+    for verb in (hide, unhide):
         with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
             await verb(tenant)
     assert (await get(other_tenant)).state == pb.SESSION_STATE_ACTIVE
 
 
-async def test_an_archived_session_can_be_deleted(tenant: Tenant) -> None:
+async def test_a_hidden_session_can_be_deleted(tenant: Tenant) -> None:
     await opened(tenant)
-    await archive(tenant)
+    await hide(tenant)
 
     await tenant.sessions.DeleteSession(pb.DeleteSessionRequest(session_id="s"))
 
     with refused(grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND"):
-        await unarchive(tenant)
+        await unhide(tenant)
 
 
 # Idle sessions.
@@ -162,7 +162,7 @@ class House:
 
     alone: Alone
     sessions: rpc.SessionServiceAsyncStub
-    upkeep: rpc.UpkeepServiceAsyncStub
+    upkeep: rpc.SessionInternalServiceAsyncStub
 
     async def minutes(self, count: int) -> None:
         """Set the rule after which nobody speaks in a session any more."""
@@ -190,7 +190,7 @@ async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
         alone.channel() as channel,
         alone.channel(system=True) as system,
     ):
-        yield House(alone, rpc.SessionServiceStub(channel), rpc.UpkeepServiceStub(system))
+        yield House(alone, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
 
 
 async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
@@ -265,8 +265,8 @@ async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(hous
             update_mask=FieldMask(paths=["state"]),
         )
     )
-    await archive(house, "back")
-    await unarchive(house, "back")
+    await hide(house, "back")
+    await unhide(house, "back")
     await house.quiet_for("renamed", 31)
     await house.sessions.UpdateSession(
         pb.UpdateSessionRequest(

@@ -1,4 +1,4 @@
-"""Reading one after another: what the next one ends, what it sees, and that nobody waits for who rests."""
+"""Read-only transactions one after another: what each sees, and what it leaves on its connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fix_database import TestDatabase
 from prometheus_client import REGISTRY
 
 from skein_kit.calls.call import Call, as_current_call
-from skein_kit.database import connection_pool, deferred_commit
+from skein_kit.database import connection_pool
 from skein_kit.database.named_queries import Query
 from skein_kit.database.transactions import Database
 from skein_kit.database.tx_options import READ_ONLY, TxOptions
@@ -56,7 +56,7 @@ async def states(database: TestDatabase) -> list[str]:
     return [row["state"] for row in rows]
 
 
-async def test_each_that_reads_is_in_a_transaction_of_its_own_for_its_own_tenant(pool: Database) -> None:
+async def test_each_read_has_a_transaction_of_its_own_for_its_own_tenant(pool: Database) -> None:
     first = await read(pool, ONE)
     second = await read(pool, OTHER)
 
@@ -66,7 +66,7 @@ async def test_each_that_reads_is_in_a_transaction_of_its_own_for_its_own_tenant
     assert first["begun"] < second["begun"]
 
 
-async def test_nothing_of_a_reader_is_left_for_what_comes_after_it(pool: Database) -> None:
+async def test_a_read_leaves_no_setting_for_the_next_transaction(pool: Database) -> None:
     await read(pool)
 
     async with pool.global_transaction() as tx:
@@ -76,25 +76,22 @@ async def test_nothing_of_a_reader_is_left_for_what_comes_after_it(pool: Databas
     assert (row["tenant"], row["reads"], row["plans"]) == ("", "off", "force_custom_plan")
 
 
-async def test_a_reader_that_nobody_comes_after_ends_by_itself(pool: Database, database: TestDatabase) -> None:
+async def test_a_read_has_ended_when_its_block_ends(pool: Database, database: TestDatabase) -> None:
     await read(pool)
 
-    async with asyncio.timeout(30):
-        while await states(database) != ["idle"]:
-            await asyncio.sleep(0.02)
+    assert await states(database) == ["idle"]
 
 
-async def test_who_waits_for_a_connection_gets_that_of_the_reader(pool: Database) -> None:
+async def test_a_waiting_transaction_gets_the_connection_of_the_one_before(pool: Database) -> None:
     async with pool.transaction(ONE, READ_ONLY) as tx:
-        reading = await tx.value(BACKEND)
+        before = await tx.value(BACKEND)
         waiting = asyncio.create_task(read(pool, OTHER))
-        while not pool.connections.has_waiters:
-            await asyncio.sleep(0)
+        await asyncio.sleep(0)
 
-    assert (await waiting)["backend"] == reading
+    assert (await waiting)["backend"] == before
 
 
-async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool: Database) -> None:
+async def test_a_read_whose_statement_failed_leaves_a_clean_connection(pool: Database) -> None:
     async with pool.transaction(ONE, READ_ONLY) as tx:
         with pytest.raises(asyncpg.DivisionByZeroError):
             await tx.value(Query.parse("fails", "SELECT 1 / 0"))
@@ -102,7 +99,7 @@ async def test_a_reader_whose_transaction_failed_unseen_leaves_a_clean_one(pool:
     assert (await read(pool, OTHER))["tenant"] == str(OTHER)
 
 
-async def test_a_transaction_that_is_over_is_of_no_use(pool: Database) -> None:
+async def test_a_transaction_that_is_over_refuses_statements(pool: Database) -> None:
     async with pool.transaction(ONE, READ_ONLY) as tx:
         pass
 
@@ -112,9 +109,7 @@ async def test_a_transaction_that_is_over_is_of_no_use(pool: Database) -> None:
             await tx.value(BACKEND)
 
 
-async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
-    pool: Database, database: TestDatabase
-) -> None:
+async def test_an_idle_connection_that_the_server_ends_is_replaced(pool: Database, database: TestDatabase) -> None:
     before = (await read(pool))["backend"]
 
     async with database.superuser() as connection:
@@ -127,11 +122,10 @@ async def test_a_connection_that_the_server_ends_while_it_rests_is_replaced(
     assert (await read(pool))["backend"] != before
 
 
-async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer(
+async def test_every_connection_is_replaced_after_the_server_did_not_answer(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection_pool, "ANSWER_SECONDS", 0.5)
-    monkeypatch.setattr(deferred_commit, "DEFER_SECONDS", 3600.0)
     async with Database.open(database.url, service="memory", size=2, timeout=30.0) as pool:
         async with pool.transaction(ONE, READ_ONLY) as tx:
             old = await tx.value(BACKEND)
@@ -148,7 +142,7 @@ async def test_none_of_the_old_connections_rests_after_the_server_did_not_answer
     assert after not in {old, silent}
 
 
-async def test_the_pool_closes_at_once_while_somebody_rests(database: TestDatabase) -> None:
+async def test_the_pool_closes_at_once_after_reads(database: TestDatabase) -> None:
     async with asyncio.timeout(10):
         async with Database.open(database.url, service="memory", size=3, timeout=30.0) as pool:
             await asyncio.gather(*(read(pool) for _ in range(3)))
@@ -158,7 +152,7 @@ async def test_the_pool_closes_at_once_while_somebody_rests(database: TestDataba
             await asyncio.sleep(0.02)
 
 
-async def test_a_reader_that_is_cancelled_leaves_nothing_open(pool: Database) -> None:
+async def test_a_cancelled_read_leaves_nothing_open(pool: Database) -> None:
     await read(pool)
     for steps in range(12):
         task = asyncio.create_task(read(pool))
@@ -170,12 +164,12 @@ async def test_a_reader_that_is_cancelled_leaves_nothing_open(pool: Database) ->
         assert (await read(pool, OTHER))["tenant"] == str(OTHER)
 
 
-async def test_a_reader_whose_call_is_over_gives_the_next_one_all_of_its_own_time(pool: Database) -> None:
+async def test_the_deadline_of_a_read_does_not_reach_the_next_transaction(pool: Database) -> None:
     deadline = asyncio.get_running_loop().time() + 0.05
     with as_current_call(Call(path="/test", metadata={}, deadline=deadline, peer="test")):
         await read(pool)
 
     async with pool.transaction(OTHER, READ_ONLY) as tx:
-        found = await tx.value(Query.parse("patient", "SELECT current_setting('statement_timeout')"))
+        timeout = await tx.value(Query.parse("timeout", "SELECT current_setting('statement_timeout')"))
 
-    assert found == "0"
+    assert timeout == "0"

@@ -1,0 +1,70 @@
+"""Requests that name a tenant's watches and its access log."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from fix_recipe import mask, service
+from fix_world import MAKERS, World, system_identity
+
+from skein.memory.v1 import access_log_pb2, memory_pb2, memory_pb2_grpc, webhooks_pb2
+
+if TYPE_CHECKING:
+    from typing import Any
+
+_watches = service("skein.memory.v1.HistoryService", webhooks_pb2)
+_access_log = service("skein.memory.v1.HistoryService", access_log_pb2)
+_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+# Nothing is sent there: the address is refused before.
+NOWHERE = "https://127.0.0.1/hook"
+
+
+def watch(world: World, **values: Any) -> webhooks_pb2.Webhook:
+    return webhooks_pb2.Webhook(display_name=world.text(), event_types=["*"], webhook_url=NOWHERE, **values)
+
+
+async def _watch(world: World) -> str:
+    request = webhooks_pb2.CreateWebhookRequest(webhook=watch(world))
+    return (await world.tenant.history.CreateWebhook(request)).webhook.webhook_id
+
+
+async def _delivery(world: World) -> str:
+    watch_id = await world.thing("webhook_id")
+    await world.thing("memory_id")
+    request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watch_id)
+    identity = await system_identity(world.cluster, str(world.tenant.tenant_id))
+    async with world.cluster.direct("memory") as channel:
+        stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+        headers = (("authorization", f"Bearer {identity}"),)
+        async with asyncio.timeout(30):
+            while True:
+                await stub.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(), metadata=headers)
+                listed = await world.tenant.history.ListWebhookDeliveries(request)
+                if listed.deliveries:
+                    return listed.deliveries[0].delivery_id
+                # Changes are told once no older transaction of the database writes.
+                await asyncio.sleep(0.05)
+
+
+MAKERS["webhook_id"] = _watch
+MAKERS["delivery_id"] = _delivery
+
+_watches("CreateWebhook", build=lambda _t, w: {"webhook": watch(w)})
+_watches("GetWebhook", "webhook_id")
+_watches("ListWebhooks")
+_watches(
+    "UpdateWebhook",
+    "webhook_id",
+    build=lambda t, _w: {
+        "webhook": webhooks_pb2.Webhook(**t, display_name="renamed"),
+        "update_mask": mask("display_name"),
+    },
+)
+_watches("DeleteWebhook", "webhook_id")
+_watches("RotateWebhookSecret", "webhook_id")
+_watches("TestWebhook", "webhook_id")
+_watches("ListWebhookDeliveries", "webhook_id")
+_watches("RetryWebhookDelivery", "delivery_id")
+_access_log("ListAccessLog")
+_upkeep("DeliverWebhooks")
