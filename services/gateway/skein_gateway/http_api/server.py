@@ -171,14 +171,14 @@ class ConnectHandler:
             timeout = codec.timeout_seconds(call.metadata)
             if timeout is not None:
                 call.deadline = asyncio.get_running_loop().time() + timeout
-            found = self._servicers.handlers.get(call.path)
-            if found is None:
+            entry = self._servicers.handlers.get(call.path)
+            if entry is None:
                 raise _no_handler_error(call.path)
-            if found[0].is_streaming:
+            if entry[0].is_streaming:
                 raise errors.StreamNotSupported
         except errors.RpcError as error:
             raise CallAborted(error.status()) from None
-        method, handler = found
+        method, handler = entry
         public = PUBLIC_METHODS[call.path]
         body_is_read = asyncio.Event()
 
