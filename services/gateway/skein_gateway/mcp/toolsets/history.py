@@ -51,8 +51,8 @@ TOOLS = (
         "Watch for changes",
         _SERVICE + "CreateWatch",
         Effect.ADDS,
-        "Have a webhook called, signed, when memories change; it is told what changed. The secret is shown once. Only "
-        "when a person asked for that.",
+        "Call a webhook, with a signature, when memories change; the body says what changed. The secret is shown once. "
+        "Only when a person asked for that.",
         *_WATCH,
         is_open_world=True,
     ),
@@ -78,7 +78,7 @@ TOOLS = (
         "Change a watch",
         _SERVICE + "UpdateWatch",
         Effect.CHANGES,
-        "Change a watch; what is not given stays.",
+        "Change a watch; omitted fields stay.",
         required("watch_id", "watch.watch_id"),
         *(optional(argument.name, argument.path, argument.text) for argument in _WATCH),
         masked_field="watch",
