@@ -196,7 +196,7 @@ class ConnectHandler:
         response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
         size = len(response) if isinstance(response, bytes) else response.ByteSize()
         if size > MAX_ANSWER_BYTES:
-            raise CallAborted(errors.MessageTooLarge(timeout=MAX_ANSWER_BYTES, size=size).status())
+            raise CallAborted(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
         if as_json:
             return await _dump_json(response, public.response, size)
         return response if isinstance(response, bytes) else response.SerializeToString()
