@@ -51,8 +51,8 @@ TOOLS = (
         "Watch for changes",
         _SERVICE + "CreateWebhook",
         Effect.ADDS,
-        "Have a webhook called, signed, when memories change; it is told what changed. The secret is shown once. Only "
-        "when a person asked for that.",
+        "Call a webhook, with a signature, when memories change; the body says what changed. The secret is shown once. "
+        "Only when a person asked for that.",
         *_WATCH,
         is_open_world=True,
     ),
@@ -78,7 +78,7 @@ TOOLS = (
         "Change a webhook",
         _SERVICE + "UpdateWebhook",
         Effect.CHANGES,
-        "Change a webhook; what is not given stays.",
+        "Change a webhook; omitted fields stay.",
         required("webhook_id", "webhook.webhook_id"),
         *(optional(argument.name, argument.path, argument.text) for argument in _WATCH),
         masked_field="webhook",
