@@ -102,8 +102,8 @@ class House:
     async def work(self, **fields: Any) -> archives_pb2.ArchiveHiddenSessionsResponse:
         """Do what the worker asks for."""
         async with self.alone.channel(system=True) as channel:
-            upkeep = rpc.SessionInternalServiceStub(channel)
-            return await upkeep.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
+            internal = rpc.SessionInternalServiceStub(channel)
+            return await internal.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
 
     async def rule(self, days: int) -> None:
         """Let the tenant's archive_days be so many."""

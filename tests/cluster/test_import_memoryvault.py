@@ -205,10 +205,10 @@ async def test_trust_aliases_conflicts_policy_and_watches_come_along(
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     assert (policy.decay_days, policy.path_max_hops, policy.min_link_suggestion_score) == (60, 8, 0.4)
     assert policy.retention_days == 3650
-    (watch,) = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
-    assert (watch.display_name, watch.active) == ("tell me", False)
-    assert sorted(watch.event_types) == ["memory_created", "memory_link_created"]
-    assert watch.where == 'title:"say \\"tea\\"" OR content:"say \\"tea\\""'
+    (webhook,) = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
+    assert (webhook.display_name, webhook.active) == ("tell me", False)
+    assert sorted(webhook.event_types) == ["memory_created", "memory_link_created"]
+    assert webhook.where == 'title:"say \\"tea\\"" OR content:"say \\"tea\\""'
 
 
 async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_writes_nothing(
