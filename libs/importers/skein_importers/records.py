@@ -54,7 +54,7 @@ class Kind(StrEnum):
     ALIAS = "alias"  # ResolveEntityRequest
     CONFLICT = "conflict"  # ResolveConflictRequest
     POLICY = "policy"  # UpdatePolicyRequest
-    WATCH = "watch"  # Watch
+    WATCH = "watch"  # Webhook
 
 
 class RecordInvalid(Exception):

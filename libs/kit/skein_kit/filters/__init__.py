@@ -1,4 +1,4 @@
-"""One grammar of conditions on memories for lists, purges, recall and watches: read, held against a memory, or SQL.
+"""One grammar of conditions on memories for lists, purges, recall and webhooks: read, held against a memory, or SQL.
 
     type = "fact" AND tags:any("tea", "coffee") AND NOT metadata.customer.plan = "trial" AND create_time >= 2026-01-01
 

@@ -244,7 +244,7 @@ _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
     _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="watch"),
     _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
-    # The watch has no deliveries, because its event does not happen.
+    # The webhook has no deliveries, because its event does not happen.
     _by_id_probe(
         f"{HISTORY}ListWebhookDeliveries",
         webhooks_pb2.ListWebhookDeliveriesRequest,
