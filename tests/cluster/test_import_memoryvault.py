@@ -186,7 +186,7 @@ async def test_what_a_brain_remembers_is_read_through_typed_calls_with_its_own_i
     assert {(link.relation, link.label) for link in links.links} >= {("contradicts", "which?")}
 
 
-async def test_trust_aliases_conflicts_policy_and_watches_come_along(
+async def test_trust_aliases_conflicts_policy_and_webhooks_come_along(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     await move_in(cluster, tenant, "memoryvault-d1", one_brain(tmp_path))
@@ -222,7 +222,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
 
     report = first.json
     written = {kind: count for kind, count in report["written"].items() if count}
-    assert written == {"memory": 5, "link": 1, "trust": 2, "alias": 1, "conflict": 1, "policy": 1, "watch": 1}
+    assert written == {"memory": 5, "link": 1, "trust": 2, "alias": 1, "conflict": 1, "policy": 1, "webhook": 1}
     assert changed(report, "memories", "created_at") == {"milliseconds": 1}
     assert changed(report, "memories", "key") == {"a newer fact has the key: kept as metadata.memoryvault.key": 1}
     assert sum(changed(report, "brain_policies", "policy_json").values()) == 3
