@@ -81,8 +81,8 @@ class Patterns:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             # The memory was deleted since.
-            restore = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
-            await self._api.call(self._api.memories.UndeleteMemory, restore, request)
+            undelete = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
+            await self._api.call(self._api.memories.UndeleteMemory, undelete, request)
             await self._api.call(self._api.memories.UpdateMemory, update, request)
 
     async def _solution(self, request: AgentRequest) -> Message:
