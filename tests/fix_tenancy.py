@@ -76,7 +76,7 @@ class Tenancy:
     def calls(self, who: Caller) -> tenancy_pb2_grpc.TenancyServiceAsyncStub:
         return tenancy_pb2_grpc.TenancyServiceStub(self._signed(who))
 
-    def upkeep(self, who: Caller = SYSTEM) -> tenancy_pb2_grpc.TenancyInternalServiceAsyncStub:
+    def internal(self, who: Caller = SYSTEM) -> tenancy_pb2_grpc.TenancyInternalServiceAsyncStub:
         return tenancy_pb2_grpc.TenancyInternalServiceStub(self._signed(who))
 
     async def new_tenant(self) -> UUID:

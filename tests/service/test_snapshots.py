@@ -277,10 +277,10 @@ async def test_a_large_snapshot_is_finished_in_the_background(
 
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+        internal = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {token}"),)
         answers = await asyncio.gather(
-            *(upkeep.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))
+            *(internal.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))
         )
 
     assert not all(answer.more for answer in answers)

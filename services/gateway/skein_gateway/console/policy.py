@@ -59,11 +59,11 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         ),
     ),
     (
-        "Sessions, snapshots, watches",
+        "Sessions, snapshots, webhooks",
         (
             ("session_idle_minutes", "Minutes without a message until a session ends", "0: never."),
             ("snapshot_retention", "Snapshots to keep", "The newest ones."),
-            ("watch_max_failures", "Failed deliveries until a watch is disabled", "In a row."),
+            ("watch_max_failures", "Failed deliveries until a webhook is disabled", "In a row."),
         ),
     ),
     (

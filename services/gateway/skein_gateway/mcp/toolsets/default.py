@@ -150,7 +150,7 @@ TOOLS = (
         "memory.v1.MemoryService/ForgetMemories",
         Effect.CHANGES,
         "Delete memories by id or by conditions, up to 200 a call; at least one of them is needed. They can be "
-        "restored unless hard is set. Try conditions with dry_run first.",
+        "undeleted unless hard is set. Try conditions with dry_run first.",
         optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
         optional("hard", "hard", "Remove for good, with every copy. Only when a person asked for that."),
