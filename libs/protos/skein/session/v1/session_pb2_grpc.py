@@ -268,8 +268,8 @@ class SessionServiceServicer:
     def EndSession(self, request, context):
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session that nobody
-        speaks in ends by itself when the tenant's policy says so
+        Repeating a request_id returns the first answer. A session without new
+        messages ends by itself when the tenant's policy says so
         (session_idle_minutes), with the reason "idle"; paused and completed ones
         stay.
 
@@ -450,7 +450,7 @@ class SessionServiceServicer:
     def StreamMessages(self, request, context):
         """StreamMessages sends the messages of one session in order, as they are
         appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and while nobody speaks one comes every 15
+        first answer comes at once, and without messages one comes every 15
         seconds: a heartbeat, which holds no message. A caller that is cut off
         resumes from the sequence of the last answer; it misses and repeats
         nothing. Safe to retry. Messages that were deleted meanwhile are passed
@@ -599,7 +599,7 @@ class SessionServiceServicer:
         are kept for repeated requests are emptied. The access log loses the
         session, except in accesses about other people. A long session takes several
         calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on nobody reads the session. Repeating a
+        request_id. From the first call on no caller can read the session. Repeating a
         request_id returns the first answer.
 
         Errors:

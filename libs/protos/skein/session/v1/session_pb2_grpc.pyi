@@ -78,8 +78,8 @@ class SessionServiceStub:
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session that nobody
-    speaks in ends by itself when the tenant's policy says so
+    Repeating a request_id returns the first answer. A session without new
+    messages ends by itself when the tenant's policy says so
     (session_idle_minutes), with the reason "idle"; paused and completed ones
     stay.
 
@@ -212,7 +212,7 @@ class SessionServiceStub:
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
     """StreamMessages sends the messages of one session in order, as they are
     appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and while nobody speaks one comes every 15
+    first answer comes at once, and without messages one comes every 15
     seconds: a heartbeat, which holds no message. A caller that is cut off
     resumes from the sequence of the last answer; it misses and repeats
     nothing. Safe to retry. Messages that were deleted meanwhile are passed
@@ -321,7 +321,7 @@ class SessionServiceStub:
     are kept for repeated requests are emptied. The access log loses the
     session, except in accesses about other people. A long session takes several
     calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on nobody reads the session. Repeating a
+    request_id. From the first call on no caller can read the session. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -448,8 +448,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session that nobody
-    speaks in ends by itself when the tenant's policy says so
+    Repeating a request_id returns the first answer. A session without new
+    messages ends by itself when the tenant's policy says so
     (session_idle_minutes), with the reason "idle"; paused and completed ones
     stay.
 
@@ -582,7 +582,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
     """StreamMessages sends the messages of one session in order, as they are
     appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and while nobody speaks one comes every 15
+    first answer comes at once, and without messages one comes every 15
     seconds: a heartbeat, which holds no message. A caller that is cut off
     resumes from the sequence of the last answer; it misses and repeats
     nothing. Safe to retry. Messages that were deleted meanwhile are passed
@@ -691,7 +691,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     are kept for repeated requests are emptied. The access log loses the
     session, except in accesses about other people. A long session takes several
     calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on nobody reads the session. Repeating a
+    request_id. From the first call on no caller can read the session. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -845,8 +845,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.EndSessionResponse, _abc.Awaitable[_session_pb2.EndSessionResponse]]:
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session that nobody
-        speaks in ends by itself when the tenant's policy says so
+        Repeating a request_id returns the first answer. A session without new
+        messages ends by itself when the tenant's policy says so
         (session_idle_minutes), with the reason "idle"; paused and completed ones
         stay.
 
@@ -1051,7 +1051,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_session_pb2.StreamMessagesResponse], _abc.AsyncIterator[_session_pb2.StreamMessagesResponse]]:
         """StreamMessages sends the messages of one session in order, as they are
         appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and while nobody speaks one comes every 15
+        first answer comes at once, and without messages one comes every 15
         seconds: a heartbeat, which holds no message. A caller that is cut off
         resumes from the sequence of the last answer; it misses and repeats
         nothing. Safe to retry. Messages that were deleted meanwhile are passed
@@ -1220,7 +1220,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         are kept for repeated requests are emptied. The access log loses the
         session, except in accesses about other people. A long session takes several
         calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on nobody reads the session. Repeating a
+        request_id. From the first call on no caller can read the session. Repeating a
         request_id returns the first answer.
 
         Errors:
