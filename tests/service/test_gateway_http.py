@@ -405,3 +405,10 @@ async def test_a_port_that_is_taken_is_named_with_its_setting(cluster: Cluster, 
 
         with pytest.raises(PortTaken, match=rf"{port} is in use; set SKEIN_HTTP_PORT"):
             await stack.enter_async_context(serve_http_api(gateway.host, port, ServicerRegistry()))
+
+
+async def test_a_failure_while_it_serves_is_not_taken_for_a_port_in_use(cluster: Cluster, tenant: Tenant) -> None:
+    async with gateway_before(cluster, tenant, {}) as gateway:
+        with pytest.raises(TimeoutError, match="of the block"):
+            async with serve_http_api(gateway.host, 0, ServicerRegistry()):
+                raise TimeoutError("of the block")

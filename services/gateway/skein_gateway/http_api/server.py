@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,20 +68,19 @@ async def serve_http_api(
     )
     # Redirects would use this port's scheme, which is plain HTTP behind a TLS proxy.
     app.router.redirect_slashes = False
-    try:
-        outer = DrainMiddleware(
-            CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.is_draining
-        )
-        limits = host.http_limits(host.open_files.http, config.proxies.trusts)
-        grace_seconds = host.settings.grace_seconds
-        async with serve_http(
-            outer, host.settings.host, port, limits, tls=config.tls, grace_seconds=grace_seconds
-        ) as address:
-            host.addresses["http"] = address
-            yield
-    except OSError as error:
-        message = f"{host.settings.host}:{port} is in use; set SKEIN_HTTP_PORT to another port for the gateway's HTTP."
-        raise PortTaken(message) from error
+    outer = DrainMiddleware(CorsMiddleware(IdentityEncodingMiddleware(app), config.origins), lambda: host.is_draining)
+    limits = host.http_limits(host.open_files.http, config.proxies.trusts)
+    grace_seconds = host.settings.grace_seconds
+    server = serve_http(outer, host.settings.host, port, limits, tls=config.tls, grace_seconds=grace_seconds)
+    async with AsyncExitStack() as stack:
+        try:
+            host.addresses["http"] = await stack.enter_async_context(server)
+        except OSError as error:
+            message = (
+                f"{host.settings.host}:{port} is in use; set SKEIN_HTTP_PORT to another port for the gateway's HTTP."
+            )
+            raise PortTaken(message) from error
+        yield
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
