@@ -40,7 +40,7 @@ from skein_memory.scoring.model import source_key
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer.import_items import (
+from skein_memory.transfer.import_parsing import (
     ImportBatch,
     ImportItem,
     ImportMode,
