@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
     from skein_memory.erasure.archive_purge import ArchivePurgeStore
     from skein_memory.erasure.completion import ErasureCompleter
-    from skein_memory.erasure.model import PurgeReceipt
+    from skein_memory.erasure.receipt import PurgeReceipt
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.listing.filter import Filter
     from skein_memory.listing.store import MemoryListStore

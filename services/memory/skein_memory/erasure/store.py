@@ -13,7 +13,7 @@ from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
 from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, PurgeReceipt
+from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
 from skein_memory.listing import store as listing_store
