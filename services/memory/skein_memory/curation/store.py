@@ -17,7 +17,7 @@ from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.store import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,8 +21,8 @@ from skein_memory.events import writer
 from skein_memory.memories import memory_type, names
 from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory, MemoryScores, archive, memory_event
 from skein_memory.queries import QUERIES
+from skein_memory.scoring.inputs import NOTHING, read_score_inputs
 from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
-from skein_memory.scoring.store import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
