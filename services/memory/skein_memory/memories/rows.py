@@ -6,23 +6,21 @@ the search index, earlier version and event together.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from dataclasses import replace as but
-from datetime import UTC
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 from skein_kit.errors import ExternalIdTaken
 from skein_kit.filters.fields import properties_of
-from skein_kit.ids import parse_id
-from skein_kit.json_values import exact
 from skein_kit.search_text import postings
 from skein_memory.errors import FactKeyTaken, MemoryNotFound
 from skein_memory.events import writer
-from skein_memory.memories import memory_type, names
+from skein_memory.memories import names
 from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory, MemoryScores, archive, memory_event
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.inputs import NOTHING, read_score_inputs
 from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
+from skein_memory.tasks.model import Task
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -59,38 +57,6 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "recall.documents": QUERIES["purge_memory_documents"],
     "memory.entries": QUERIES["purge_memory_entries"],
 }
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """The row of a task or an objective."""
-
-    memory_id: UUID
-    kind: str
-    status: str
-    due_time: datetime | None
-    objective_id: UUID | None
-    importance: float
-    update_time: datetime
-
-    @classmethod
-    def of(cls, memory: Memory) -> Self | None:
-        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
-        draft = memory.draft
-        if draft.type not in memory_type.TASK_TYPES or not memory.is_active or draft.archive_time is not None:
-            return None
-        data = exact.loads(draft.data) if draft.data else {}
-        objective_id = data.get("objective_id")
-        due_time = memory_type.time_of(draft.data, "due_time")
-        return cls(
-            memory_id=memory.memory_id,
-            kind=draft.type,
-            status=data.get("status", memory_type.OPEN),
-            due_time=None if due_time is None else due_time.astimezone(UTC),
-            objective_id=None if objective_id is None else parse_id(objective_id),
-            importance=draft.importance,
-            update_time=memory.update_time,
-        )
 
 
 async def insert_memories(
