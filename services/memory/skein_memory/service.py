@@ -164,7 +164,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     ),
                     listing=ListingHandlers(lists, memories=memories),
                     erasure=purge_handlers,
-                    vault=VaultHandlers(tenant_keys, idempotency),
+                    vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
                     tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
                     curation=CurationHandlers(
                         curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content
