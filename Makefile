@@ -13,15 +13,18 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.venv/bytecode
 PYTHON := .venv/bin/python
 SKEIN := .venv/bin/skein
 TESTS ?= tests
-# Three keep two cores busy: much of a test is waiting.
-WORKERS ?= 3
+# Five keep two cores busy: two thirds of a test are waiting.
+WORKERS ?= 4
 # Each worker takes files that follow one another, so that what a file needs is started once, and helps the others at the end.
 SHARED := --dist worksteal
 # What must hold for one process and for one process per service alike: every RPC, and whatever passes from one service to
-# another. The rest is within a service, or starts what it needs itself.
-BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py $(wildcard tests/service/test_gateway_*.py) \
-	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py memory_create.py oauth_http.py pc2.py \
+# another. The rest is within a service, or starts what it needs itself, as most tests of the gateway alone do.
+BOTH_FORMS := tests/cluster/test_isolation.py tests/cluster/test_remember.py \
+	$(addprefix tests/service/test_,auth_exchange.py auth_revocation.py gateway_door.py gateway_forget.py \
+	gateway_forwarding.py gateway_framing.py gateway_http.py gateway_remember.py memory_create.py oauth_http.py pc2.py \
 	rate_limits.py recall_cluster.py repeated_requests.py session_append.py sign_in.py tenancy_agents.py worker.py)
+# Fewer, because each starts a process for each service.
+BOTH_FORMS_WORKERS := 3
 
 # An environment that was made for another path (a moved or copied clone) is made again.
 ifneq ($(shell test "$$(cat .venv/ready 2>/dev/null)" = "$$(pwd)" && echo yes),yes)
@@ -49,7 +52,7 @@ test: .venv/ready ## Run every test but tests/edge (TESTS=tests/unit runs a part
 	@$(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(TESTS) --ignore=tests/edge
 ifeq ($(TESTS),tests)
 	@echo "The same against a process for each service:"
-	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(WORKERS) $(SHARED) $(BOTH_FORMS)
+	@SKEIN_TEST_FORM=many $(PYTHON) -m pytest -n $(BOTH_FORMS_WORKERS) $(SHARED) $(BOTH_FORMS)
 endif
 
 .PHONY: test-edge

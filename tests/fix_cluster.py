@@ -12,12 +12,13 @@ import os
 import tempfile
 import uuid
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import asyncpg
 import pytest
 from fix_layers import LAYER, switch_off_row_level_security
+from fix_tenants import TenantStock
 from grpc import aio
 from grpc_status import rpc_status
 
@@ -262,6 +263,7 @@ class Cluster:
     operator_key: str
     postgres: Server
     environment: dict[str, str]
+    stock: TenantStock = field(default_factory=TenantStock)
 
     @property
     def operator(self) -> Stubs:
@@ -291,8 +293,15 @@ class Cluster:
             await connection.close()
 
     async def new_tenant(self) -> Tenant:
-        """Make a tenant and a key for it."""
-        return await new_tenant(self.channel, self.operator_key)
+        """Return a tenant that nobody else has, and a key for it."""
+
+        async def first() -> tuple[uuid.UUID, str]:
+            tenant = await new_tenant(self.channel, self.operator_key)
+            return tenant.tenant_id, tenant.api_key
+
+        tenant_id, api_key = await self.stock.take(self.superuser(), first)
+        channel = cast("aio.Channel", Authorized(self.channel, api_key))
+        return Tenant(channel=channel, tenant_id=tenant_id, api_key=api_key)
 
 
 async def new_tenant(channel: aio.Channel, operator_key: str) -> Tenant:

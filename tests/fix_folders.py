@@ -13,7 +13,7 @@ from pathlib import Path
 
 # On Linux; elsewhere the temp directory is what it is.
 MEMORY = Path("/dev/shm")  # noqa: S108 - what is made there has a name of its own.
-# What two workers and their servers write at the most, and as much again for the programs themselves.
+# What five workers and their servers write at the most, and as much again for the programs themselves.
 ROOM = 6 << 30
 _PREFIX = "skein-tests-"
 

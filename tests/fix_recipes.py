@@ -189,21 +189,21 @@ def _fill_things() -> None:
     _tenancy("PurgeAgent", "agent_id")
 
 
-def _fill_upkeep() -> None:
-    upkeep = service("skein.tenancy.v1.TenancyInternalService", members_pb2)
-    upkeep("GetMembership", build=tenant_id)
-    upkeep("AcquireRateLimit", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.AcquireRateLimitRequest)
-    upkeep(
+def _fill_internal() -> None:
+    internal = service("skein.tenancy.v1.TenancyInternalService", members_pb2)
+    internal("GetMembership", build=tenant_id)
+    internal("AcquireRateLimit", build=lambda _t, _w: {"tenant_count": 1}, request=limits_pb2.AcquireRateLimitRequest)
+    internal(
         "CheckInvitation",
         "invitation",
         build=lambda t, _w: {"token": t["invitation"].token, "email": t["invitation"].invitation.email},
     )
-    upkeep("RemoveAccount", "stranger", build=lambda t, _w: {"account_id": t["stranger"].account_id})
-    upkeep("ListDueDeletions")
-    upkeep("RecordDeletion", "due", build=lambda t, w: {**tenant_id(t, w), "stage": "session"})
-    upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})
-    upkeep("CollectUsage", request=limits_pb2.CollectUsageRequest)
-    upkeep("DeleteExpired")
+    internal("RemoveAccount", "stranger", build=lambda t, _w: {"account_id": t["stranger"].account_id})
+    internal("ListDueDeletions")
+    internal("RecordDeletion", "due", build=lambda t, w: {**tenant_id(t, w), "stage": "session"})
+    internal("PurgeTenant", "deleted", build=lambda _t, _w: {})
+    internal("CollectUsage", request=limits_pb2.CollectUsageRequest)
+    internal("DeleteExpired")
 
 
 def _fill_content() -> None:
@@ -260,10 +260,10 @@ def _fill_content() -> None:
     _links("DeleteLink", "link_id")
     _links("ListLinks", "link_id", "memory_id", build=lambda t, _w: {"memory_id": t["memory_id"]})
     for name, module in (("session", session_pb2), ("memory", memory_pb2)):
-        upkeep = service(f"skein.{name}.v1.{name.title()}InternalService", module)
-        upkeep("EnsurePartitions")
-        upkeep("DeleteExpired")
-        upkeep("PurgeTenant", "deleted", build=lambda _t, _w: {})
+        internal = service(f"skein.{name}.v1.{name.title()}InternalService", module)
+        internal("EnsurePartitions")
+        internal("DeleteExpired")
+        internal("PurgeTenant", "deleted", build=lambda _t, _w: {})
     _recall("Recall", "memory_id", "message_id", build=lambda _t, _w: {"query": "the red kettle"})
     _recall("FindSimilar", "memory_id", "message_id", build=lambda t, _w: {"item_id": t["memory_id"]})
     _recall("EmbedText", build=lambda _t, w: {"texts": [w.text()]})
@@ -296,7 +296,7 @@ def _fill_content() -> None:
 
 _fill_tenancy()
 _fill_things()
-_fill_upkeep()
+_fill_internal()
 _fill_content()
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _archives = service("skein.memory.v1.HistoryService", archives_pb2)
 # The other memories of the world stay where they are.
 SESSION = "the session of the archives"
-_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+_internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 def _idle() -> dict[str, Any]:
@@ -37,5 +37,5 @@ MAKERS["archive_id"] = _archive
 _archives("ArchiveMemories", build=lambda _t, w: {"label": w.text(), **_idle()})
 _archives("ListArchives")
 _archives("UnarchiveMemories", "archive_id")
-_upkeep("ArchiveIdleMemories")
-_upkeep("ApplyRetention")
+_internal("ArchiveIdleMemories")
+_internal("ApplyRetention")

@@ -11,7 +11,7 @@ from skein.memory.v1 import memory_pb2, scores_pb2
 SOURCE = "the source of the matrix"
 _curation = service("skein.memory.v1.CurationService", pb)
 _memories = service("skein.memory.v1.MemoryService", scores_pb2)
-_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+_internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 async def _fact(world: World, key: str) -> str:
@@ -56,8 +56,8 @@ _memories("ReinforceMemory", "memory_id")
 _memories("DecayScores")
 _memories("MergeMemories", "memory_id", "other_memory_id", build=lambda t, _w: {"memory_ids": list(t.values())})
 _memories("ConsolidateMemories", build=lambda _t, _w: {})
-_upkeep("DecayMemories")
-_upkeep("ReindexMemories")
+_internal("DecayMemories")
+_internal("ReindexMemories")
 _curation("SetSourceTrust", build=lambda _t, w: {"source": w.text(SOURCE), "trust": 0.2})
 _curation("GetSourceTrust", "source")
 _curation("ListSourceTrust", "source", build=lambda _t, _w: {})

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 _archives = service("skein.session.v1.SessionService", archives_pb2)
-_upkeep = service("skein.session.v1.SessionInternalService", archives_pb2)
+_internal = service("skein.session.v1.SessionInternalService", archives_pb2)
 
 
-async def _archived_session(world: World) -> str:
+async def _hidden_session(world: World) -> str:
     opened = await world.tenant.sessions.CreateSession(
         session_pb2.CreateSessionRequest(session=session_pb2.Session(title=world.text("put away ")))
     )
@@ -29,24 +29,24 @@ async def _archived_session(world: World) -> str:
     return session_id
 
 
-async def _stored_session(world: World) -> str:
-    session_id = await _archived_session(world)
+async def _archived_session(world: World) -> str:
+    session_id = await _hidden_session(world)
     await world.tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=session_id))
     return session_id
 
 
-MAKERS |= {"archived_session_id": _archived_session, "stored_session_id": _stored_session}
+MAKERS |= {"hidden_session_id": _hidden_session, "archived_session_id": _archived_session}
+
+
+def _hidden(things: dict[str, Any], _world: World) -> dict[str, Any]:
+    return {"session_id": things["hidden_session_id"]}
 
 
 def _archived(things: dict[str, Any], _world: World) -> dict[str, Any]:
     return {"session_id": things["archived_session_id"]}
 
 
-def _stored(things: dict[str, Any], _world: World) -> dict[str, Any]:
-    return {"session_id": things["stored_session_id"]}
-
-
-_archives("ArchiveSession", "archived_session_id", build=_archived)
-_archives("UnarchiveSession", "stored_session_id", build=_stored)
-_archives("ListArchivedSessions", "stored_session_id", build=lambda _t, _w: {})
-_upkeep("ArchiveHiddenSessions")
+_archives("ArchiveSession", "hidden_session_id", build=_hidden)
+_archives("UnarchiveSession", "archived_session_id", build=_archived)
+_archives("ListArchivedSessions", "archived_session_id", build=lambda _t, _w: {})
+_internal("ArchiveHiddenSessions")

@@ -7,7 +7,7 @@ from fix_recipe import mask, service
 from skein.session.v1 import session_pb2
 
 _sessions = service("skein.session.v1.SessionService", session_pb2)
-_upkeep = service("skein.session.v1.SessionInternalService", session_pb2)
+_internal = service("skein.session.v1.SessionInternalService", session_pb2)
 
 _sessions("HideSession", "session_id")
 _sessions("UnhideSession", "session_id")
@@ -22,5 +22,5 @@ _sessions(
         "update_mask": mask("content"),
     },
 )
-_upkeep("EndIdleSessions")
-_upkeep("InheritParticipants")
+_internal("EndIdleSessions")
+_internal("InheritParticipants")

@@ -11,7 +11,7 @@ from skein.memory.v1 import memory_pb2
 from skein.memory.v1 import snapshots_pb2 as pb
 
 _snapshots = service("skein.memory.v1.SnapshotService", pb)
-_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+_internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 
 
 async def _snapshot(world: World) -> str:
@@ -30,4 +30,4 @@ _snapshots("RestoreSnapshot", "snapshot_id")
 _snapshots("DeleteSnapshot", "old_snapshot_id", build=lambda t, _w: {"snapshot_id": t["old_snapshot_id"]})
 _snapshots("ExportData", "memory_id", build=lambda _t, _w: {})
 _snapshots("ImportData", "memory_id", build=lambda t, w: {"lines": json.dumps({"memory": {**t, "content": w.text()}})})
-_upkeep("ContinueSnapshots", "snapshot_id", build=lambda _t, _w: {})
+_internal("ContinueSnapshots", "snapshot_id", build=lambda _t, _w: {})

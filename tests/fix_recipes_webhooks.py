@@ -1,4 +1,4 @@
-"""Requests that name a tenant's watches and its access log."""
+"""Requests that name a tenant's webhooks and its access log."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from skein.memory.v1 import access_log_pb2, memory_pb2, memory_pb2_grpc, webhook
 if TYPE_CHECKING:
     from typing import Any
 
-_watches = service("skein.memory.v1.HistoryService", webhooks_pb2)
+_webhooks = service("skein.memory.v1.HistoryService", webhooks_pb2)
 _access_log = service("skein.memory.v1.HistoryService", access_log_pb2)
-_upkeep = service("skein.memory.v1.MemoryInternalService", memory_pb2)
+_internal = service("skein.memory.v1.MemoryInternalService", memory_pb2)
 # Nothing is sent there: the address is refused before.
 NOWHERE = "https://127.0.0.1/hook"
 
 
-def watch(world: World, **values: Any) -> webhooks_pb2.Webhook:
+def new_webhook(world: World, **values: Any) -> webhooks_pb2.Webhook:
     return webhooks_pb2.Webhook(display_name=world.text(), event_types=["*"], webhook_url=NOWHERE, **values)
 
 
-async def _watch(world: World) -> str:
-    request = webhooks_pb2.CreateWebhookRequest(webhook=watch(world))
+async def _webhook(world: World) -> str:
+    request = webhooks_pb2.CreateWebhookRequest(webhook=new_webhook(world))
     return (await world.tenant.history.CreateWebhook(request)).webhook.webhook_id
 
 
 async def _delivery(world: World) -> str:
-    watch_id = await world.thing("webhook_id")
+    webhook_id = await world.thing("webhook_id")
     await world.thing("memory_id")
-    request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watch_id)
+    request = webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
     identity = await system_identity(world.cluster, str(world.tenant.tenant_id))
     async with world.cluster.direct("memory") as channel:
         stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
@@ -47,13 +47,13 @@ async def _delivery(world: World) -> str:
                 await asyncio.sleep(0.05)
 
 
-MAKERS["webhook_id"] = _watch
+MAKERS["webhook_id"] = _webhook
 MAKERS["delivery_id"] = _delivery
 
-_watches("CreateWebhook", build=lambda _t, w: {"webhook": watch(w)})
-_watches("GetWebhook", "webhook_id")
-_watches("ListWebhooks")
-_watches(
+_webhooks("CreateWebhook", build=lambda _t, w: {"webhook": new_webhook(w)})
+_webhooks("GetWebhook", "webhook_id")
+_webhooks("ListWebhooks")
+_webhooks(
     "UpdateWebhook",
     "webhook_id",
     build=lambda t, _w: {
@@ -61,10 +61,10 @@ _watches(
         "update_mask": mask("display_name"),
     },
 )
-_watches("DeleteWebhook", "webhook_id")
-_watches("RotateWebhookSecret", "webhook_id")
-_watches("TestWebhook", "webhook_id")
-_watches("ListWebhookDeliveries", "webhook_id")
-_watches("RetryWebhookDelivery", "delivery_id")
+_webhooks("DeleteWebhook", "webhook_id")
+_webhooks("RotateWebhookSecret", "webhook_id")
+_webhooks("TestWebhook", "webhook_id")
+_webhooks("ListWebhookDeliveries", "webhook_id")
+_webhooks("RetryWebhookDelivery", "delivery_id")
 _access_log("ListAccessLog")
-_upkeep("DeliverWebhooks")
+_internal("DeliverWebhooks")

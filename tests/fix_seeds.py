@@ -85,12 +85,12 @@ async def _set_resolution(calls: Stubs, one: str, other: str, note: str = "") ->
     return (await calls.curation.ResolveConflict(request)).resolution
 
 
-async def _create_watch(calls: Stubs) -> Any:
-    watch = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://example.com/hook")
-    return (await calls.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook
+async def _create_webhook(calls: Stubs) -> Any:
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://example.com/hook")
+    return (await calls.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))).webhook
 
 
-async def _update_watch(calls: Stubs, row: Any) -> Any:
+async def _update_webhook(calls: Stubs, row: Any) -> Any:
     change = webhooks_pb2.Webhook(webhook_id=row.webhook_id, display_name="renamed")
     request = webhooks_pb2.UpdateWebhookRequest(webhook=change, update_mask=FieldMask(paths=["display_name"]))
     return (await calls.history.UpdateWebhook(request)).webhook
@@ -204,7 +204,7 @@ KINDS = {
         create=_create_resolution,
         update=lambda calls, row: _set_resolution(calls, row.a_memory_id, row.b_memory_id, "both are true"),
     ),
-    "watch": Kind(create=_create_watch, update=_update_watch),
+    "webhook": Kind(create=_create_webhook, update=_update_webhook),
     "block": Kind(create=_create_block, update=_update_block),
     "session": Kind(create=_create_session, update=_update_session),
     "message": Kind(create=_create_message, update=_update_message),

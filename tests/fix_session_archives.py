@@ -35,8 +35,8 @@ class Sessions:
 
     stub: rpc.SessionServiceAsyncStub
 
-    async def put_away(self, session_id: str = "s", *said: dict[str, Any], **session: Any) -> list[pb.Message]:
-        """Open a session, let something be said in it, and archive it; return its messages."""
+    async def hide(self, session_id: str = "s", *said: dict[str, Any], **session: Any) -> list[pb.Message]:
+        """Open a session, let something be said in it, and hide it; return its messages."""
         opened = pb.Session(session_id=session_id, **session)
         await self.stub.CreateSession(pb.CreateSessionRequest(session=opened))
         messages = [json_format.ParseDict(message, pb.Message()) for message in said or SAID]
@@ -44,13 +44,13 @@ class Sessions:
         await self.stub.HideSession(pb.HideSessionRequest(session_id=session_id))
         return await self.listed(session_id)
 
-    async def store(
+    async def archive(
         self, session_id: str = "s", *, seconds: float = 30.0, **fields: Any
     ) -> archives_pb2.ArchiveSessionResponse:
         request = archives_pb2.ArchiveSessionRequest(session_id=session_id, **fields)
         return await self.stub.ArchiveSession(request, timeout=seconds)
 
-    async def restore(
+    async def unarchive(
         self, session_id: str = "s", *, seconds: float = 30.0, **fields: Any
     ) -> archives_pb2.UnarchiveSessionResponse:
         request = archives_pb2.UnarchiveSessionRequest(session_id=session_id, **fields)
@@ -62,7 +62,7 @@ class Sessions:
     async def session(self, session_id: str = "s") -> pb.Session:
         return (await self.stub.GetSession(pb.GetSessionRequest(session_id=session_id))).session
 
-    async def stored(self, **fields: Any) -> list[archives_pb2.ArchivedSession]:
+    async def archived(self, **fields: Any) -> list[archives_pb2.ArchivedSession]:
         request = archives_pb2.ListArchivedSessionsRequest(**fields)
         return list((await self.stub.ListArchivedSessions(request)).sessions)
 
@@ -102,8 +102,8 @@ class House:
     async def work(self, **fields: Any) -> archives_pb2.ArchiveHiddenSessionsResponse:
         """Do what the worker asks for."""
         async with self.alone.channel(system=True) as channel:
-            upkeep = rpc.SessionInternalServiceStub(channel)
-            return await upkeep.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
+            internal = rpc.SessionInternalServiceStub(channel)
+            return await internal.ArchiveHiddenSessions(archives_pb2.ArchiveHiddenSessionsRequest(**fields))
 
     async def rule(self, days: int) -> None:
         """Let the tenant's archive_days be so many."""
@@ -120,7 +120,7 @@ class House:
             await connection.execute(statement, self.alone.tenant_id)
 
     async def grow_old(self) -> None:
-        """Let all archived sessions be away for long."""
+        """Let all hidden sessions be hidden for long."""
         await self.execute(
             "UPDATE session.sessions SET archive_time = '2020-01-01T00:00:00Z' "
             "WHERE tenant_id = $1 AND state = 'archived'"

@@ -11,6 +11,7 @@ from uuid import UUID, uuid4
 
 import pytest
 from fix_cluster import Authorized
+from fix_database import fresh_database
 from grpc import aio
 from joserfc.jwk import OKPKey
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from fix_database import TestDatabase
+
+    from skein_cluster.embedded.server import Server
 
 KEY = OKPKey.generate_key("Ed25519", {"kid": "test"}, private=True)
 OPERATOR = Caller(principal="operator:1", tenant_id=None, permissions=frozenset(access.OPERATOR_PERMISSIONS))
@@ -73,7 +76,7 @@ class Tenancy:
     def calls(self, who: Caller) -> tenancy_pb2_grpc.TenancyServiceAsyncStub:
         return tenancy_pb2_grpc.TenancyServiceStub(self._signed(who))
 
-    def upkeep(self, who: Caller = SYSTEM) -> tenancy_pb2_grpc.TenancyInternalServiceAsyncStub:
+    def internal(self, who: Caller = SYSTEM) -> tenancy_pb2_grpc.TenancyInternalServiceAsyncStub:
         return tenancy_pb2_grpc.TenancyInternalServiceStub(self._signed(who))
 
     async def new_tenant(self) -> UUID:
@@ -135,10 +138,24 @@ async def serving(database: TestDatabase, **environment: str) -> AsyncIterator[T
             yield Tenancy(database, addresses["tenancy"], channel)
 
 
-@pytest.fixture
-async def tenancy(database: TestDatabase) -> AsyncIterator[Tenancy]:
-    """A tenancy service with one organization."""
+@asynccontextmanager
+async def with_organization(database: TestDatabase) -> AsyncIterator[Tenancy]:
+    """Run the service with one organization while the block runs."""
     async with serving(database) as found:
         request = tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(slug="default"))
         await found.calls(OPERATOR).CreateOrganization(request)
+        yield found
+
+
+@pytest.fixture
+async def tenancy(database: TestDatabase) -> AsyncIterator[Tenancy]:
+    """A tenancy service of the test's own."""
+    async with with_organization(database) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+async def shared_tenancy(server: Server, template: str) -> AsyncIterator[Tenancy]:
+    """A tenancy service for tests that look at tenants of their own alone."""
+    async with fresh_database(server, template) as database, with_organization(database) as found:
         yield found

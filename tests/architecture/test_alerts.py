@@ -105,7 +105,10 @@ def test_each_objective_has_alerts() -> None:
 
 
 def test_a_promise_is_paged_for_and_ticketed_as_the_workbook_says() -> None:
-    for alert in (alert for alert in ALERTS.values() if "slo:skein_burn:ratio" in alert["expr"]):
+    burning = [alert for alert in ALERTS.values() if "slo:skein_burn:ratio" in alert["expr"]]
+
+    assert {alert["labels"]["severity"] for alert in burning} == {"page", "ticket"}
+    for alert in burning:
         burns = re.findall(r'window="(\w+)"} > ([\d.]+)', alert["expr"])
         guarded = re.findall(r'slo:skein_bad:count\{slo="\w+", window="(\w+)"\} >= 10', alert["expr"])
 

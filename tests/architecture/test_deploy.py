@@ -133,6 +133,7 @@ def test_dashboards_ask_sources_that_are_provisioned() -> None:
 
 
 def test_panels_have_a_name_an_id_and_a_place_of_their_own() -> None:
+    assert DASHBOARDS
     for file in DASHBOARDS:
         panels = json.loads(file.read_text("utf-8"))["panels"]
         cells = [

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pathlib
 import re
-
-from grpc._cython import cygrpc
+from importlib.util import find_spec
 
 _ROOT = pathlib.Path(__file__).parents[2]
 _OPTION = re.compile(r'\("(grpc\.[a-z0-9_.]+)"')
 
 
 def test_every_channel_option_in_the_code_is_known_to_grpc() -> None:
-    core = pathlib.Path(cygrpc.__file__).read_bytes()
+    extension = find_spec("grpc._cython.cygrpc")
+    assert extension is not None
+    assert extension.origin is not None
+    core = pathlib.Path(extension.origin).read_bytes()
     folders = (_ROOT / name for name in ("libs", "services"))
     files = [file for folder in folders for file in folder.rglob("*.py")]
     options = {option for file in files for option in _OPTION.findall(file.read_text("utf-8"))}

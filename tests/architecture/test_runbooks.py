@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
 PAGES = runbooks()
+# Without what is to be typed.
+PROSE = {name: prose(text) for name, text in PAGES.items()}
 # Pages of alerts; the others are about something that is done, or about all of them.
 OF_ALERTS = {name: text for name, text in PAGES.items() if "Skein" in text.splitlines()[0]}
 # Stands for the name of any service.
@@ -53,15 +55,13 @@ def test_every_page_of_an_alert_is_one_that_an_alert_names() -> None:
 
 
 def test_alerts_that_are_named_exist() -> None:
-    for name, text in PAGES.items():
-        for alert in re.findall(r"`(Skein[A-Z]\w+)`|\[(Skein[A-Z]\w+)\]", text):
-            assert "".join(alert) in ALERTS, name
+    for name, alert in named(r"(?<=[`\[])Skein[A-Z]\w+(?=[`\]])"):
+        assert alert in ALERTS, name
 
 
 def test_links_lead_somewhere() -> None:
-    for name, text in PAGES.items():
-        for target in re.findall(r"\]\(([^)#:]+)\)", text):
-            assert (RUNBOOK_FOLDER / target).is_file(), f"{name}: {target}"
+    for name, target in named(r"\]\(([^)#:]+)\)"):
+        assert (RUNBOOK_FOLDER / target).is_file(), f"{name}: {target}"
 
 
 def test_commands_of_skein_exist_with_their_options() -> None:
@@ -86,40 +86,49 @@ def test_containers_that_commands_name_exist() -> None:
 def test_settings_that_are_named_exist() -> None:
     # Keys of models have names of their own.
     families = ("SKEIN_EMBEDDINGS_API_KEY_",)
-    for name, text in PAGES.items():
-        for setting in re.findall(r"\bSKEIN_[A-Z0-9_]+", text):
-            assert setting.removesuffix("_FILE") in fix_settings.VARIABLES or setting in families, f"{name}: {setting}"
+    for name, setting in named(r"\bSKEIN_[A-Z0-9_]+"):
+        assert setting.removesuffix("_FILE") in fix_settings.VARIABLES or setting in families, f"{name}: {setting}"
 
 
 def test_metrics_that_are_named_exist() -> None:
     made = set(REGISTRY._names_to_collectors) | {rule["record"] for rule in RULES if "record" in rule}
     roles = {f"skein_{name}" for name in (*registry.NAMES, "owner")}
-    for name, text in PAGES.items():
-        for metric in METRIC.findall(prose(text)):
-            assert metric in made | roles, f"{name}: {metric}"
+    for name, metric in named(METRIC, PROSE):
+        assert metric in made | roles, f"{name}: {metric}"
 
 
 def test_reasons_of_errors_that_are_named_exist() -> None:
     reasons = {value.removeprefix("ERROR_REASON_") for value in errors_pb2.ErrorReason.keys()[1:]}
-    for name, text in PAGES.items():
-        for reason in re.findall(r"`(?!SKEIN_|POSTGRES_)([A-Z]+_[A-Z_]+)`", prose(text)):
-            assert reason in reasons | NO_REASONS, f"{name}: {reason}"
+    for name, reason in named(r"`(?!SKEIN_|POSTGRES_)([A-Z]+_[A-Z_]+)`", PROSE):
+        assert reason in reasons | NO_REASONS, f"{name}: {reason}"
 
 
 def test_events_that_are_searched_for_are_logged() -> None:
     code = "\n".join(
         file.read_text("utf-8") for folder in ("libs", "services") for file in (ROOT / folder).rglob("*.py")
     )
-    for name, line in commands():
-        for event in re.findall(r"grep .*?\b([a-z]+_[a-z_]+)\b", line) + re.findall(r"-e ([a-z]+_[a-z_]+)\b", line):
-            assert re.search(rf'"{event}', code), f"{name}: {event}"
+    found = [
+        (name, event)
+        for name, line in commands()
+        for event in re.findall(r"grep .*?\b([a-z]+_[a-z_]+)\b", line) + re.findall(r"-e ([a-z]+_[a-z_]+)\b", line)
+    ]
+
+    assert found
+    for name, event in found:
+        assert re.search(rf'"{event}', code), f"{name}: {event}"
 
 
 def test_methods_that_are_named_exist() -> None:
     short = {path.rpartition(".")[2] for path in ACCESS}
-    for name, text in PAGES.items():
-        for method in re.findall(r"`(\w+Service/\w+)`", text):
-            assert method in short, f"{name}: {method}"
+    for name, method in named(r"`(\w+Service/\w+)`"):
+        assert method in short, f"{name}: {method}"
+
+
+def named(pattern: str | re.Pattern[str], pages: dict[str, str] = PAGES) -> list[tuple[str, str]]:
+    """Return what a pattern finds in pages, with their names. Nothing at all is a failure."""
+    found = [(name, value) for name, text in pages.items() for value in re.findall(pattern, text)]
+    assert found, pattern
+    return found
 
 
 def commands() -> Iterator[tuple[str, str]]:

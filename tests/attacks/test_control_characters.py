@@ -163,12 +163,12 @@ async def test_a_webhook_has_the_headers_of_a_webhook_and_no_others(alone: Alone
             alone.channel() as channel,
             alone.channel(system=True) as worker,
         ):
-            watch = pb.Webhook(
+            webhook = pb.Webhook(
                 display_name=HOSTILE[:200],
                 event_types=["memory_created"],
                 webhook_url=f"{origin}/hook%0d%0aX-Evil:%201?a=%0AX-Evil:1&b=\u2028é",
             )
-            await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
+            await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))
             memory = memory_pb2.Memory(content=HOSTILE, source=HOSTILE[:100])
             await memory_pb2_grpc.MemoryServiceStub(channel).CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
             await all_told(alone.database.server)

@@ -350,15 +350,15 @@ async def test_invitations_of_a_grant_are_over_with_it(cluster: Cluster, tenant:
 
 async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant = await Grant.of(cluster, tenant, app)
-    own = await create_watch(tenant)
-    watches = {
-        "made": await create_watch(grant.stubs),
-        "made by a key": await create_watch(cluster.with_key((await create_key(grant.stubs)).secret)),
-        "led elsewhere": await create_watch(tenant),
+    own = await create_webhook(tenant)
+    webhooks = {
+        "made": await create_webhook(grant.stubs),
+        "made by a key": await create_webhook(cluster.with_key((await create_key(grant.stubs)).secret)),
+        "led elsewhere": await create_webhook(tenant),
     }
     await grant.stubs.history.UpdateWebhook(
         webhooks_pb2.UpdateWebhookRequest(
-            webhook=webhooks_pb2.Webhook(webhook_id=watches["led elsewhere"], webhook_url=f"{NOWHERE}/mine"),
+            webhook=webhooks_pb2.Webhook(webhook_id=webhooks["led elsewhere"], webhook_url=f"{NOWHERE}/mine"),
             update_mask=FieldMask(paths=["webhook_url"]),
         )
     )
@@ -367,10 +367,10 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret plan")))
     await deliver(cluster, tenant)
 
-    for watch_id in watches.values():
-        found = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=watch_id))).webhook
+    for webhook_id in webhooks.values():
+        found = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook
         queued = await tenant.history.ListWebhookDeliveries(
-            webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watch_id)
+            webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
         )
         assert (found.active, found.last_error, len(queued.deliveries)) == (False, "grant", 0)
     assert (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=own))).webhook.active
@@ -378,28 +378,29 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
 
 async def test_a_person_takes_a_webhook_over_and_a_key_does_not(cluster: Cluster, tenant: Tenant, app: App) -> None:
     grant, admin = await Grant.of(cluster, tenant, app), await member(cluster, tenant, "admin")
-    adopted, left = await create_watch(grant.stubs), await create_watch(grant.stubs)
+    adopted, left = await create_webhook(grant.stubs), await create_webhook(grant.stubs)
     await revoke(grant)
     await deliver(cluster, tenant)
 
-    for stubs, watch_id in ((admin.stubs, adopted), (tenant, left)):
+    for stubs, webhook_id in ((admin.stubs, adopted), (tenant, left)):
         await stubs.history.UpdateWebhook(
             webhooks_pb2.UpdateWebhookRequest(
-                webhook=webhooks_pb2.Webhook(webhook_id=watch_id, active=True), update_mask=FieldMask(paths=["active"])
+                webhook=webhooks_pb2.Webhook(webhook_id=webhook_id, active=True),
+                update_mask=FieldMask(paths=["active"]),
             )
         )
     await deliver(cluster, tenant)
 
     active = [
-        (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=watch_id))).webhook.active
-        for watch_id in (adopted, left)
+        (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook.active
+        for webhook_id in (adopted, left)
     ]
     assert active == [True, False]
 
 
-async def create_watch(stubs: Stubs) -> str:
-    watch = webhooks_pb2.Webhook(display_name="laid up", event_types=["*"], webhook_url=NOWHERE)
-    return (await stubs.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook.webhook_id
+async def create_webhook(stubs: Stubs) -> str:
+    webhook = webhooks_pb2.Webhook(display_name="laid up", event_types=["*"], webhook_url=NOWHERE)
+    return (await stubs.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))).webhook.webhook_id
 
 
 async def deliver(cluster: Cluster, tenant: Tenant) -> None:

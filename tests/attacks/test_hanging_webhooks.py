@@ -1,6 +1,6 @@
 """Webhooks that hang: tenants point many webhooks at receivers that accept connections and never answer.
 
-Attack: every watch of several tenants waits for the same events, and no receiver ever says a word.
+Attack: every webhook of several tenants waits for the same events, and no receiver ever says a word.
 May be seen: the deliveries of other tenants arrive while all of these still hang.
 May be spent: eight connections for a tenant, four for its every destination, none while a destination is left alone.
 """
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from fix_memory import Alone
 
-TENANTS, WATCHES = attack_size(3, 8), attack_size(12, 30)
+TENANTS, WEBHOOKS = attack_size(3, 8), attack_size(12, 30)
 QUOTA = 50
 SLOTS_OF_TENANT, SLOTS_OF_DESTINATION = 8, 4
 SETTINGS = {"SKEIN_MASTER_KEY": "11" * 32}
@@ -103,14 +103,14 @@ async def other_tenant(alone: Alone) -> Alone:
     return replace(alone, tenant_id=tenant_id)
 
 
-async def watch(tenant: Alone, *origins: str) -> list[str]:
+async def create_webhooks(tenant: Alone, *origins: str) -> list[str]:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        watches = [
+        webhooks = [
             pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook/{number}")
             for number, origin in enumerate(origins)
         ]
-        made = [await history.CreateWebhook(pb.CreateWebhookRequest(webhook=one)) for one in watches]
+        made = [await history.CreateWebhook(pb.CreateWebhookRequest(webhook=one)) for one in webhooks]
     return [one.webhook.webhook_id for one in made]
 
 
@@ -129,10 +129,10 @@ async def deliver(tenant: Alone, *, wait: Duration | None = None) -> memory_pb2.
         return await memory_pb2_grpc.MemoryInternalServiceStub(channel).DeliverWebhooks(request)
 
 
-async def read(tenant: Alone, watch_id: str) -> pb.Webhook:
+async def read(tenant: Alone, webhook_id: str) -> pb.Webhook:
     async with tenant.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=watch_id))).webhook
+        return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=webhook_id))).webhook
 
 
 async def let_pause_pass(tenant: Alone) -> None:
@@ -150,9 +150,9 @@ async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone:
     ):
         attackers = [await other_tenant(alone) for _ in range(TENANTS)]
         for attacker in attackers:
-            watch_ids = await watch(attacker, *[one.origin, another.origin] * (WATCHES // 2))
+            webhook_ids = await create_webhooks(attacker, *[one.origin, another.origin] * (WEBHOOKS // 2))
             await remember(attacker, 2)
-        await watch(alone, good.origin)
+        await create_webhooks(alone, good.origin)
         await remember(alone)
 
         for attacker in attackers:
@@ -162,7 +162,7 @@ async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone:
         answer = await deliver(alone)
         async with attackers[-1].channel() as channel:
             history = history_pb2_grpc.HistoryServiceStub(channel)
-            busy = await history.TestWebhook(pb.TestWebhookRequest(webhook_id=watch_ids[0]))
+            busy = await history.TestWebhook(pb.TestWebhookRequest(webhook_id=webhook_ids[0]))
 
         assert (answer.delivered_count, good.asked) == (1, 1)
         assert one.open == one.asked
@@ -179,11 +179,11 @@ async def test_a_destination_shared_with_attackers_has_a_slot_for_everybody(alon
     ):
         for _ in range(5):
             attacker = await other_tenant(alone)
-            await watch(attacker, *[shared.origin] * 4)
+            await create_webhooks(attacker, *[shared.origin] * 4)
             await remember(attacker)
             await deliver(attacker, wait=Duration())
         await shared.wait_asked(4 * 4 + 1)
-        await watch(alone, shared.origin)
+        await create_webhooks(alone, shared.origin)
         await remember(alone)
         await deliver(alone, wait=Duration())
 
@@ -195,16 +195,16 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
     alone: Alone, answer: bytes
 ) -> None:
     async with listening(answer=answer) as failing, alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=failing.origin):
-        (watch_id, _) = await watch(alone, failing.origin, failing.origin)
+        (webhook_id, _) = await create_webhooks(alone, failing.origin, failing.origin)
         await remember(alone, 10)
         first = await deliver(alone)
-        asked, held = failing.asked, await read(alone, watch_id)
+        asked, held = failing.asked, await read(alone, webhook_id)
         again = await deliver(alone)
         asked_again = failing.asked
         await let_pause_pass(alone)
-        passed = await read(alone, watch_id)
+        passed = await read(alone, webhook_id)
         probe = await deliver(alone)
-        asked_by_probe, probed = failing.asked - asked_again, await read(alone, watch_id)
+        asked_by_probe, probed = failing.asked - asked_again, await read(alone, webhook_id)
         failing.answer = b"204 No Content"
         await let_pause_pass(alone)
         last = await deliver(alone)
@@ -218,20 +218,20 @@ async def test_a_destination_that_fails_is_left_alone_until_one_delivery_finds_i
         # Another pause follows. Its length is random: it may end before the first would have.
         assert probed.retry_time.ToDatetime() > passed.retry_time.ToDatetime()
         assert last.delivered_count == 20
-        assert not (await read(alone, watch_id)).HasField("retry_time")
+        assert not (await read(alone, webhook_id)).HasField("retry_time")
 
 
-async def test_a_request_that_is_refused_does_not_hold_up_other_watches_of_its_receiver(alone: Alone) -> None:
+async def test_a_request_that_is_refused_does_not_hold_up_other_webhooks_of_its_receiver(alone: Alone) -> None:
     async with (
         listening(answer=b"404 Not Found") as receiver,
         alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin),
     ):
-        (watch_id,) = await watch(alone, receiver.origin)
+        (webhook_id,) = await create_webhooks(alone, receiver.origin)
         await remember(alone, 10)
         answer = await deliver(alone)
 
         assert answer.failed_count == 10
-        assert not (await read(alone, watch_id)).HasField("retry_time")
+        assert not (await read(alone, webhook_id)).HasField("retry_time")
 
 
 async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -> None:
@@ -242,15 +242,15 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -
         alone.channel() as channel,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        (watch_id,) = await watch(alone, failing.origin)
+        (webhook_id,) = await create_webhooks(alone, failing.origin)
         await remember(alone, 5)
         asked = (await deliver(alone)).failed_count
         deliveries = (
-            await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))
+            await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
         ).deliveries
         await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=deliveries[0].delivery_id))
         probe = await deliver(alone)
-        moved = pb.Webhook(webhook_id=watch_id, webhook_url=f"{good.origin}/hook")
+        moved = pb.Webhook(webhook_id=webhook_id, webhook_url=f"{good.origin}/hook")
         await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=moved, update_mask={"paths": ["webhook_url"]}))
         await let_pause_pass(alone)
         last = await deliver(alone)
@@ -262,7 +262,7 @@ async def test_another_address_and_a_retry_by_hand_end_the_pause(alone: Alone) -
 async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
     async with listening(hangs=True) as receiver:
         async with alone.serving(**SETTINGS, SKEIN_OUTBOUND_ALLOW=receiver.origin):
-            (watch_id,) = await watch(alone, receiver.origin)
+            (webhook_id,) = await create_webhooks(alone, receiver.origin)
             await remember(alone)
             await deliver(alone, wait=Duration())
             await receiver.wait_asked(1)
@@ -274,22 +274,22 @@ async def test_a_process_that_stops_gives_back_what_hangs(alone: Alone) -> None:
             answer = await deliver(alone)
             history = history_pb2_grpc.HistoryServiceStub(channel)
             (delivery,) = (
-                await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))
+                await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
             ).deliveries
 
         assert (answer.delivered_count, delivery.attempts) == (1, 1)
 
 
-async def test_a_tenant_has_no_more_than_its_quota_of_watches(alone: Alone) -> None:
+async def test_a_tenant_has_no_more_than_its_quota_of_webhooks(alone: Alone) -> None:
     async with alone.serving(**SETTINGS), alone.channel() as channel:
         history = history_pb2_grpc.HistoryServiceStub(channel)
-        watch_ids = await watch(alone, *["https://hooks.example.com"] * QUOTA)
+        webhook_ids = await create_webhooks(alone, *["https://hooks.example.com"] * QUOTA)
         with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "QUOTA_EXCEEDED"):
-            await watch(alone, "https://hooks.example.com")
+            await create_webhooks(alone, "https://hooks.example.com")
         listed = await history.ListWebhooks(pb.ListWebhooksRequest(page_size=1000))
-        await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=watch_ids[0]))
-        await watch(alone, "https://hooks.example.com")
+        await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=webhook_ids[0]))
+        await create_webhooks(alone, "https://hooks.example.com")
 
         assert len(listed.webhooks) == QUOTA
         other = await other_tenant(alone)
-        await watch(other, "https://hooks.example.com")
+        await create_webhooks(other, "https://hooks.example.com")

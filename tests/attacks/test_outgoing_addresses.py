@@ -75,8 +75,8 @@ async def trap() -> AsyncIterator[tuple[int, list[str]]]:
 
 
 async def test_no_webhook_reaches_a_private_address(tenant: Tenant) -> None:
-    watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url="https://hooks.example.com/")
-    made = (await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))).webhook
+    webhook = pb.Webhook(display_name="w", event_types=["*"], webhook_url="https://hooks.example.com/")
+    made = (await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))).webhook
     seen = {}
     async with trap() as (port, caught):
         for host in HOSTS:
@@ -106,9 +106,9 @@ async def test_a_webhook_of_another_scheme_is_refused(tenant: Tenant) -> None:
         "https:x",
         "javascript:1",
     ):
-        watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url=url)
+        webhook = pb.Webhook(display_name="w", event_types=["*"], webhook_url=url)
         with pytest.raises(aio.AioRpcError) as caught:
-            await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
+            await tenant.history.CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))
         assert (caught.value.code(), reason_in(caught.value)) == (grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD")
 
 

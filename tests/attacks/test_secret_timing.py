@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from fix_cluster import Cluster, Tenant, reason_in
-from fix_http import get
+from fix_metrics import counted
 from grpc import aio
 
 import skein_auth
@@ -31,7 +31,7 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from fix_accounts import Account
     from fix_oauth import App
@@ -46,27 +46,17 @@ SECRETS = frozenset(
 )  # fmt: skip
 
 
-async def auth_queries(cluster: Cluster) -> dict[str, float]:
+def auth_queries(names: Iterable[str]) -> list[float]:
     """Return how often auth made each named query."""
-    _, text = await get(cluster.admins["auth"], "/metrics")
-    found = {}
-    for line in text.splitlines():
-        if line.startswith("skein_database_query_duration_seconds_count") and 'service="auth"' in line:
-            name, _, count = line.rpartition(" ")
-            found[name] = float(count)
-    return found
+    return [counted("skein_database_query_duration_seconds_count", service="auth", query=name) for name in names]
 
 
-async def refusal(cluster: Cluster, call: Callable[[], Awaitable[object]], *names: str) -> tuple[str, str, list[float]]:
+async def refusal(call: Callable[[], Awaitable[object]], *names: str) -> tuple[str, str, list[float]]:
     """Return the words of a refusal, its reason, and how often it made some queries."""
-    before = await auth_queries(cluster)
+    before = auth_queries(names)
     with pytest.raises(aio.AioRpcError) as caught:
         await call()
-    after = await auth_queries(cluster)
-    spent = [
-        sum(count - before.get(line, 0.0) for line, count in after.items() if f'query="{name}"' in line)
-        for name in names
-    ]
+    spent = [after - already for after, already in zip(auth_queries(names), before, strict=True)]
     return caught.value.details() or "", reason_in(caught.value), spent
 
 
@@ -88,7 +78,7 @@ async def test_a_key_that_is_nearly_right_is_refused_like_one_of_no_row(cluster:
     tried = [dataclasses.replace(real, secret=wrong_after(real.secret, right), mac=b"") for right in (0, 16, 31)]
     tried.append(ApiKeyToken.new(NO_TENANT, uuid.uuid4()))
 
-    found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
+    found = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
 
     assert found == [found[0]] * len(tried)
     assert found[0][1:] == ("CREDENTIAL_INVALID", [1.0])
@@ -102,14 +92,14 @@ async def test_check_digits_that_are_nearly_right_are_refused_without_a_query(
     tried = [dataclasses.replace(real, mac=wrong_after(real.mac, right)) for right in (0, 6, 11)]
     tried.append(dataclasses.replace(real, secret=wrong_after(real.secret, 31)))
 
-    found = [await refusal(cluster, exchanging(direct, key), "find_operator_key") for key in tried]
+    found = [await refusal(exchanging(direct, key), "find_operator_key") for key in tried]
 
     assert found == [found[0]] * len(tried)
     assert found[0][1:] == ("CREDENTIAL_INVALID", [0.0])
 
 
 async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_it(
-    cluster: Cluster, tenant: Tenant, direct: aio.Channel
+    tenant: Tenant, direct: aio.Channel
 ) -> None:
     real = ApiKeyToken.parse(tenant.api_key)
     assert real is not None
@@ -120,12 +110,12 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
         ApiKeyToken.new(uuid.uuid4(), uuid.uuid4()),
     ]
 
-    found = [(await refusal(cluster, exchanging(direct, key)))[:2] for key in tried]
+    found = [(await refusal(exchanging(direct, key)))[:2] for key in tried]
 
     assert found == [found[0]] * len(tried)
 
 
-async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(cluster: Cluster, app: App) -> None:
+async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(app: App) -> None:
     real = BearerToken.decode(clients.SECRET_PREFIX, app.secret)
     assert real is not None
     names = ("get_client", "reserve_attempts", "settle_attempts")
@@ -141,9 +131,9 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
     nobody = str(uuid.uuid4())
 
     found = [
-        await refusal(cluster, revoking(app.client.client_id, nearly), *names),
-        await refusal(cluster, revoking(app.client.client_id, wrong), *names),
-        await refusal(cluster, revoking(nobody, wrong), *names),
+        await refusal(revoking(app.client.client_id, nearly), *names),
+        await refusal(revoking(app.client.client_id, wrong), *names),
+        await refusal(revoking(nobody, wrong), *names),
     ]
 
     assert found == [found[0]] * 3
@@ -162,7 +152,7 @@ async def test_a_refresh_token_that_is_nearly_right_ends_nothing_and_says_nothin
         request = accounts_pb2.RefreshSessionRequest(refresh_token=token)
         return lambda: cluster.anonymous.auth.RefreshSession(request)
 
-    found = [(await refusal(cluster, refreshing(token)))[:2] for token in tried]
+    found = [(await refusal(refreshing(token)))[:2] for token in tried]
 
     assert found == [found[0]] * len(tried)
     assert (await refreshing(account.refresh_token)()).tokens.access_token

@@ -83,12 +83,12 @@ def invitation(scene: Scene, once: str) -> Awaitable[Message]:
     return scene.tenant.tenancy.CreateInvitation(request)
 
 
-def watch(scene: Scene, once: str) -> Awaitable[Message]:
+def webhook(scene: Scene, once: str) -> Awaitable[Message]:
     told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
     return scene.tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told, request_id=once))
 
 
-def watch_secret(scene: Scene, once: str) -> Awaitable[Message]:
+def webhook_secret(scene: Scene, once: str) -> Awaitable[Message]:
     request = webhooks_pb2.RotateWebhookSecretRequest(webhook_id=scene.webhook_id, request_id=once)
     return scene.tenant.history.RotateWebhookSecret(request)
 
@@ -99,8 +99,8 @@ ONCE: dict[str, Callable[[Scene, str], Awaitable[Message]]] = {
     "CreateOneTimeToken": one_time_token,
     "StartTotp": totp,
     "CreateInvitation": invitation,
-    "CreateWebhook": watch,
-    "RotateWebhookSecret": watch_secret,
+    "CreateWebhook": webhook,
+    "RotateWebhookSecret": webhook_secret,
 }
 
 
@@ -131,8 +131,8 @@ async def test_a_repeated_request_shows_nothing_again_and_no_stored_answer_holds
 ) -> None:
     made = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="old"))
     told = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url=NOWHERE)
-    watched = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told))
-    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, watched.webhook.webhook_id)
+    created = await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=told))
+    scene = Scene(cluster, tenant, account, made.api_key.api_key_id, created.webhook.webhook_id)
     shown: list[str] = []
 
     for name, make in ONCE.items():

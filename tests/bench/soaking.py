@@ -104,8 +104,10 @@ class Load:
             context = zmq.asyncio.Context()
             stack.callback(context.destroy, linger=0)
             load = cls(skein=skein, material=material, mcp=mcp, http=web, pc2=pc2, context=context, receiver=receiver)
-            watch = webhooks_pb2.Webhook(display_name="soak", event_types=["memory_created"], webhook_url=receiver.url)
-            await skein.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))
+            webhook = webhooks_pb2.Webhook(
+                display_name="soak", event_types=["memory_created"], webhook_url=receiver.url
+            )
+            await skein.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
             block = blocks_pb2.Block(label=f"soak {uuid.uuid4().hex[:8]}", limit=100_000)
             created = await skein.blocks.CreateBlock(blocks_pb2.CreateBlockRequest(block=block))
             load.block_id = created.block.block_id

@@ -186,7 +186,7 @@ async def test_what_a_brain_remembers_is_read_through_typed_calls_with_its_own_i
     assert {(link.relation, link.label) for link in links.links} >= {("contradicts", "which?")}
 
 
-async def test_trust_aliases_conflicts_policy_and_watches_come_along(
+async def test_trust_aliases_conflicts_policy_and_webhooks_come_along(
     cluster: Cluster, tenant: Tenant, tmp_path: Path
 ) -> None:
     await move_in(cluster, tenant, "memoryvault-d1", one_brain(tmp_path))
@@ -205,10 +205,10 @@ async def test_trust_aliases_conflicts_policy_and_watches_come_along(
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     assert (policy.decay_days, policy.path_max_hops, policy.min_link_suggestion_score) == (60, 8, 0.4)
     assert policy.retention_days == 3650
-    (watch,) = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
-    assert (watch.display_name, watch.active) == ("tell me", False)
-    assert sorted(watch.event_types) == ["memory_created", "memory_link_created"]
-    assert watch.where == 'title:"say \\"tea\\"" OR content:"say \\"tea\\""'
+    (webhook,) = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
+    assert (webhook.display_name, webhook.active) == ("tell me", False)
+    assert sorted(webhook.event_types) == ["memory_created", "memory_link_created"]
+    assert webhook.where == 'title:"say \\"tea\\"" OR content:"say \\"tea\\""'
 
 
 async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_writes_nothing(
@@ -222,7 +222,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
 
     report = first.json
     written = {kind: count for kind, count in report["written"].items() if count}
-    assert written == {"memory": 5, "link": 1, "trust": 2, "alias": 1, "conflict": 1, "policy": 1, "watch": 1}
+    assert written == {"memory": 5, "link": 1, "trust": 2, "alias": 1, "conflict": 1, "policy": 1, "webhook": 1}
     assert changed(report, "memories", "created_at") == {"milliseconds": 1}
     assert changed(report, "memories", "key") == {"a newer fact has the key: kept as metadata.memoryvault.key": 1}
     assert sum(changed(report, "brain_policies", "policy_json").values()) == 3
@@ -389,7 +389,7 @@ async def test_an_account_that_anybody_may_have_made_is_let_into_nothing(cluster
 
     assert outcome(done.json, "account") == (2, 1, 1)
     (reason,) = [entry["reason"] for entry in done.json["refused"] if entry["kind"] == "membership"]
-    assert "nobody verified it" in reason
+    assert "unverified" in reason
 
 
 async def test_several_brains_never_come_into_one_tenant_unless_one_is_named(

@@ -232,12 +232,11 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 
 @pytest.mark.timeout(300)
-# A statement that compares no tenant, sent as an operator, changes every tenant: then each call is alone with its own.
-@over("path", PATHS, at_once=1 if LAYER == "rows" else 4)
+@over("path", PATHS, at_once=4)
 async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, read_from: World, path: str) -> None:
     # A call that changes a tenant's things has a tenant of its own.
     is_read = READS.match(path.rpartition("/")[2]) is not None and not _closes(path)
-    world = read_from if is_read and LAYER != "rows" else await World.new(cluster)
+    world = read_from if is_read else await World.new(cluster)
     request = await request_for(path, world)
     credential, metadata = await credential_for(path, world)
 

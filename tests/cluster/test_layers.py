@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-CASES = "another_tenants_ids or forged or own_caller or layer"
+# What a layer keeps out. Whom it lets in is seen with both on: one alone lets in no fewer.
+CASES = "another_tenants_ids or forged or layer"
 
 
 @pytest.mark.timeout(420)
@@ -33,4 +34,4 @@ def test_the_matrix_passes_with_one_layer_alone(layer: str) -> None:
     assert result.returncode == 0, result.stdout[-8000:]
     passed = re.search(r"(\d+) passed", result.stdout)
     assert passed is not None
-    assert int(passed.group(1)) == 4
+    assert int(passed.group(1)) == 3

@@ -15,11 +15,11 @@ import grpc
 import httpx
 import pytest
 from fix_cluster import Tenant
+from fix_metrics import sample
 from fix_own_postgres import migrated, open_folder, served_on, url_of
 from fix_proxy import Proxy
 from google.protobuf import field_mask_pb2
 from grpc import aio
-from prometheus_client import REGISTRY
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import blocks_pb2
@@ -393,7 +393,7 @@ async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> No
 async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: Pair) -> None:
     def looks() -> float:
         labels = {"service": "memory", "query": "log_position"}
-        return REGISTRY.get_sample_value("skein_database_query_duration_seconds_count", labels) or 0.0
+        return sample("skein_database_query_duration_seconds_count", **labels) or 0.0
 
     async with followed_by(pair, url_of(pair.replica)) as database:
         before = looks()

@@ -31,8 +31,16 @@ pytestmark = pytest.mark.timeout(240)
 
 @pytest.fixture
 def data_dir(tmp_path: Path) -> Iterator[Path]:
-    """Return a data folder to start in, whose path has a space; what lies elsewhere for root goes as well."""
+    """Return a new data folder, whose path has a space; what lies elsewhere for root goes as well."""
     folder = tmp_path / "a data folder"
+    yield folder
+    erase(folder)
+
+
+@pytest.fixture(scope="module")
+def used_data_dir(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a data folder that several tests start in, one after another: making a database takes seconds."""
+    folder = tmp_path_factory.mktemp("up") / "a data folder"
     yield folder
     erase(folder)
 
@@ -57,18 +65,8 @@ async def test_a_killed_up_is_followed_by_one_that_has_every_acknowledged_write(
     assert code == ExitCode.OK
 
 
-async def test_ctrl_c_ends_it_with_0_and_leaves_no_process(data_dir: Path) -> None:
-    async with up(data_dir) as running:
-        started = descendants(running.process.pid)
-        code = await running.stop(signal.SIGINT)
-
-    assert code == ExitCode.OK
-    assert started
-    assert await all_gone(started)
-
-
-async def test_a_second_signal_does_not_wait_for_the_drain(data_dir: Path) -> None:
-    async with up(data_dir, SKEIN_DRAIN_SECONDS="100") as running:
+async def test_a_second_signal_does_not_wait_for_the_drain(used_data_dir: Path) -> None:
+    async with up(used_data_dir, SKEIN_DRAIN_SECONDS="100") as running:
         started = descendants(running.process.pid)
         running.process.send_signal(signal.SIGTERM)
         assert running.process.stdout is not None
@@ -101,14 +99,16 @@ async def test_a_second_signal_to_a_service_does_not_wait_either_and_is_logged()
     assert events[-1] == "ended_at_once"
 
 
-async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_leaves_no_process(data_dir: Path) -> None:
+async def test_it_shows_where_everything_is_keeps_secrets_and_leaves_no_process_at_ctrl_c(
+    data_dir: Path,
+) -> None:
     async with up(data_dir) as running:
         started = descendants(running.process.pid)
         credentials = running.credentials
         told = await status(environment=running.environment)
         _, _, port = credentials["endpoint"].rpartition(":")
         second = await skein("up", environment={**running.environment, "SKEIN_GATEWAY_PORT": port})
-        code = await running.stop()
+        code = await running.stop(signal.SIGINT)
 
     for text in (
         credentials["endpoint"],
@@ -125,6 +125,7 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     for name in ("credentials.json", "system.key"):
         assert stat.S_IMODE((data_dir / name).stat().st_mode) == 0o600
     assert set(credentials) >= {"endpoint", "http", "api_key", "tenant_id"}
+    assert started
     assert await all_gone(started)
     assert told.code == code == ExitCode.OK
     # A second one on the same data folder is told who has it, and so its ports.
@@ -135,8 +136,15 @@ async def test_it_shows_where_everything_is_and_keeps_secrets_from_others_and_le
     assert all(json.loads(line) for line in log.splitlines())
 
 
-@pytest.mark.parametrize("command", ["up", "cluster"])
-@pytest.mark.parametrize("setting", ["SKEIN_MEMORY_PORT", "SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_PORT_5570"])
+@pytest.mark.parametrize(
+    ("setting", "command"),
+    [
+        ("SKEIN_MEMORY_PORT", "up"),
+        ("SKEIN_HTTP_PORT", "cluster"),
+        ("SKEIN_ADMIN_PORT", "up"),
+        ("SKEIN_PC2_PORT_5570", "cluster"),
+    ],
+)
 async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(
     data_dir: Path, setting: str, command: str
 ) -> None:
@@ -150,12 +158,14 @@ async def test_a_taken_port_is_named_with_its_setting_before_anything_is_made(
     assert not (data_dir / "postgres").exists()
 
 
-async def test_a_port_that_is_taken_when_there_is_a_database_already_leaves_nothing_running(data_dir: Path) -> None:
-    async with prepared_database(data_dir, environment=test_environment(), durable=False):
+async def test_a_port_that_is_taken_when_there_is_a_database_already_leaves_nothing_running(
+    used_data_dir: Path,
+) -> None:
+    async with prepared_database(used_data_dir, environment=test_environment(), durable=False):
         pass
     with contextlib.closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = str(taken.getsockname()[1])
-        values = {**test_environment(), "SKEIN_DATA_DIR": str(data_dir), "SKEIN_PC2_PORT_5570": port}
+        values = {**test_environment(), "SKEIN_DATA_DIR": str(used_data_dir), "SKEIN_PC2_PORT_5570": port}
         process = await start("up", environment=values)
         watched: set[int] = set()
         ended = asyncio.create_task(process.communicate())

@@ -62,6 +62,7 @@ async def test_whatever_can_be_revoked_is_revoked_again(catalog: asyncpg.Connect
         " WHERE column_name = 'revoke_time'"
     )
 
+    assert revocable
     assert {row["name"] for row in revocable} <= {access.table for access in REVOCABLE_TABLES}
 
 

@@ -177,7 +177,7 @@ class House:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
     @asynccontextmanager
-    async def upkeep(self) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
+    async def internal(self) -> AsyncIterator[memory_pb2_grpc.MemoryInternalServiceAsyncStub]:
         async with self.alone.channel(system=True) as channel:
             yield memory_pb2_grpc.MemoryInternalServiceStub(channel)
 
@@ -314,13 +314,13 @@ async def test_secrets_stay_out_of_the_files(house: House) -> None:
 
 async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> None:
     await house.rule(archive_days=30)
-    async with house.memory() as memory, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.internal() as internal:
         await old(memory, "idle for long")
         await house.grow_old()
         await memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="of today")))
 
-        first = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
-        again = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        first = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        again = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert (first.archived_count, again.archived_count) == (1, 0)
@@ -329,11 +329,11 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> 
 
 async def test_what_expires_is_not_archived(house: House) -> None:
     await house.rule(archive_days=30)
-    async with house.memory() as memory, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.internal() as internal:
         await old(memory, "idle for long", expire_time=datetime.now(UTC) + timedelta(days=1))
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        answer = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert answer.archived_count == 0
@@ -341,24 +341,24 @@ async def test_what_expires_is_not_archived(house: House) -> None:
 
 
 async def test_without_a_rule_nothing_is_archived(house: House) -> None:
-    async with house.memory() as memory, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.internal() as internal:
         await old(memory, "idle for long")
         await house.grow_old()
 
-        answer = await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        answer = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert answer.archived_count == 0
 
 
 async def test_what_is_older_than_the_tenant_keeps_is_purged(house: House) -> None:
     await house.rule(retention_days=365)
-    async with house.memory() as memory, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.internal() as internal:
         gone = await old(memory, "of another age")
         await house.grow_old()
         kept = await old(memory, "old, and imported today")
 
-        first = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        again = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        first = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        again = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         found = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
 
     assert (first.purged_count, again.purged_count) == (1, 0)
@@ -367,13 +367,13 @@ async def test_what_is_older_than_the_tenant_keeps_is_purged(house: House) -> No
 
 async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(house: House) -> None:
     await house.rule(retention_days=365)
-    async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.history() as history, house.internal() as internal:
         await old(memory, "of another age")
         await history.ArchiveMemories(going())
-        young = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        young = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         async with house.alone.database.superuser() as connection:
             await connection.execute("UPDATE memory.archives SET create_time = $1", LONG_AGO)
-        grown = await upkeep.ApplyRetention(memory_pb2.ApplyRetentionRequest())
+        grown = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         left = await history.ListArchives(pb.ListArchivesRequest())
 
     assert (young.purged_count, grown.purged_count) == (0, 1)
@@ -381,7 +381,7 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(hous
 
 
 async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_them(house: House) -> None:
-    async with house.memory() as memory, house.history() as history, house.upkeep() as upkeep:
+    async with house.memory() as memory, house.history() as history, house.internal() as internal:
         await old(memory, "named")
         await history.ArchiveMemories(going())
         (named,) = house.files
@@ -390,7 +390,7 @@ async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_t
             file.write_bytes(b"x")
         for file in (named, orphans[0]):
             os.utime(file, (LONG_AGO.timestamp(), LONG_AGO.timestamp()))
-        await upkeep.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
+        await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
 
     assert house.files == sorted([named, orphans[1]])
 

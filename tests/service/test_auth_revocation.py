@@ -200,7 +200,7 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
         )
         token = pb.SetLegacyTokenRequest(token=secrets.token_urlsafe(32))
         await acting(cluster, owner).auth.SetLegacyToken(token)
-    upkeep = MaintenanceStore(
+    maintenance = MaintenanceStore(
         own,
         AuditRecorder(AuditStore(own)),
         IdempotencyStore(own, "auth"),
@@ -212,7 +212,7 @@ async def test_a_purge_removes_what_auth_keeps_of_a_tenant_a_bounded_part_at_a_t
     counts: dict[str, int] = {}
     more, calls = True, 0
     while more:
-        part, more = await upkeep.purge(tenant.tenant_id, 2)
+        part, more = await maintenance.purge(tenant.tenant_id, 2)
         assert sum(part.values()) <= 2 + 8
         calls += 1
         for table, count in part.items():

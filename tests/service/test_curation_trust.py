@@ -129,5 +129,6 @@ async def test_a_repeated_request_says_it_once_and_crowds_lose_nothing(tenant: T
 
     assert all(answer == answers[0] for answer in answers)
     said = [one for one in crowd if isinstance(one, pb.SourceTrust)]
+    assert said
     assert sorted(one.revision for one in said) == list(range(1, len(said) + 1))
     assert all(one.code() is grpc.StatusCode.ABORTED for one in crowd if isinstance(one, aio.AioRpcError))

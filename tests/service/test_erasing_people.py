@@ -292,8 +292,10 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
         )
     )
     assert dict(imported.counts.created) == {"memory": 1}
-    watch = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
-    watching = (await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=watch))).webhook.webhook_id
+    webhook = webhooks_pb2.Webhook(display_name="w", event_types=["*"], webhook_url="https://127.0.0.1/hook")
+    webhook_id = (
+        await tenant.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=webhook))
+    ).webhook.webhook_id
     gone = await remember(tenant, marker, metadata=struct(a=marker), tags=[marker], request_id="g")
     await update(tenant, gone, content=f"later {marker}")
     link = memory_pb2.Link(from_memory_id=other, to_memory_id=gone, label=marker, metadata=struct(a=marker))
@@ -321,7 +323,7 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     await tenant.memory.RevealSecret(memory_pb2.RevealSecretRequest(memory_id=vault, request_id="r"))
     await deliver(cluster, tenant)
     deliveries = await tenant.history.ListWebhookDeliveries(
-        webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=watching)
+        webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
     )
     assert len(deliveries.deliveries) > 0
     held = {place.rpartition(".")[0] for place in await places_of(connection, marker)}
@@ -344,7 +346,7 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
 
 
 async def deliver(cluster: Cluster, tenant: Tenant) -> None:
-    """Do what the worker does for the tenant's watches."""
+    """Do what the worker does for the tenant's webhooks."""
     await all_told(cluster.postgres)
     identity = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:

@@ -88,11 +88,11 @@ async def test_lists_say_what_they_take(
 
 
 async def test_an_event_type_that_never_happens_is_answered_with_those_that_do(tenant: Tenant) -> None:
-    watch = webhooks_pb2.CreateWebhookRequest()
-    watch.webhook.display_name, watch.webhook.webhook_url = "w", "https://example.com/"
-    watch.webhook.event_types.append("memory_imagined")
+    request = webhooks_pb2.CreateWebhookRequest()
+    request.webhook.display_name, request.webhook.webhook_url = "w", "https://example.com/"
+    request.webhook.event_types.append("memory_imagined")
 
-    message = await message_of(tenant.history.CreateWebhook(watch))
+    message = await message_of(tenant.history.CreateWebhook(request))
 
     assert "event_types" in message
     assert "memory_created" in message

@@ -349,6 +349,7 @@ async def test_an_answer_too_large_to_send_says_so(
         answer = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "tea"}}, **bearer)
 
     assert (answer.status, answer.reason) == (429, "MESSAGE_TOO_LARGE")
+    assert answer.json["details"][0]["debug"]["metadata"]["limit"] == "10"
 
 
 async def healthy(address: str) -> None:

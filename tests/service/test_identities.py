@@ -14,6 +14,7 @@ from uuid import uuid4
 import grpc
 import pytest
 from fix_auth import Alone, Person, auth_alone
+from fix_catalogue import over
 from fix_cluster import refused
 from fix_issuer import CLIENT_ID, GITHUB_CLIENT_ID, Issuer, issuing, new_key
 from joserfc.jwk import ECKey, OKPKey
@@ -114,44 +115,46 @@ async def test_an_address_that_the_issuer_has_not_verified_is_not_taken(
     assert (answer.account.email, answer.account.HasField("email_verify_time")) == ("", False)
 
 
-@pytest.mark.parametrize(
-    "claims",
-    [
-        {"iss": "https://other.example"},
-        {"iss": None},
-        {"aud": "somebody-else"},
-        {"aud": None},
-        {"aud": []},
-        {"aud": [CLIENT_ID, "somebody-else"]},
-        {"aud": [CLIENT_ID, "somebody-else"], "azp": "somebody-else"},
-        {"azp": "somebody-else"},
-        {"azp": 7},
-        {"exp": 1_000_000_000},
-        {"exp": None},
-        {"exp": "9999999999"},
-        {"exp": float("nan")},
-        {"exp": True},
-        {"iat": None},
-        {"iat": 9_999_999_999},
-        {"nbf": 9_999_999_999},
-        {"nonce": "not asked for"},
-        {"sub": None},
-        {"sub": ""},
-        {"sub": 7},
-        {"sub": "x" * 256},
-        {"sub": "a\x00b"},
-    ],
-)
+REFUSED_CLAIMS: list[dict[str, Any]] = [
+    {"iss": "https://other.example"},
+    {"iss": None},
+    {"aud": "somebody-else"},
+    {"aud": None},
+    {"aud": []},
+    {"aud": [CLIENT_ID, "somebody-else"]},
+    {"aud": [CLIENT_ID, "somebody-else"], "azp": "somebody-else"},
+    {"azp": "somebody-else"},
+    {"azp": 7},
+    {"exp": 1_000_000_000},
+    {"exp": None},
+    {"exp": "9999999999"},
+    {"exp": float("nan")},
+    {"exp": True},
+    {"iat": None},
+    {"iat": 9_999_999_999},
+    {"nbf": 9_999_999_999},
+    {"nonce": "not asked for"},
+    {"sub": None},
+    {"sub": ""},
+    {"sub": 7},
+    {"sub": "x" * 256},
+    {"sub": "a\x00b"},
+]
+
+
+@over("claims", REFUSED_CLAIMS)
 async def test_an_id_token_that_is_not_for_us_or_not_for_now_is_refused(
     alone: Alone, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
     token = issuer.id_token(**{"subject": "ann", **claims})
+    # From another place each: so many failures would be too many from one.
+    metadata = (("skein-client-address", f"192.0.2.{1 + REFUSED_CLAIMS.index(claims)}"),)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-        await alone.anonymous.SignInWithIdentity(with_token(token))
+        await alone.anonymous.SignInWithIdentity(with_token(token), metadata=metadata)
 
 
-@pytest.mark.parametrize(
+@over(
     "claims",
     [
         {"aud": [CLIENT_ID]},
@@ -163,7 +166,9 @@ async def test_an_id_token_that_is_not_for_us_or_not_for_now_is_refused(
 async def test_an_id_token_for_one_of_our_clients_is_taken(
     alone: Alone, issuer: Issuer, claims: dict[str, Any]
 ) -> None:
-    assert (await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann", **claims)))).created
+    request = with_token(issuer.id_token(uuid4().hex, **claims))
+
+    assert (await alone.anonymous.SignInWithIdentity(request)).created
 
 
 async def test_the_nonce_must_be_the_one_that_was_asked_for(alone: Alone, issuer: Issuer) -> None:

@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from fix_database import TestDatabase
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein_kit.calls.call import Call, as_current_call
 from skein_kit.database import connection_pool
@@ -44,7 +44,7 @@ async def read(pool: Database, tenant_id: UUID = ONE) -> asyncpg.Record:
 
 
 def idle() -> float | None:
-    return REGISTRY.get_sample_value("skein_database_pool_connections", {"service": "memory", "state": "idle"})
+    return sample("skein_database_pool_connections", service="memory", state="idle")
 
 
 async def states(database: TestDatabase) -> list[str]:

@@ -24,13 +24,18 @@ def remove(person: Person) -> pb.RemoveMemberRequest:
 
 
 @pytest.fixture
+def tenancy(shared_tenancy: Tenancy) -> Tenancy:
+    return shared_tenancy
+
+
+@pytest.fixture
 async def tenant_id(tenancy: Tenancy) -> uuid.UUID:
     return await tenancy.new_tenant()
 
 
 async def standing(tenancy: Tenancy, tenant_id: uuid.UUID, person: Person | None = None) -> pb.GetMembershipResponse:
     account_id = "" if person is None else str(person.account_id)
-    return await tenancy.upkeep().GetMembership(
+    return await tenancy.internal().GetMembership(
         pb.GetMembershipRequest(tenant_id=str(tenant_id), account_id=account_id)
     )
 
@@ -60,7 +65,7 @@ async def test_a_deleted_tenant_is_closed(tenancy: Tenancy, tenant_id: uuid.UUID
 
 async def test_only_the_system_asks_for_a_standing(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-        await tenancy.upkeep(key_of(tenant_id)).GetMembership(pb.GetMembershipRequest(tenant_id=str(tenant_id)))
+        await tenancy.internal(key_of(tenant_id)).GetMembership(pb.GetMembershipRequest(tenant_id=str(tenant_id)))
 
 
 # Reading
@@ -213,7 +218,7 @@ async def test_of_owners_who_go_at_once_one_stays(tenancy: Tenancy, tenant_id: u
             elif way == "remove":
                 await acting.RemoveMember(remove(person))
             else:
-                await tenancy.upkeep().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
+                await tenancy.internal().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
         except aio.AioRpcError as error:
             return error.code()
         return grpc.StatusCode.OK
@@ -308,8 +313,8 @@ async def test_an_account_that_goes_leaves_every_tenant(tenancy: Tenancy, tenant
     await tenancy.joined(elsewhere, "member", person)
     request = pb.RemoveAccountRequest(account_id=str(person.account_id))
 
-    removed = await tenancy.upkeep().RemoveAccount(request)
-    again = await tenancy.upkeep().RemoveAccount(request)
+    removed = await tenancy.internal().RemoveAccount(request)
+    again = await tenancy.internal().RemoveAccount(request)
 
     assert (removed.removed_count, again.removed_count) == (2, 0)
     assert await tenancy.roles(tenant_id) == {heir.account_id: "owner"}
@@ -322,7 +327,7 @@ async def test_the_account_of_a_last_owner_goes_from_nowhere(tenancy: Tenancy, t
     await tenancy.joined(tenant_id, "owner", person)
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_OWNER"):
-        await tenancy.upkeep().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
+        await tenancy.internal().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
 
     assert await tenancy.roles(elsewhere) == {person.account_id: "member"}
 
@@ -331,6 +336,6 @@ async def test_the_last_owner_of_a_deleted_tenant_may_go(tenancy: Tenancy, tenan
     person = await tenancy.joined(tenant_id, "owner")
     await tenancy.calls(OPERATOR).DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant_id)))
 
-    removed = await tenancy.upkeep().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
+    removed = await tenancy.internal().RemoveAccount(pb.RemoveAccountRequest(account_id=str(person.account_id)))
 
     assert removed.removed_count == 1

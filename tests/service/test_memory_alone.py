@@ -123,11 +123,11 @@ async def test_the_operator_sets_the_longest_content(alone: Alone) -> None:
 
 async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
     async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
-        upkeep = rpc.MemoryInternalServiceStub(channel)
+        internal = rpc.MemoryInternalServiceStub(channel)
 
-        first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
-        again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
-        default = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+        first = await internal.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        again = await internal.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        default = await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
 
     # The migration made this month and three more.
     assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
@@ -137,7 +137,7 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         await memory.CreateMemory(request("old", request_id="old"))
         await memory.CreateMemory(request("new", request_id="new"))
         async with alone.database.superuser() as connection:
@@ -146,7 +146,7 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
                 datetime.now(UTC) - timedelta(hours=25),
             )
 
-        deleted = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        deleted = await internal.DeleteExpired(pb.DeleteExpiredRequest())
         await memory.CreateMemory(request("old", request_id="old"))
         await memory.CreateMemory(request("new", request_id="new"))
 
@@ -156,14 +156,14 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
 
 async def test_expired_memories_leave_the_index_and_stay_for_the_grace(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         kept = (await memory.CreateMemory(request("kept", expire_time=later(hours=1)))).memory
         batch = [pb.Memory(content=f"gone {number}", expire_time=later(hours=1)) for number in range(450)]
         gone = (await memory.BatchCreateMemories(pb.BatchCreateMemoriesRequest(memories=batch))).memories
         await expire(alone, [expired.memory_id for expired in gone])
 
-        first = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
-        again = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        first = await internal.DeleteExpired(pb.DeleteExpiredRequest())
+        again = await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
     assert (first.deleted_count, again.deleted_count) == (450, 0)
     assert len(await alone.rows("SELECT FROM memory.entries")) == 451
@@ -175,7 +175,7 @@ async def test_expired_memories_are_erased_after_the_grace_with_everything_of_th
     tables = ("entries", "versions", "tags", "properties", "external_ids", "fact_keys", "links", "snapshot_items")
     fields: dict[str, Any] = {"type": "fact", "tags": ["t"], "metadata": {"a": "b"}, "expire_time": later(hours=1)}
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         history, snapshots = (
             history_pb2_grpc.HistoryServiceStub(channel),
             snapshots_pb2_grpc.SnapshotServiceStub(channel),
@@ -190,12 +190,12 @@ async def test_expired_memories_are_erased_after_the_grace_with_everything_of_th
         await memory.UpdateMemory(update_of(ids[0], "title", title="t"))
         await snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="s"))
         await expire(alone, ids[:1], ago="23 hours 59 minutes")
-        await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        await internal.DeleteExpired(pb.DeleteExpiredRequest())
         within_grace = len(await alone.rows("SELECT FROM memory.entries"))
         await expire(alone, ids[:1], ago="24 hours 1 minute")
 
-        done = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
-        again = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        done = await internal.DeleteExpired(pb.DeleteExpiredRequest())
+        again = await internal.DeleteExpired(pb.DeleteExpiredRequest())
         filter_ = history_pb2.ChangeFilter(event_types=["memory_forget_hard"])
         events = (await history.ListChanges(history_pb2.ListChangesRequest(filter=filter_))).changes
 
@@ -217,7 +217,7 @@ async def test_the_policy_says_how_long_expired_memories_are_kept(alone: Alone) 
         alone.channel() as channel,
         alone.channel(system=True) as system,
     ):
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         await connection.execute(
             "INSERT INTO tenancy.policies (tenant_id, expiry_grace_hours, update_time) VALUES ($1, 48, now())",
             alone.tenant_id,
@@ -226,7 +226,7 @@ async def test_the_policy_says_how_long_expired_memories_are_kept(alone: Alone) 
         await expire(alone, ids[:1], ago="47 hours")
         await expire(alone, ids[1:], ago="49 hours")
 
-        await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
     assert [str(row["memory_id"]) for row in await alone.rows("SELECT memory_id FROM memory.entries")] == ids[:1]
 
@@ -280,14 +280,14 @@ async def test_what_only_filters_ask_for_changes_without_losing_vectors(alone: A
     assert (anew["pending"], anew["revision"]) == (True, 3)
 
 
-async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
+async def test_the_internal_service_is_for_the_system_alone(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel:
-        upkeep = rpc.MemoryInternalServiceStub(channel)
+        internal = rpc.MemoryInternalServiceStub(channel)
 
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+            await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+            await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
 
 async def test_a_memory_lies_in_the_partition_of_its_month(alone: Alone) -> None:

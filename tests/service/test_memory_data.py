@@ -199,7 +199,7 @@ async def test_what_was_purged_is_known_again_by_its_data_as_well(tenant: Tenant
 
 async def test_data_that_an_older_version_stored_is_searched_after_the_workers_round(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = [
             (await memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=content, data=data)))).memory
             for content, data in (
@@ -213,7 +213,7 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
             await connection.execute(AGED)
         before = await alone.rows("SELECT item_id, pending FROM recall.documents")
 
-        answers = [await upkeep.ReindexMemories(pb.ReindexMemoriesRequest(limit=2)) for _ in range(3)]
+        answers = [await internal.ReindexMemories(pb.ReindexMemoriesRequest(limit=2)) for _ in range(3)]
 
         assert [(one.reindexed_count, one.more) for one in answers] == [(2, True), (1, False), (0, False)]
         terms = await alone.rows("SELECT item_id FROM recall.postings WHERE term = 'pangolin'")
@@ -228,7 +228,7 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
 
 async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(alone: Alone) -> None:
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         first = pb.Memory(external_id="x", content="first", data=struct(text="pangolin"))
         await memory.CreateMemory(pb.CreateMemoryRequest(memory=first))
         async with alone.database.superuser() as connection:
@@ -238,7 +238,7 @@ async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(alo
         await memory.UpdateMemory(pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["tags"])))
 
         assert len(await alone.rows("SELECT FROM recall.postings WHERE term = 'pangolin'")) == 1
-        left = await upkeep.ReindexMemories(pb.ReindexMemoriesRequest())
+        left = await internal.ReindexMemories(pb.ReindexMemoriesRequest())
         assert (left.reindexed_count, left.more) == (0, False)
 
 

@@ -135,7 +135,7 @@ async def test_what_comes_back_to_a_full_level_takes_its_place_by_importance(ten
     assert await kept(tenant) == {"good": "o", "other": "c"}
 
 
-async def test_the_upkeep_brings_levels_back_that_were_full_before_they_were_capped(
+async def test_the_worker_brings_levels_back_that_were_full_before_they_were_capped(
     cluster: Cluster, tenant: Tenant
 ) -> None:
     memories = [pb.Memory(content=str(number), importance=number / 10) for number in range(8)]
@@ -143,11 +143,11 @@ async def test_the_upkeep_brings_levels_back_that_were_full_before_they_were_cap
     await capped(tenant, 5, 5, 3, 2)
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
+        internal = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         async with asyncio.timeout(60):
             # The policy of before is believed for some seconds.
             while "o" in {level for content, level in (await kept(tenant)).items() if content < "5"}:
-                await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+                await internal.DeleteExpired(pb.DeleteExpiredRequest())
                 await asyncio.sleep(0.2)
 
     assert await kept(tenant) == {**dict.fromkeys("765", "o"), **dict.fromkeys("43", "c"), **dict.fromkeys("210", "-")}

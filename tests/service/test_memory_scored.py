@@ -302,9 +302,9 @@ async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     token = await system_identity(cluster, str(tenant.tenant_id))
 
     async with cluster.direct("memory") as channel:
-        upkeep = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
-        portion = await upkeep.DecayMemories(pb.DecayMemoriesRequest(limit=5))
-        rest = await asyncio.gather(*(upkeep.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
+        internal = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
+        portion = await internal.DecayMemories(pb.DecayMemoriesRequest(limit=5))
+        rest = await asyncio.gather(*(internal.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
 
     assert (portion.decayed_count, portion.more) == (5, True)
     assert sum(answer.decayed_count for answer in rest) == 7

@@ -279,7 +279,7 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
 ) -> None:
     monkeypatch.setattr(store, "BATCH_SIZE", 2)
     async with alone.serving(**{CURRENT: OLD}), alone.channel() as channel, alone.channel(system=True) as system:
-        memory, upkeep = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
+        memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
         made = await memory.BatchCreateMemories(
             pb.BatchCreateMemoriesRequest(memories=[vault(f"secret {n}") for n in range(7)])
         )
@@ -288,7 +288,7 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
         again = await memory.RotateTenantKey(pb.RotateTenantKeyRequest(request_id="r"))
         second = await memory.RotateTenantKey(pb.RotateTenantKeyRequest())
         for _ in range(2):
-            await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+            await internal.DeleteExpired(pb.DeleteExpiredRequest())
         shown = [await revealed(memory, kept.memory_id) for kept in made.memories]
     left = await alone.rows("SELECT key_id FROM memory.tenant_keys")
     counted = await alone.rows("SELECT key_count FROM memory.master_keys")

@@ -15,11 +15,11 @@ import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, fault_of, refused
 from fix_gateway import Gateway, gateway_before
+from fix_metrics import sample
 from google.rpc import error_details_pb2
 from grpc import aio
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
-from prometheus_client import REGISTRY
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
@@ -83,11 +83,11 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 def waiting() -> float:
-    return REGISTRY.get_sample_value("skein_admission_queue_calls", {"service": "gateway"}) or 0.0
+    return sample("skein_admission_queue_calls", service="gateway") or 0.0
 
 
 def shed(reason: str) -> float:
-    found = REGISTRY.get_sample_value("skein_admission_shed_calls_total", {"service": "gateway", "reason": reason})
+    found = sample("skein_admission_shed_calls_total", service="gateway", reason=reason)
     return found or 0.0
 
 

@@ -9,9 +9,9 @@ from uuid import UUID, uuid4
 import grpc
 import pytest
 from fix_cluster import refused
+from fix_metrics import sample
 from fix_recall import Place, RecallAlone, serving
 from joserfc.jwk import OKPKey
-from prometheus_client import REGISTRY
 
 from skein.recall.v1 import recall_pb2 as pb
 from skein_cluster import embedded
@@ -236,7 +236,7 @@ def test_a_failed_item_is_passed_over_for_a_while_and_then_tried_alone() -> None
 
 
 def failures() -> float:
-    return REGISTRY.get_sample_value("skein_embedder_failed_documents_total") or 0.0
+    return sample("skein_embedder_failed_documents_total") or 0.0
 
 
 @pytest.mark.parametrize(

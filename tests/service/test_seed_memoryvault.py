@@ -37,7 +37,7 @@ async def test_every_row_tells_when_it_was_created_and_when_it_was_last_changed(
 ) -> None:
     key = await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="second"))
     second = cluster.with_key(key.secret)
-    kinds = ("memory", "link", "source trust", "alias", "conflict resolution", "watch")
+    kinds = ("memory", "link", "source trust", "alias", "conflict resolution", "webhook")
 
     assert await audit_faults(kinds, tenant, second) == []
     assert await audit_faults(["tenant"], cluster.operator, cluster.operator) == []
@@ -243,14 +243,14 @@ async def test_each_status_of_a_conflict_is_kept_for_the_pair_in_whatever_order_
     assert [one.note for one in listed.resolutions] == ["seen"]
 
 
-async def test_a_new_watch_is_active_and_was_never_delivered(tenant: Tenant) -> None:
-    watch = await KINDS["watch"].create(tenant)
+async def test_a_new_webhook_is_active_and_was_never_delivered(tenant: Tenant) -> None:
+    webhook = await KINDS["webhook"].create(tenant)
 
     listed = (await tenant.history.ListWebhooks(webhooks_pb2.ListWebhooksRequest())).webhooks
 
-    assert (watch.display_name, list(watch.event_types), watch.where, watch.active) == ("w", ["*"], "", True)
-    assert (watch.last_error, watch.HasField("last_delivery_time")) == ("", False)
-    assert list(listed) == [watch]
+    assert (webhook.display_name, list(webhook.event_types), webhook.where, webhook.active) == ("w", ["*"], "", True)
+    assert (webhook.last_error, webhook.HasField("last_delivery_time")) == ("", False)
+    assert list(listed) == [webhook]
 
 
 async def test_a_brain_is_a_tenant_that_needs_no_owner(cluster: Cluster) -> None:

@@ -116,11 +116,11 @@ async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the
 
 async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
     async with alone.channel(system=True, tenant=False) as channel:
-        upkeep = rpc.SessionInternalServiceStub(channel)
+        internal = rpc.SessionInternalServiceStub(channel)
 
-        first = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
-        again = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
-        default = await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+        first = await internal.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        again = await internal.EnsurePartitions(pb.EnsurePartitionsRequest(months_ahead=5))
+        default = await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
 
     # The migration made this month and three more.
     assert (first.created_count, again.created_count, default.created_count) == (2, 0, 0)
@@ -130,7 +130,7 @@ async def test_the_months_ahead_are_made_once(alone: Alone) -> None:
 
 async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
     async with alone.channel() as channel, alone.channel(system=True) as system:
-        sessions, upkeep = rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system)
+        sessions, internal = rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system)
         await sessions.AppendMessages(request("old", request_id="old"))
         await sessions.AppendMessages(request("new", request_id="new"))
         async with alone.database.superuser() as connection:
@@ -139,21 +139,21 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
                 datetime.now(UTC) - timedelta(hours=25),
             )
 
-        deleted = await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+        deleted = await internal.DeleteExpired(pb.DeleteExpiredRequest())
         await sessions.AppendMessages(request("old", request_id="old"))
 
     assert deleted.deleted_count == 1
     assert len(await alone.rows("SELECT FROM session.messages")) == 3
 
 
-async def test_upkeep_is_for_the_system_alone(alone: Alone) -> None:
+async def test_the_internal_service_is_for_the_system_alone(alone: Alone) -> None:
     async with alone.channel() as channel:
-        upkeep = rpc.SessionInternalServiceStub(channel)
+        internal = rpc.SessionInternalServiceStub(channel)
 
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await upkeep.EnsurePartitions(pb.EnsurePartitionsRequest())
+            await internal.EnsurePartitions(pb.EnsurePartitionsRequest())
         with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):
-            await upkeep.DeleteExpired(pb.DeleteExpiredRequest())
+            await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
 
 async def test_a_message_lies_in_the_partition_of_its_month(alone: Alone) -> None:

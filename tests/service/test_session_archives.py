@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fix_database import TestDatabase
 
-STORED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
+ARCHIVED = (grpc.StatusCode.FAILED_PRECONDITION, "SESSION_ARCHIVED")
 DAMAGED = (grpc.StatusCode.DATA_LOSS, "ARCHIVE_DAMAGED")
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
@@ -32,15 +32,15 @@ async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
         yield found
 
 
-async def test_a_stored_session_is_told_of_and_comes_back_as_it_was(house: House) -> None:
+async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away(title="t")
-        await sessions.store()
-        session, (told,) = await sessions.session(), await sessions.stored()
+        before = await sessions.hide(title="t")
+        await sessions.archive()
+        session, (told,) = await sessions.session(), await sessions.archived()
         held, hidden = house.texts(), await house.marked()
-        again = await sessions.store()
+        again = await sessions.archive()
         usage = await house.usage()
-        await sessions.restore()
+        await sessions.unarchive()
         after, back = await sessions.listed(), await sessions.session()
         found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
 
@@ -55,10 +55,10 @@ async def test_a_stored_session_is_told_of_and_comes_back_as_it_was(house: House
     assert await house.usage() == 3
 
 
-async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
+async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
     async with house.sessions() as sessions:
-        first = (await sessions.put_away())[0]
-        await sessions.store()
+        first = (await sessions.hide())[0]
+        await sessions.archive()
         stub = sessions.stub
         correction = pb.UpdateMessageRequest(
             message=pb.Message(message_id="e1", content="x"), update_mask={"paths": ["content"]}
@@ -75,9 +75,9 @@ async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
             lambda: stub.SearchMessages(pb.SearchMessagesRequest(query="heron", session_id="s")),
         ]
         for call in calls:
-            with refused(*STORED):
+            with refused(*ARCHIVED):
                 await call()
-        with refused(*STORED):
+        with refused(*ARCHIVED):
             _ = [said async for said in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN"):
             await stub.AppendMessages(
@@ -93,9 +93,9 @@ async def test_who_asks_for_what_is_stored_is_told_so(house: House) -> None:
 async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house: House) -> None:
     said = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
     async with house.sessions() as sessions:
-        before = await sessions.put_away("s", *said)
+        before = await sessions.hide("s", *said)
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id=before[4].message_id))
-        await sessions.store()
+        await sessions.archive()
         pages: dict[bool, list[list[pb.Message]]] = {}
         for newest_first in (False, True):
             request = pb.ListMessagesRequest(session_id="s", show_archived=True, page_size=4, newest_first=newest_first)
@@ -115,12 +115,12 @@ async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house:
 
 async def test_deleted_messages_come_back_deleted(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away()
+        await sessions.hide()
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1"))
         before = await sessions.listed()
-        await sessions.store()
-        (told,) = await sessions.stored()
-        await sessions.restore()
+        await sessions.archive()
+        (told,) = await sessions.archived()
+        await sessions.unarchive()
         after = await sessions.listed()
         with refused(grpc.StatusCode.NOT_FOUND, "MESSAGE_NOT_FOUND"):
             await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
@@ -130,76 +130,76 @@ async def test_deleted_messages_come_back_deleted(house: House) -> None:
     assert await house.usage() == 2
 
 
-async def test_an_external_id_stays_taken_while_its_message_is_stored(house: House) -> None:
+async def test_an_external_id_stays_taken_while_its_message_is_archived(house: House) -> None:
     taken = pb.AppendMessagesRequest(
         session_id="other",
         create_session=True,
         messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")],
     )
     async with house.sessions() as sessions:
-        await sessions.put_away()
-        await sessions.store()
+        await sessions.hide()
+        await sessions.archive()
         with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
             await sessions.stub.AppendMessages(taken)
-        await sessions.restore()
+        await sessions.unarchive()
         found = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
 
     assert found.message.content == MARKER
 
 
-async def test_only_an_archived_session_is_stored(house: House) -> None:
+async def test_only_a_hidden_session_is_archived(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away()
+        await sessions.hide()
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_HIDDEN"):
-            await sessions.store()
-        for call in (sessions.store, sessions.restore):
+            await sessions.archive()
+        for call in (sessions.archive, sessions.unarchive):
             with refused(*NO_SESSION):
                 await call("none")
 
     assert house.files == []
 
 
-async def test_a_session_without_messages_is_stored_and_comes_back(house: House) -> None:
+async def test_a_session_without_messages_is_archived_and_comes_back(house: House) -> None:
     async with house.sessions() as sessions:
         await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="empty")))
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="empty"))
-        await sessions.store("empty")
-        with refused(*STORED):
+        await sessions.archive("empty")
+        with refused(*ARCHIVED):
             await sessions.listed("empty")
-        await sessions.restore("empty")
+        await sessions.unarchive("empty")
         assert await sessions.listed("empty") == []
 
 
 async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away()
-        first = await sessions.store(request_id="a")
-        restored = await sessions.restore(request_id="r")
-        again = await sessions.store(request_id="a")
+        await sessions.hide()
+        first = await sessions.archive(request_id="a")
+        unarchived = await sessions.unarchive(request_id="r")
+        again = await sessions.archive(request_id="a")
         is_back = len(await sessions.listed())
-        second = await sessions.store(request_id="b")
-        restored_again = await sessions.restore(request_id="r")
-        with refused(*STORED):
+        second = await sessions.archive(request_id="b")
+        unarchived_again = await sessions.unarchive(request_id="r")
+        with refused(*ARCHIVED):
             await sessions.listed()
         with refused(grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_ID_REUSED"):
-            await sessions.store("another", request_id="a")
+            await sessions.archive("another", request_id="a")
         await sessions.purge()
-        after_all = await sessions.store(request_id="a")
+        after_all = await sessions.archive(request_id="a")
 
     assert first == again == after_all
     assert is_back == 3
     assert second.archive_time.ToDatetime() > first.archive_time.ToDatetime()
-    assert restored == restored_again
-    assert restored.pending_embedding_count == 2
+    assert unarchived == unarchived_again
+    assert unarchived.pending_embedding_count == 2
 
 
 async def test_the_same_request_at_the_same_time_is_done_once(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
-        answers = await asyncio.gather(*(sessions.store(request_id="a") for _ in range(4)))
+        before = await sessions.hide()
+        answers = await asyncio.gather(*(sessions.archive(request_id="a") for _ in range(4)))
         files = house.files
-        await asyncio.gather(*(sessions.restore(request_id="r") for _ in range(4)))
+        await asyncio.gather(*(sessions.unarchive(request_id="r") for _ in range(4)))
         after = await sessions.listed()
 
     assert len({answer.SerializeToString() for answer in answers}) == 1
@@ -207,62 +207,62 @@ async def test_the_same_request_at_the_same_time_is_done_once(house: House) -> N
     assert (after, house.files) == (before, [])
 
 
-async def test_storing_and_restoring_at_once_ends_in_one_of_both(house: House) -> None:
+async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
+        before = await sessions.hide()
         for _ in range(3):
-            calls = [(sessions.store, sessions.restore)[number % 2]() for number in range(6)]
+            calls = [(sessions.archive, sessions.unarchive)[number % 2]() for number in range(6)]
             for answer in await asyncio.gather(*calls, return_exceptions=True):
                 if isinstance(answer, grpc.RpcError):
                     assert answer.code() == grpc.StatusCode.ABORTED
                 else:
                     assert not isinstance(answer, BaseException)
-            is_stored = (await sessions.session()).HasField("archive_time")
-            assert len(house.files) == is_stored
-            await sessions.restore()
+            is_archived = (await sessions.session()).HasField("archive_time")
+            assert len(house.files) == is_archived
+            await sessions.unarchive()
             assert await sessions.listed() == before
 
 
 async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away(subject_id="bob")
-        await sessions.store()
+        before = await sessions.hide(subject_id="bob")
+        await sessions.archive()
         (file,) = house.files
         whole = file.read_bytes()
         for damage in (whole[:-9] + b"not what w", b"", None):
             file.unlink() if damage is None else file.write_bytes(damage)
             with refused(*DAMAGED):
-                await sessions.restore()
+                await sessions.unarchive()
             with refused(*DAMAGED):
                 await sessions.listed(show_archived=True)
             with refused(*DAMAGED):
                 await sessions.stub.ExportSubject(pb.ExportSubjectRequest(subject_id="bob"))
             with refused(*DAMAGED):
                 await sessions.purge_messages("e1")
-        assert [one.session_id for one in await sessions.stored()] == ["s"]
+        assert [one.session_id for one in await sessions.archived()] == ["s"]
         file.write_bytes(whole)
-        await sessions.restore()
+        await sessions.unarchive()
 
         assert await sessions.listed() == before
 
 
 async def test_a_session_whose_file_is_damaged_can_be_purged(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away(subject_id="bob")
-        await sessions.store()
+        await sessions.hide(subject_id="bob")
+        await sessions.archive()
         house.files[0].write_bytes(b"x")
         receipt = await sessions.purge_subject("bob")
 
     assert (list(receipt.session_ids), receipt.more, house.files) == (["s"], False, [])
 
 
-async def test_stored_sessions_are_listed_page_by_page_and_to_their_tenant_alone(house: House) -> None:
+async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(house: House) -> None:
     names = [f"session {number}" for number in range(5)]
     neighbour = await house.neighbour()
     async with house.sessions() as sessions, neighbour.sessions() as others:
         for name in names:
-            await sessions.put_away(name, {"role": 1, "content": name})
-            await sessions.store(name)
+            await sessions.hide(name, {"role": 1, "content": name})
+            await sessions.archive(name)
         await sessions.stub.DeleteSession(pb.DeleteSessionRequest(session_id=names[1]))
         request = archives_pb2.ListArchivedSessionsRequest(page_size=2)
         pages = []
@@ -272,31 +272,31 @@ async def test_stored_sessions_are_listed_page_by_page_and_to_their_tenant_alone
             if not page.next_page_token:
                 break
             request.page_token = page.next_page_token
-        assert await others.stored() == []
+        assert await others.archived() == []
         for token in (request.page_token, "nonsense"):
             with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
-                await others.stored(page_token=token)
+                await others.archived(page_token=token)
 
     assert pages == [[names[4], names[3]], [names[2], names[0]]]
 
 
-async def test_another_tenant_s_session_is_neither_stored_nor_restored(house: House) -> None:
+async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(house: House) -> None:
     neighbour = await house.neighbour()
     async with house.sessions() as sessions, neighbour.sessions() as others:
-        before = await sessions.put_away()
+        before = await sessions.hide()
         with refused(*NO_SESSION):
-            await others.store()
-        await sessions.store()
+            await others.archive()
+        await sessions.archive()
         with refused(*NO_SESSION):
-            await others.restore()
+            await others.unarchive()
         with refused(*NO_SESSION):
             await others.listed(show_archived=True)
-        same_name = await others.put_away()
-        await others.store()
-        await sessions.restore()
+        same_name = await others.hide()
+        await others.archive()
+        await sessions.unarchive()
 
         assert await sessions.listed() == before
-        await others.restore()
+        await others.unarchive()
         assert await others.listed() == same_name
 
 

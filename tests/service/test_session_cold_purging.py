@@ -55,8 +55,8 @@ def without_archive_time(records: list[pb.SubjectRecord]) -> list[pb.SubjectReco
 @pytest.mark.parametrize("way", ["session", "deleted", "owner", "elsewhere", "message"])
 async def test_a_purge_reaches_the_file(house: House, way: str) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away(subject_id="bob")
-        await sessions.store()
+        await sessions.hide(subject_id="bob")
+        await sessions.archive()
         if way == "deleted":
             await sessions.stub.DeleteSession(pb.DeleteSessionRequest(session_id="s"))
         if way in ("session", "deleted"):
@@ -71,10 +71,10 @@ async def test_a_purge_reaches_the_file(house: House, way: str) -> None:
     assert await house.usage() == (2 if way in ("elsewhere", "message") else 0)
 
 
-async def test_what_a_purge_leaves_of_a_stored_session_is_whole(house: House) -> None:
+async def test_what_a_purge_leaves_of_an_archived_session_is_whole(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
-        await sessions.store()
+        before = await sessions.hide()
+        await sessions.archive()
         await sessions.purge_messages(before[0].message_id, "unknown")
         after = await sessions.listed()
         taken = pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")
@@ -86,11 +86,11 @@ async def test_what_a_purge_leaves_of_a_stored_session_is_whole(house: House) ->
     assert after == before[1:]
 
 
-async def test_an_external_id_of_a_stored_message_is_taken_for_good_by_a_purge(house: House) -> None:
+async def test_an_external_id_of_an_archived_message_is_taken_for_good_by_a_purge(house: House) -> None:
     taken = pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")
     async with house.sessions() as sessions:
-        await sessions.put_away()
-        await sessions.store()
+        await sessions.hide()
+        await sessions.archive()
         receipt = await sessions.purge()
         with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
             await sessions.stub.AppendMessages(
@@ -102,10 +102,10 @@ async def test_an_external_id_of_a_stored_message_is_taken_for_good_by_a_purge(h
 
 async def test_a_dry_run_counts_what_lies_in_cold_storage(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away("own", {"role": 1, "content": "a"}, {"role": 1, "content": "b"}, subject_id="ann")
-        (other, *_) = await sessions.put_away("other", *SAID, subject_id="bob")
+        await sessions.hide("own", {"role": 1, "content": "a"}, {"role": 1, "content": "b"}, subject_id="ann")
+        (other, *_) = await sessions.hide("other", *SAID, subject_id="bob")
         for name in ("own", "other"):
-            await sessions.store(name)
+            await sessions.archive(name)
         of_session = await sessions.purge("other", dry_run=True)
         of_subject = await sessions.purge_subject("ann", dry_run=True)
         of_messages = await sessions.purge_messages("e1", "unknown", dry_run=True)
@@ -125,11 +125,11 @@ async def test_a_dry_run_counts_what_lies_in_cold_storage(house: House) -> None:
 async def test_a_purge_with_a_limit_takes_several_calls_and_nothing_purged_comes_back(house: House) -> None:
     said = [{"role": 1, "content": f"turn {number}", "subjectId": "ann"} for number in range(10)]
     async with house.sessions() as sessions:
-        await sessions.put_away("s", *said, subject_id="bob")
-        await sessions.store()
+        await sessions.hide("s", *said, subject_id="bob")
+        await sessions.archive()
         first = await sessions.purge(limit=4)
         with refused(*NO_SESSION):
-            await sessions.restore()
+            await sessions.unarchive()
         # It brings back what is left, deleted.
         elsewhere = await sessions.purge_subject("ann", limit=4)
         second = await sessions.purge(limit=4)
@@ -140,11 +140,11 @@ async def test_a_purge_with_a_limit_takes_several_calls_and_nothing_purged_comes
     assert (house.files, await house.usage()) == ([], 0)
 
 
-async def test_a_limit_counts_what_is_stored_and_what_is_not(house: House) -> None:
+async def test_a_limit_counts_what_is_archived_and_what_is_not(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away("a", {"role": 1, "content": "a"}, {"role": 1, "content": "b"}, subject_id="ann")
-        await sessions.put_away("b", {"role": 1, "content": "c"}, {"role": 1, "content": "d"}, subject_id="ann")
-        await sessions.store("b")
+        await sessions.hide("a", {"role": 1, "content": "a"}, {"role": 1, "content": "b"}, subject_id="ann")
+        await sessions.hide("b", {"role": 1, "content": "c"}, {"role": 1, "content": "d"}, subject_id="ann")
+        await sessions.archive("b")
         receipts = [await sessions.purge_subject("ann", limit=3)]
         while receipts[-1].more:
             receipts.append(await sessions.purge_subject("ann", limit=3))
@@ -156,12 +156,12 @@ async def test_a_limit_counts_what_is_stored_and_what_is_not(house: House) -> No
 
 async def test_a_person_is_purged_from_own_sessions_and_from_those_of_others(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away("own", {"role": 1, "content": MARKER}, subject_id="ann")
+        await sessions.hide("own", {"role": 1, "content": MARKER}, subject_id="ann")
         for name in ("x", "y"):
             about = {"role": 1, "content": MARKER, "subjectId": "ann"}
-            await sessions.put_away(name, about, {"role": 1, "content": f"of {name}"}, subject_id="bob")
+            await sessions.hide(name, about, {"role": 1, "content": f"of {name}"}, subject_id="bob")
         for name in ("own", "x", "y"):
-            await sessions.store(name)
+            await sessions.archive(name)
         receipts = [await sessions.purge_subject("ann")]
         while receipts[-1].more:
             receipts.append(await sessions.purge_subject("ann"))
@@ -172,11 +172,11 @@ async def test_a_person_is_purged_from_own_sessions_and_from_those_of_others(hou
     assert (house.files, await house.marked(), await house.usage()) == ([], [], 2)
 
 
-async def test_purges_and_stores_at_once_leave_nothing_of_what_was_purged(house: House) -> None:
+async def test_purges_and_archives_at_once_leave_nothing_of_what_was_purged(house: House) -> None:
     said = [{"role": 1, "content": f"{MARKER} {n}", "externalId": f"x{n}"} for n in range(6)]
     async with house.sessions() as sessions:
-        await sessions.put_away("s", *said, {"role": 1, "content": "what stays"})
-        calls = chain(*((sessions.purge_messages(f"x{n}"), sessions.store(), sessions.restore()) for n in range(6)))
+        await sessions.hide("s", *said, {"role": 1, "content": "what stays"})
+        calls = chain(*((sessions.purge_messages(f"x{n}"), sessions.archive(), sessions.unarchive()) for n in range(6)))
         answers = await asyncio.gather(*calls, return_exceptions=True)
         for answer in answers:
             if isinstance(answer, BaseException):
@@ -184,7 +184,7 @@ async def test_purges_and_stores_at_once_leave_nothing_of_what_was_purged(house:
                 assert answer.code() == grpc.StatusCode.ABORTED, answer
         for number in range(6):
             await sessions.purge_messages(f"x{number}")
-        await sessions.restore()
+        await sessions.unarchive()
         left = await sessions.listed()
 
     assert [message.content for message in left] == ["what stays"]
@@ -195,11 +195,9 @@ async def test_each_purge_that_says_so_has_removed_its_message(house: House) -> 
     async with house.sessions() as sessions:
         for number in range(8):
             name = f"s{number}"
-            await sessions.put_away(
-                name, {"role": 1, "content": MARKER, "externalId": name}, {"role": 1, "content": "x"}
-            )
+            await sessions.hide(name, {"role": 1, "content": MARKER, "externalId": name}, {"role": 1, "content": "x"})
             receipt, *_ = await asyncio.gather(
-                sessions.purge_messages(name), sessions.store(name), return_exceptions=True
+                sessions.purge_messages(name), sessions.archive(name), return_exceptions=True
             )
             assert not isinstance(receipt, BaseException)
             assert len(receipt.message_ids) == 1
@@ -210,77 +208,75 @@ async def test_each_purge_that_says_so_has_removed_its_message(house: House) -> 
 @pytest.mark.parametrize("page_size", [1, 2, 1000])
 async def test_an_export_reads_what_lies_in_cold_storage_and_leaves_it_there(house: House, page_size: int) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away(
-            "a", *SAID[1:], {"role": 1, "content": "in her own", "subjectId": "ann"}, subject_id="ann"
-        )
-        await sessions.put_away("b", {"role": 1, "content": "deleted with it"}, subject_id="ann")
-        await sessions.put_away("c", *SAID, subject_id="bob")
-        await sessions.put_away("d", {"role": 1, "content": "more of Ann", "subjectId": "ann"}, subject_id="bob")
+        await sessions.hide("a", *SAID[1:], {"role": 1, "content": "in her own", "subjectId": "ann"}, subject_id="ann")
+        await sessions.hide("b", {"role": 1, "content": "deleted with it"}, subject_id="ann")
+        await sessions.hide("c", *SAID, subject_id="bob")
+        await sessions.hide("d", {"role": 1, "content": "more of Ann", "subjectId": "ann"}, subject_id="bob")
         before = await exported(sessions, "ann")
         for name in "abcd":
-            await sessions.store(name)
+            await sessions.archive(name)
         files = house.files
-        stored = await exported(sessions, "ann", page_size)
+        archived = await exported(sessions, "ann", page_size)
         await sessions.stub.DeleteSession(pb.DeleteSessionRequest(session_id="b"))
         later = await exported(sessions, "ann", page_size)
 
-    kinds = [record.WhichOneof("record") for record in stored]
+    kinds = [record.WhichOneof("record") for record in archived]
     assert kinds == ["session", *["message"] * 3, "session", "message", *["message"] * 2]
-    assert without_archive_time(stored) == before
+    assert without_archive_time(archived) == before
     assert [record.deleted for record in later] == [False] * 4 + [True] * 2 + [False] * 2
     assert house.files == files
 
 
-async def test_an_export_of_a_large_stored_session_fits_its_answers(house: House) -> None:
+async def test_an_export_of_a_large_archived_session_fits_its_answers(house: House) -> None:
     said = [{"role": 1, "content": "x" * 100_000} for _ in range(30)]
     async with house.sessions() as sessions:
-        await sessions.put_away("s", *said, subject_id="ann")
+        await sessions.hide("s", *said, subject_id="ann")
         spoken = pb.Message(role=pb.MESSAGE_ROLE_USER, content="y" * 100_000)
         append = pb.AppendMessagesRequest(session_id="s", messages=[spoken] * 30)
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         await sessions.stub.AppendMessages(append)
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="s"))
-        await sessions.store()
+        await sessions.archive()
 
         assert len(await exported(sessions, "ann")) == 61
         assert 20 < len(await sessions.listed(show_archived=True, page_size=1000)) < 60
 
 
-async def test_the_worker_stores_what_the_tenant_s_rule_says(house: House) -> None:
+async def test_the_worker_archives_what_the_tenant_s_rule_says(house: House) -> None:
     await house.rule(30)
     async with house.sessions() as sessions:
-        await sessions.put_away("old")
+        await sessions.hide("old")
         await house.grow_old()
-        await sessions.put_away("of today", {"role": 1, "content": "a"})
+        await sessions.hide("of today", {"role": 1, "content": "a"})
         await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="open")))
         first, second = await house.work(), await house.work()
-        stored = await sessions.stored()
+        archived = await sessions.archived()
 
     assert [first.archived_count, first.more, second.archived_count] == [1, False, 0]
-    assert [(one.session_id, one.archived_by) for one in stored] == [("old", "system:worker")]
+    assert [(one.session_id, one.archived_by) for one in archived] == [("old", "system:worker")]
 
 
-async def test_without_a_rule_the_worker_stores_nothing(house: House) -> None:
+async def test_without_a_rule_the_worker_archives_nothing(house: House) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away()
+        await sessions.hide()
         await house.grow_old()
         answer = await house.work()
 
     assert (answer.archived_count, answer.more, house.files) == (0, False, [])
 
 
-async def test_the_worker_stores_what_is_away_for_longest_first_a_few_at_a_time(house: House) -> None:
+async def test_the_worker_archives_what_is_away_for_longest_first_a_few_at_a_time(house: House) -> None:
     await house.rule(30)
     async with house.sessions() as sessions:
         for number in range(5):
-            await sessions.put_away(f"s{number}", {"role": 1, "content": "a"})
+            await sessions.hide(f"s{number}", {"role": 1, "content": "a"})
         await house.grow_old()
         await house.execute(
             "UPDATE session.sessions SET archive_time = '2019-01-01T00:00:00Z' "
             "WHERE tenant_id = $1 AND session_id = 's3'"
         )
         answers = [await house.work(limit=2)]
-        first = {one.session_id for one in await sessions.stored()}
+        first = {one.session_id for one in await sessions.archived()}
         while answers[-1].more:
             answers.append(await house.work(limit=2))
 
@@ -288,16 +284,16 @@ async def test_the_worker_stores_what_is_away_for_longest_first_a_few_at_a_time(
     assert [(answer.archived_count, answer.more) for answer in answers] == [(2, True), (2, True), (1, False)]
 
 
-async def test_workers_at_once_store_each_session_once(house: House) -> None:
+async def test_workers_at_once_archive_each_session_once(house: House) -> None:
     await house.rule(30)
     names = [f"s{number}" for number in range(6)]
     async with house.sessions() as sessions:
-        before = {name: await sessions.put_away(name, {"role": 1, "content": f"in {name}"}) for name in names}
+        before = {name: await sessions.hide(name, {"role": 1, "content": f"in {name}"}) for name in names}
         await house.grow_old()
         answers = await asyncio.gather(*(house.work() for _ in range(4)))
         files, usage = house.files, await house.usage()
         for name in names:
-            await sessions.restore(name)
+            await sessions.unarchive(name)
         after = {name: await sessions.listed(name) for name in names}
 
     assert sum(answer.archived_count for answer in answers) == len(files) == len(names)
@@ -305,16 +301,16 @@ async def test_workers_at_once_store_each_session_once(house: House) -> None:
     assert (after, house.files) == (before, [])
 
 
-async def test_a_worker_stores_sessions_of_its_tenant_alone(house: House) -> None:
+async def test_a_worker_archives_sessions_of_its_tenant_alone(house: House) -> None:
     neighbour = await house.neighbour()
     await house.rule(30)
     for one in (house, neighbour):
         async with one.sessions() as sessions:
-            await sessions.put_away()
+            await sessions.hide()
             await one.grow_old()
     nothing, done = await neighbour.work(), await house.work()
     async with neighbour.sessions() as sessions:
-        assert await sessions.stored() == []
+        assert await sessions.archived() == []
         assert len(await sessions.listed()) == 3
 
     assert (nothing.archived_count, done.archived_count) == (0, 1)
@@ -327,31 +323,31 @@ async def test_a_session_that_is_too_long_is_refused_and_passed_over_by_the_work
     monkeypatch.setattr("skein_session.cold_storage.store.MAX_MESSAGES", 2)
     await house.rule(30)
     async with house.sessions() as sessions:
-        before = await sessions.put_away("long")
-        await sessions.put_away("short", {"role": 1, "content": "a"})
+        before = await sessions.hide("long")
+        await sessions.hide("short", {"role": 1, "content": "a"})
         await house.grow_old()
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_TOO_LONG"):
-            await sessions.store("long")
+            await sessions.archive("long")
         answer = await house.work()
 
         assert await sessions.listed("long") == before
-        assert [one.session_id for one in await sessions.stored()] == ["short"]
+        assert [one.session_id for one in await sessions.archived()] == ["short"]
     assert answer.archived_count == len(house.files) == 1
 
 
 async def test_calls_that_are_cut_off_at_any_moment_lose_nothing(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
+        before = await sessions.hide()
         codes = set()
         for milliseconds in range(1, 61, 3):
-            for call in (sessions.store, sessions.restore):
+            for call in (sessions.archive, sessions.unarchive):
                 codes.add(await code_of(call, milliseconds / 1000))
                 assert len(await sessions.listed(show_archived=True)) == 3
-        await sessions.store()
+        await sessions.archive()
         await house.execute(LATER)
         await house.work()
         files = house.files
-        await sessions.restore()
+        await sessions.unarchive()
 
         assert await sessions.listed() == before
     assert grpc.StatusCode.DEADLINE_EXCEEDED in codes
@@ -364,25 +360,25 @@ async def test_what_a_process_left_that_was_killed_before_it_took_the_messages_g
     house: House,
 ) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
+        before = await sessions.hide()
         await left_behind(house, sessions, "'s'")
         (file,) = house.files
         await house.work()
         kept = house.files
-        await sessions.store()
+        await sessions.archive()
         await house.execute(LATER)
         named = [other for other in house.files if other != file]
         await house.work()
 
         assert (kept, house.files) == ([file], named)
         assert len(named) == 1
-        await sessions.restore()
+        await sessions.unarchive()
         assert await sessions.listed() == before
 
 
 async def test_what_a_process_left_that_was_killed_after_it_brought_them_back_goes_at_once(house: House) -> None:
     async with house.sessions() as sessions:
-        before = await sessions.put_away()
+        before = await sessions.hide()
         await left_behind(house, sessions, "NULL", "'epoch'")
         held = len(house.files)
         await house.work()
@@ -394,7 +390,7 @@ async def test_what_a_process_left_that_was_killed_after_it_brought_them_back_go
 @pytest.mark.parametrize("way", ["session", "message", "person"])
 async def test_a_purge_reaches_what_a_killed_process_left(house: House, way: str) -> None:
     async with house.sessions() as sessions:
-        await sessions.put_away(subject_id="bob")
+        await sessions.hide(subject_id="bob")
         await left_behind(house, sessions, "'s'")
         if way == "session":
             await sessions.purge()
@@ -420,13 +416,13 @@ async def left_behind(
 ) -> None:
     """Bring about what is there when a process ends between writing a file and naming it, or later."""
     others = house.files
-    await sessions.store()
+    await sessions.archive()
     (file,) = set(house.files) - set(others)
     packed = file.read_bytes()
     (row,) = await house.alone.rows(
         f"SELECT file_id, checksum FROM session.stored_sessions WHERE tenant_id = '{house.alone.tenant_id}'"  # noqa: S608
     )
-    await sessions.restore()
+    await sessions.unarchive()
     await house.execute(
         "INSERT INTO session.leaving_files (tenant_id, file_id, checksum, session_id, due_time) "  # noqa: S608
         f"VALUES ($1, '{row['file_id']}', decode('{row['checksum'].hex()}', 'hex'), {session_id}, {due})"
@@ -438,12 +434,12 @@ async def left_behind(
 async def test_a_deleted_tenant_leaves_no_file_and_its_neighbour_keeps_its_own(house: House) -> None:
     neighbour = await house.neighbour()
     async with house.sessions() as sessions, neighbour.sessions() as others:
-        before = await others.put_away()
-        await others.store()
+        before = await others.hide()
+        await others.archive()
         kept = house.files
-        await sessions.put_away()
+        await sessions.hide()
         await left_behind(house, sessions, "'s'")
-        await sessions.store()
+        await sessions.archive()
         assert len(house.files) == 3
         async with house.alone.channel(system=True) as channel:
             with refused(grpc.StatusCode.FAILED_PRECONDITION, "TENANT_NOT_DELETED"):
@@ -463,7 +459,7 @@ async def test_a_process_that_is_killed_at_any_moment_loses_nothing(house: House
     url = house.alone.database.url
     async with house.sessions() as sessions:
         said = [{"role": 1, "content": f"turn {number}"} for number in range(20)]
-        before = {name: await sessions.put_away(name, *said) for name in names}
+        before = {name: await sessions.hide(name, *said) for name in names}
         for milliseconds in (0, 7, 16, 31, 54, 83, 120, 161):
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-m", "fix_storing", url, str(house.folder), str(house.alone.tenant_id), *names,
@@ -479,7 +475,7 @@ async def test_a_process_that_is_killed_at_any_moment_loses_nothing(house: House
             shown = {name: await sessions.listed(name, show_archived=True) for name in names}
             assert shown == before
         for name in names:
-            await sessions.restore(name)
+            await sessions.unarchive(name)
         await house.execute(LATER)
         await house.work()
         after = {name: await sessions.listed(name) for name in names}

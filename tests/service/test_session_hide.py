@@ -162,7 +162,7 @@ class House:
 
     alone: Alone
     sessions: rpc.SessionServiceAsyncStub
-    upkeep: rpc.SessionInternalServiceAsyncStub
+    internal: rpc.SessionInternalServiceAsyncStub
 
     async def minutes(self, count: int) -> None:
         """Set the rule after which nobody speaks in a session any more."""
@@ -205,8 +205,8 @@ async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
         await opened(house, name, state=state)
         await house.quiet_for(name, 29 if name == "busy" else 31)
 
-    first = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())
-    again = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())
+    first = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
+    again = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())
 
     assert (first.ended_count, first.more, again.ended_count) == (1, False, 0)
     ended = await get(house, "quiet")
@@ -220,7 +220,7 @@ async def test_without_a_policy_no_session_is_idle(house: House) -> None:
     await opened(house)
     await house.quiet_for("s", 1_000_000)
 
-    assert (await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
+    assert (await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 0
 
     await say(house)
 
@@ -231,9 +231,9 @@ async def test_idle_sessions_end_some_at_a_time(house: House) -> None:
         await opened(house, name)
         await house.quiet_for(name, count)
 
-    first = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    first = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
     assert await listed(house, pb.SESSION_STATE_ACTIVE) == ["c"]
-    last = await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
+    last = await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest(limit=2))
 
     assert (first.ended_count, first.more, last.ended_count, last.more) == (2, True, 1, False)
 
@@ -274,6 +274,6 @@ async def test_speaking_resuming_and_bringing_back_begin_the_idle_time_anew(hous
         )
     )
 
-    assert (await house.upkeep.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
+    assert (await house.internal.EndIdleSessions(pb.EndIdleSessionsRequest())).ended_count == 1
 
     assert sorted(await listed(house, pb.SESSION_STATE_ACTIVE)) == ["back", "resumed", "spoken"]

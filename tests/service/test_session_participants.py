@@ -134,19 +134,19 @@ async def forget_participants(alone: Alone) -> None:
 
 async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(alone: Alone) -> None:
     async with alone.channel() as channel, alone.channel(system=True) as system:
-        sessions, upkeep = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
+        sessions, internal = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
         await sessions.opened(agent_id="butler", subject_id="ada")
         for number in range(5):
             await sessions.said(f"{number}")
         await forget_participants(alone)
         assert await sessions.of(agent_id="butler") == []
 
-        first = await upkeep.InheritParticipants(pb.InheritParticipantsRequest(limit=3))
+        first = await internal.InheritParticipants(pb.InheritParticipantsRequest(limit=3))
         assert (first.changed_count, first.more) == (3, True)
         assert await sessions.of(subject_id="ada") == ["2", "1", "0"]
         await sessions.said("5")
-        second = await upkeep.InheritParticipants(pb.InheritParticipantsRequest())
-        third = await upkeep.InheritParticipants(pb.InheritParticipantsRequest())
+        second = await internal.InheritParticipants(pb.InheritParticipantsRequest())
+        third = await internal.InheritParticipants(pb.InheritParticipantsRequest())
 
         assert (second.changed_count, second.more, third.changed_count, third.more) == (2, False, 0, False)
         assert await sessions.of(agent_id="butler") == ["5", "4", "3", "2", "1", "0"]

@@ -16,10 +16,10 @@ from typing import Any
 import asyncpg
 import pytest
 from fix_database import TestDatabase
+from fix_metrics import sample
 from opentelemetry import trace
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from prometheus_client import REGISTRY
 
 from skein_cluster import embedded
 from skein_kit.calls.call import Call, as_current_call
@@ -57,7 +57,7 @@ def lines(log: StringIO) -> list[dict[str, Any]]:
 
 
 def counted(query: str) -> float:
-    return REGISTRY.get_sample_value("skein_database_slow_queries_total", {"service": "memory", "query": query}) or 0.0
+    return sample("skein_database_slow_queries_total", service="memory", query=query) or 0.0
 
 
 async def test_it_is_one_line_that_leads_to_the_call_and_its_trace_and_holds_no_value(

@@ -5,21 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fix_http import get
+from fix_metrics import counted
 from grpc import aio
 
 from skein.session.v1 import session_pb2 as pb
 
 if TYPE_CHECKING:
-    from fix_cluster import Cluster, Tenant
+    from fix_cluster import Tenant
 
 MESSAGES = 300
 LETTERS = 50_000
 
 
-async def test_a_follower_who_does_not_read_holds_nothing_and_hears_all_when_it_does(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_a_follower_who_does_not_read_holds_nothing_and_hears_all_when_it_does(tenant: Tenant) -> None:
     """More than fits into what gRPC and the sockets keep on the way."""
     await _say(tenant, 0, "x")
     call: Any = tenant.sessions.StreamMessages(pb.StreamMessagesRequest(session_id="long", after_sequence=0))
@@ -28,7 +26,7 @@ async def test_a_follower_who_does_not_read_holds_nothing_and_hears_all_when_it_
         await _say(tenant, number, "x" * LETTERS, count=20)
 
     async with asyncio.timeout(30):
-        while await _busy(cluster):
+        while _busy():
             await asyncio.sleep(0.05)
     heard: list[int] = []
     async with asyncio.timeout(60):
@@ -49,8 +47,6 @@ async def _say(tenant: Tenant, number: int, content: str, *, count: int = 1) -> 
     )
 
 
-async def _busy(cluster: Cluster) -> float:
+def _busy() -> float:
     """Return how many connections to the database the session service is using."""
-    _, text = await get(cluster.admins["session"], "/metrics")
-    wanted = 'skein_database_pool_connections{service="session",state="busy"}'
-    return float(next(line for line in text.splitlines() if line.startswith(wanted)).rpartition(" ")[2])
+    return counted("skein_database_pool_connections", service="session", state="busy")

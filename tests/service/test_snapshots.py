@@ -12,6 +12,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import blocks_pb2, curation_pb2, memory_pb2, memory_pb2_grpc, snapshots_pb2
 from skein.tenancy.v1 import subjects_pb2
+from skein_memory.snapshots import store as snapshot_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -262,26 +263,29 @@ def gone_calls(tenant: Tenant, snapshot_id: str) -> Iterable[Any]:
     )
 
 
-async def test_a_large_snapshot_is_finished_in_the_background(cluster: Cluster, tenant: Tenant) -> None:
-    for start in range(0, 2200, 550):
-        await remember(tenant, *(f"note {n}" for n in range(start, start + 550)))
+async def test_a_large_snapshot_is_finished_in_the_background(
+    cluster: Cluster, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Instead of thousands of memories.
+    monkeypatch.setattr(snapshot_store, "_BATCH_SIZE", 10)
+    await remember(tenant, *(f"note {n}" for n in range(220)))
     made = await snapshot(tenant)
-    await change(tenant, "note 2199", content="changed meanwhile")
+    await change(tenant, "note 219", content="changed meanwhile")
     assert made.state == pb.SNAPSHOT_STATE_CREATING
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "SNAPSHOT_NOT_READY"):
         await differences(tenant, made)
 
     token = await system_identity(cluster, str(tenant.tenant_id))
     async with cluster.direct("memory") as channel:
-        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(channel)
+        internal = memory_pb2_grpc.MemoryInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {token}"),)
         answers = await asyncio.gather(
-            *(upkeep.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))
+            *(internal.ContinueSnapshots(memory_pb2.ContinueSnapshotsRequest(), metadata=metadata) for _ in range(3))
         )
 
     assert not all(answer.more for answer in answers)
     done = (await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made.snapshot_id))).snapshot
-    assert (done.state, dict(done.item_counts)) == (READY, {"memory": 2200})
+    assert (done.state, dict(done.item_counts)) == (READY, {"memory": 220})
     assert [entry[2:] for entry in await differences(tenant, done)] == [("changed", "content")]
 
 

@@ -16,7 +16,7 @@ import pytest
 from fix_cluster import refused
 from fix_database import all_told
 from fix_memory import Alone
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein.memory.v1 import history_pb2_grpc, memory_pb2, memory_pb2_grpc
 from skein.memory.v1 import webhooks_pb2 as pb
@@ -74,7 +74,7 @@ class House:
     alone: Alone
     receiver: Receiver
 
-    async def watch(self, **values: object) -> pb.CreateWebhookResponse:
+    async def create_webhook(self, **values: object) -> pb.CreateWebhookResponse:
         said = {"display_name": "w", "event_types": ["*"], "webhook_url": self.receiver.url} | values
         async with self.alone.channel() as channel:
             stub = history_pb2_grpc.HistoryServiceStub(channel)
@@ -97,14 +97,14 @@ class House:
         async with self.alone.channel() as channel:
             yield history_pb2_grpc.HistoryServiceStub(channel)
 
-    async def watch_now(self, watch_id: str) -> pb.Webhook:
+    async def get_webhook(self, webhook_id: str) -> pb.Webhook:
         async with self.history() as history:
-            return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=watch_id))).webhook
+            return (await history.GetWebhook(pb.GetWebhookRequest(webhook_id=webhook_id))).webhook
 
-    async def deliveries(self, watch_id: str) -> list[pb.Delivery]:
+    async def deliveries(self, webhook_id: str) -> list[pb.Delivery]:
         async with self.history() as history:
             return list(
-                (await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))).deliveries
+                (await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))).deliveries
             )
 
     async def let_time_pass(self) -> None:
@@ -118,8 +118,8 @@ async def house(alone: Alone, receiver: Receiver) -> AsyncIterator[House]:
         yield House(alone, receiver)
 
 
-async def test_a_watch_is_told_once_of_what_it_waits_for(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+async def test_a_webhook_is_told_once_of_what_it_waits_for(house: House, receiver: Receiver) -> None:
+    created = await house.create_webhook(event_types=["memory_created"])
     memory_id = await house.remember()
 
     first, again = await house.deliver(), await house.deliver()
@@ -133,8 +133,8 @@ async def test_a_watch_is_told_once_of_what_it_waits_for(house: House, receiver:
     assert headers["content-type"] == "application/json"
 
 
-async def test_a_watch_takes_the_names_that_memoryvault_gives_to_events(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_saved", "link_created"])
+async def test_a_webhook_takes_the_names_that_memoryvault_gives_to_events(house: House, receiver: Receiver) -> None:
+    created = await house.create_webhook(event_types=["memory_saved", "link_created"])
     first, second = await house.remember(), await house.remember()
     async with house.alone.channel() as channel:
         link = memory_pb2.Link(from_memory_id=first, to_memory_id=second)
@@ -143,12 +143,12 @@ async def test_a_watch_takes_the_names_that_memoryvault_gives_to_events(house: H
     await house.deliver()
 
     assert sorted(receiver.events) == ["memory_created", "memory_created", "memory_link_created"]
-    kept = await house.watch_now(created.webhook.webhook_id)
+    kept = await house.get_webhook(created.webhook.webhook_id)
     assert sorted(kept.event_types) == ["link_created", "memory_saved"]
 
 
 async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(house: House) -> None:
-    await house.watch(event_types=["memory_created"])
+    await house.create_webhook(event_types=["memory_created"])
     before = datetime.now(UTC) - timedelta(seconds=1)
     for _ in range(3):
         await house.remember()
@@ -162,17 +162,17 @@ async def test_the_worker_learns_how_many_deliveries_are_due_and_since_when(hous
 
 async def test_it_is_measured_how_soon_a_receiver_hears_of_a_change(house: House) -> None:
     name, channel = "skein_change_notification_delay_seconds_count", {"channel": "webhook"}
-    before = REGISTRY.get_sample_value(name, channel) or 0
-    await house.watch(event_types=["memory_created"])
+    before = sample(name, **channel) or 0
+    await house.create_webhook(event_types=["memory_created"])
     await house.remember()
 
     await house.deliver()
 
-    assert REGISTRY.get_sample_value(name, channel) == before + 1
+    assert sample(name, **channel) == before + 1
 
 
 async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
 
     await house.deliver()
@@ -185,8 +185,8 @@ async def test_a_receiver_can_tell_that_it_comes_from_here(house: House, receive
 
 async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(house: House) -> None:
     async with house.history() as history:
-        watch = pb.Webhook(display_name="w", event_types=["*"], webhook_url=house.receiver.url)
-        request = pb.CreateWebhookRequest(webhook=watch, request_id="r1")
+        webhook = pb.Webhook(display_name="w", event_types=["*"], webhook_url=house.receiver.url)
+        request = pb.CreateWebhookRequest(webhook=webhook, request_id="r1")
         first, again = await history.CreateWebhook(request), await history.CreateWebhook(request)
 
     key = base64.b64decode(first.secret.removeprefix("whsec_"))
@@ -198,7 +198,7 @@ async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(house: House)
 
 
 async def test_what_failed_is_tried_again_later_under_the_same_id(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"503 Service Unavailable"]
 
@@ -213,18 +213,18 @@ async def test_what_failed_is_tried_again_later_under_the_same_id(house: House, 
     assert first == second == waiting[0].delivery_id
 
 
-async def test_a_watch_tells_when_it_was_last_delivered_and_what_went_wrong_last(
+async def test_a_webhook_tells_when_it_was_last_delivered_and_what_went_wrong_last(
     house: House, receiver: Receiver
 ) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"503 Service Unavailable"]
 
     await house.deliver()
-    failed = await house.watch_now(created.webhook.webhook_id)
+    failed = await house.get_webhook(created.webhook.webhook_id)
     await house.let_time_pass()
     await house.deliver()
-    delivered = await house.watch_now(created.webhook.webhook_id)
+    delivered = await house.get_webhook(created.webhook.webhook_id)
 
     assert (failed.last_error, failed.HasField("last_delivery_time")) == ("status 503", False)
     age = datetime.now(UTC) - delivered.last_delivery_time.ToDatetime(UTC)
@@ -232,7 +232,7 @@ async def test_a_watch_tells_when_it_was_last_delivered_and_what_went_wrong_last
 
 
 async def test_a_redirect_is_a_failure_and_is_not_followed(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"302 Found"]
 
@@ -247,7 +247,7 @@ async def test_a_redirect_is_a_failure_and_is_not_followed(house: House, receive
     ["https://127.0.0.1/", "https://169.254.169.254/latest/meta-data/", "https://[::1]/", "https://10.0.0.1/"],
 )
 async def test_nothing_is_sent_into_a_private_network(house: House, url: str) -> None:
-    created = await house.watch(event_types=["memory_created"], webhook_url=url)
+    created = await house.create_webhook(event_types=["memory_created"], webhook_url=url)
     await house.remember()
 
     await house.deliver()
@@ -258,16 +258,16 @@ async def test_nothing_is_sent_into_a_private_network(house: House, url: str) ->
 @pytest.mark.parametrize("url", ["http://example.com/", "ftp://example.com/", "hook", "https://user:pw@example.com/"])
 async def test_a_place_that_nothing_could_be_sent_to_is_refused(house: House, url: str) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await house.watch(webhook_url=url)
+        await house.create_webhook(webhook_url=url)
 
 
-async def test_a_watch_that_fails_too_often_is_switched_off_and_says_why(house: House, receiver: Receiver) -> None:
+async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(house: House, receiver: Receiver) -> None:
     async with house.alone.database.superuser() as connection:
         await connection.execute(
             "INSERT INTO tenancy.policies (tenant_id, watch_max_failures, update_time) VALUES ($1, 2, now())",
             house.alone.tenant_id,
         )
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"500 Oh"] * 5
 
@@ -275,24 +275,24 @@ async def test_a_watch_that_fails_too_often_is_switched_off_and_says_why(house: 
         await house.deliver()
         await house.let_time_pass()
 
-    watch = await house.watch_now(created.webhook.webhook_id)
-    assert (watch.active, watch.consecutive_failures, watch.last_error) == (False, 2, "status 500")
-    assert watch.HasField("disable_time")
+    webhook = await house.get_webhook(created.webhook.webhook_id)
+    assert (webhook.active, webhook.consecutive_failures, webhook.last_error) == (False, 2, "status 500")
+    assert webhook.HasField("disable_time")
     assert len(receiver.told) == 2
 
 
-async def test_a_watch_switched_on_again_goes_on_with_what_happens_from_then_on(
+async def test_a_webhook_switched_on_again_goes_on_with_what_happens_from_then_on(
     house: House, receiver: Receiver
 ) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
 
     async with house.history() as history:
         for active in (False, True):
             if active:
                 await house.remember(content="unseen")
                 await house.deliver()
-            watch = pb.Webhook(webhook_id=created.webhook.webhook_id, active=active)
-            await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=watch, update_mask={"paths": ["active"]}))
+            webhook = pb.Webhook(webhook_id=created.webhook.webhook_id, active=active)
+            await history.UpdateWebhook(pb.UpdateWebhookRequest(webhook=webhook, update_mask={"paths": ["active"]}))
     seen = await house.remember(content="seen")
     await house.deliver()
 
@@ -300,7 +300,7 @@ async def test_a_watch_switched_on_again_goes_on_with_what_happens_from_then_on(
 
 
 async def test_a_condition_lets_through_what_passes_it(house: House, receiver: Receiver) -> None:
-    await house.watch(event_types=["memory_created"], where='type = "journal" AND importance > 0.8')
+    await house.create_webhook(event_types=["memory_created"], where='type = "journal" AND importance > 0.8')
     wanted = await house.remember(type="journal", importance=0.9)
     await house.remember(type="journal", importance=0.1)
     await house.remember(importance=0.9)
@@ -311,7 +311,7 @@ async def test_a_condition_lets_through_what_passes_it(house: House, receiver: R
 
 
 async def test_a_delivery_that_was_cut_off_is_tried_again(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"500 Oh"]
     await house.deliver()
@@ -326,7 +326,7 @@ async def test_a_delivery_that_was_cut_off_is_tried_again(house: House, receiver
 
 
 async def test_a_worker_that_comes_too_late_takes_nothing_back(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers.append(b"500 Too Late")
 
@@ -346,7 +346,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
     house: House, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 60.0)
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     for _ in range(12):
         await house.remember()
     released = asyncio.Event()
@@ -374,7 +374,7 @@ async def test_a_receiver_that_hangs_takes_nothing_back(
 
 
 async def test_several_workers_deliver_everything_once(house: House, receiver: Receiver) -> None:
-    await house.watch(event_types=["memory_created"])
+    await house.create_webhook(event_types=["memory_created"])
     ids = {await house.remember(content=f"memory {number}") for number in range(12)}
 
     while any(answer.more for answer in await asyncio.gather(*(house.deliver() for _ in range(4)))):
@@ -385,7 +385,7 @@ async def test_several_workers_deliver_everything_once(house: House, receiver: R
 
 
 async def test_a_dead_delivery_can_be_had_again(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     receiver.answers[:] = [b"500 Oh"]
     async with house.alone.database.superuser() as connection:
@@ -404,7 +404,7 @@ async def test_a_dead_delivery_can_be_had_again(house: House, receiver: Receiver
 
 
 async def test_a_test_says_what_came_of_it_and_stores_nothing(house: House, receiver: Receiver) -> None:
-    created = await house.watch()
+    created = await house.create_webhook()
     receiver.answers[:] = [b"200 OK", b"418 I'm a teapot"]
 
     async with house.history() as history:
@@ -417,7 +417,7 @@ async def test_a_test_says_what_came_of_it_and_stores_nothing(house: House, rece
 
 
 async def test_another_key_signs_from_then_on(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+    created = await house.create_webhook(event_types=["memory_created"])
     async with house.history() as history:
         rotated = await history.RotateWebhookSecret(
             pb.RotateWebhookSecretRequest(webhook_id=created.webhook.webhook_id)
@@ -434,8 +434,8 @@ async def test_another_key_signs_from_then_on(house: House, receiver: Receiver) 
     )
 
 
-async def test_a_deleted_watch_is_told_nothing_more(house: House, receiver: Receiver) -> None:
-    created = await house.watch(event_types=["memory_created"])
+async def test_a_deleted_webhook_is_told_nothing_more(house: House, receiver: Receiver) -> None:
+    created = await house.create_webhook(event_types=["memory_created"])
     await house.remember()
     async with house.history() as history:
         await history.DeleteWebhook(pb.DeleteWebhookRequest(webhook_id=created.webhook.webhook_id))
@@ -448,7 +448,7 @@ async def test_a_deleted_watch_is_told_nothing_more(house: House, receiver: Rece
 
 
 async def test_a_stale_revision_and_unknown_ids_are_refused(house: House) -> None:
-    created = await house.watch()
+    created = await house.create_webhook()
     stale = pb.Webhook(webhook_id=created.webhook.webhook_id, display_name="x", revision=7)
 
     async with house.history() as history:
@@ -460,7 +460,7 @@ async def test_a_stale_revision_and_unknown_ids_are_refused(house: House) -> Non
             await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=str(uuid4())))
 
 
-async def test_without_a_master_key_no_watch_is_made(alone: Alone, receiver: Receiver) -> None:
+async def test_without_a_master_key_no_webhook_is_made(alone: Alone, receiver: Receiver) -> None:
     async with alone.serving(SKEIN_OUTBOUND_ALLOW=receiver.origin):
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "MASTER_KEY_MISSING"):
-            await House(alone, receiver).watch()
+            await House(alone, receiver).create_webhook()

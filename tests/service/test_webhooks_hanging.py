@@ -59,10 +59,10 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         alone.channel() as channel,
         alone.channel(system=True) as worker,
     ):
-        watches = history_pb2_grpc.HistoryServiceStub(channel)
+        history = history_pb2_grpc.HistoryServiceStub(channel)
         for origin in (silent, trickling, good):
-            watch = pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
-            await watches.CreateWebhook(pb.CreateWebhookRequest(webhook=watch))
+            webhook = pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
+            await history.CreateWebhook(pb.CreateWebhookRequest(webhook=webhook))
         memories = [memory_pb2.Memory(content=f"bread {number}") for number in range(EVENTS)]
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=memories)
@@ -89,13 +89,13 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         alone.channel() as channel,
         alone.channel(system=True) as worker,
     ):
-        watches = history_pb2_grpc.HistoryServiceStub(channel)
+        history = history_pb2_grpc.HistoryServiceStub(channel)
         memories = memory_pb2_grpc.MemoryServiceStub(channel)
-        upkeep = memory_pb2_grpc.MemoryInternalServiceStub(worker)
+        internal = memory_pb2_grpc.MemoryInternalServiceStub(worker)
 
-        async def watch(origin: str) -> str:
+        async def create_webhook(origin: str) -> str:
             created = pb.Webhook(display_name="w", event_types=["memory_created"], webhook_url=f"{origin}/hook")
-            return (await watches.CreateWebhook(pb.CreateWebhookRequest(webhook=created))).webhook.webhook_id
+            return (await history.CreateWebhook(pb.CreateWebhookRequest(webhook=created))).webhook.webhook_id
 
         async def remember(count: int) -> None:
             for number in range(count):
@@ -103,19 +103,21 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
                 await memories.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
 
         async def deliver(limit: int) -> memory_pb2.DeliverWebhooksResponse:
-            return await upkeep.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
+            return await internal.DeliverWebhooks(memory_pb2.DeliverWebhooksRequest(limit=limit))
 
-        await watch(good)
+        await create_webhook(good)
         await remember(1)
-        watch_id = await watch(failing)
+        webhook_id = await create_webhook(failing)
         await remember(3)
         await all_told(alone.database.server)
         # Three of each are tried: the good one has an older one left, and the failing one is left alone.
         await deliver(6)
         asked = len(good_calls), len(failing_calls)
         answer[:] = NO_CONTENT
-        failed = (await watches.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=watch_id))).deliveries
-        await watches.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=failed[0].delivery_id))
+        failed = (
+            await history.ListWebhookDeliveries(pb.ListWebhookDeliveriesRequest(webhook_id=webhook_id))
+        ).deliveries
+        await history.RetryWebhookDelivery(pb.RetryWebhookDeliveryRequest(delivery_id=failed[0].delivery_id))
 
         await deliver(1)
         asked_next = len(good_calls), len(failing_calls)

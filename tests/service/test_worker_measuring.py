@@ -13,6 +13,7 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from fix_metrics import sample
 from prometheus_client import REGISTRY
 
 from skein_cluster import embedded, registry
@@ -56,7 +57,7 @@ class Measured:
 
 
 def shown(name: str, **labels: str) -> float | None:
-    return REGISTRY.get_sample_value(name, labels)
+    return sample(name, **labels)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cryptography import x509
+from fix_metrics import sample
 from fix_tls import Certificates, made_in
-from prometheus_client import REGISTRY
 
 from skein_kit.tls.mutual_tls import MutualTlsFiles
 from skein_kit.tls.server_tls import ServerTls
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def shown(use: str) -> float | None:
-    return REGISTRY.get_sample_value("skein_certificate_expiry_timestamp_seconds", {"use": use})
+    return sample("skein_certificate_expiry_timestamp_seconds", use=use)
 
 
 def end(path: Path) -> float:

@@ -30,7 +30,7 @@ def test_every_record_of_the_sample_is_written_as_it_was_read() -> None:
 def test_every_field_that_a_record_can_have_survives_a_round_trip() -> None:
     examples: dict[str, Any] = {
         **dict.fromkeys(
-            ("start_time", "create_time", "update_time", "end_time", "expire_time", "archive_time"),
+            ("start_time", "create_time", "update_time", "end_time", "expire_time", "archive_time", "hide_time"),
             "2026-03-02T07:12:00.250Z",
         ),
         **dict.fromkeys(("valid_from_time", "valid_to_time"), "2026-03-02T07:12:00Z"),

@@ -14,18 +14,20 @@ from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
 from skein_gateway.context.rpc import items_of
 from skein_gateway.errors import RecallIncomplete, RecallTimedOut
-from skein_gateway.recall.arms import (
+from skein_gateway.recall.rpc import (
     ARMS,
     ArmOutcome,
     ArmResult,
+    RecallResult,
     TimedResponse,
     arm_timeout_seconds,
+    block_hits,
     enforce_partial_policy,
     filter_allows_blocks,
+    index_result,
     record_arm_metrics,
     select_arms,
 )
-from skein_gateway.recall.rpc import RecallResult, block_hits, index_result
 from skein_gateway.remember.rpc import append_request, create_request
 from skein_kit.errors import PermissionMissing, RpcError
 from skein_kit.identity.identity_token import Caller

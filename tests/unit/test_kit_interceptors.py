@@ -8,12 +8,12 @@ from typing import Any
 
 import grpc
 import pytest
+from fix_metrics import sample
 from grpc import aio
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import TraceFlags
-from prometheus_client import REGISTRY
 
 from skein_kit import errors
 from skein_kit.calls.call import Call
@@ -75,7 +75,7 @@ def test_what_another_service_ends_with_is_told_as_what_it_is(
 
 def counted(method: Method, code: str) -> float | None:
     labels = {"service": method.service, "method": method.name, "code": code}
-    return REGISTRY.get_sample_value("skein_rpc_requests_total", labels)
+    return sample("skein_rpc_requests_total", **labels)
 
 
 def test_faults_are_counted_from_0_on_so_that_the_first_is_seen_to_be_one_more() -> None:

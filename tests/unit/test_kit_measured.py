@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+from fix_metrics import sample
 from prometheus_client import REGISTRY
 from prometheus_client.openmetrics.exposition import generate_latest
 
@@ -37,7 +38,7 @@ def metric(clock: Clock) -> Iterator[ExpiringGauge]:
 
 
 def shown(name: str = "test_measured_bytes", thing: str = "a") -> float | None:
-    return REGISTRY.get_sample_value(name, {"thing": thing})
+    return sample(name, thing=thing)
 
 
 def test_nothing_is_shown_before_the_first_look(metric: ExpiringGauge) -> None:
@@ -68,7 +69,7 @@ def test_a_counter_is_exposed_as_one() -> None:
         counter.put({(): 7.0}, ttl_seconds=10)
         expose: Any = generate_latest  # It carries no types.
 
-        assert REGISTRY.get_sample_value("test_measured_failures_total") == 7.0
+        assert sample("test_measured_failures_total") == 7.0
         assert b"# TYPE test_measured_failures counter" in expose(REGISTRY)
     finally:
         REGISTRY.unregister(counter)
@@ -79,7 +80,7 @@ def test_it_is_shown_when_something_was_last_measured() -> None:
 
     record_measurement("a test")
 
-    last = REGISTRY.get_sample_value("skein_measurement_last_success_timestamp_seconds", {"measurement": "a test"})
+    last = sample("skein_measurement_last_success_timestamp_seconds", measurement="a test")
     assert last is not None
     assert before <= last <= time.time()
 

@@ -9,8 +9,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
+from fix_metrics import sample
 from google.protobuf.duration_pb2 import Duration
-from prometheus_client import REGISTRY
 
 from skein.tenancy.v1 import limits_pb2 as pb
 from skein_gateway.rate_limits.limiter import LeasedBucket, RateLimiter
@@ -256,7 +256,7 @@ async def test_every_decision_is_counted() -> None:
 
 def decisions() -> Counter[str]:
     name = "skein_gateway_rate_limit_decisions_total"
-    found = {each: REGISTRY.get_sample_value(name, {"decision": each}) for each in ("allowed", "refused", "unchecked")}
+    found = {each: sample(name, decision=each) for each in ("allowed", "refused", "unchecked")}
     return Counter({each: int(count or 0) for each, count in found.items()})
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer, vector_of
+from fix_metrics import sample
 from hypothesis import given
 from hypothesis import strategies as st
-from prometheus_client import REGISTRY
 
 from skein_kit.ids import now
 from skein_kit.outbound.fetch import SafeHttpClient
@@ -152,7 +152,7 @@ async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at
             await provider.embed_query("tea", seconds=5.0)
 
     assert len(endpoint.asked) == MAX_FAILURES
-    assert REGISTRY.get_sample_value("skein_embedding_circuit_breaker_state", {"model": "words"}) == 2
+    assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
     told = log.getvalue()
     assert told.count("model_circuit") == 1
     assert SECRET not in told

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skein_recall.search import ranking
@@ -153,8 +153,7 @@ def test_a_greater_similarity_never_lowers_a_score(
     candidates: list[Candidate], data: st.DataObject, more: float
 ) -> None:
     known = [one for one in candidates if one.similarity is not None and one.eligible]
-    if not known:
-        return
+    assume(known)
     one = data.draw(st.sampled_from(known))
     nearer = one._replace(similarity=min(1.0, (one.similarity or 0.0) + more))
 
@@ -169,8 +168,7 @@ def test_a_greater_similarity_never_lowers_a_score(
 def test_a_greater_bm25_never_lowers_a_score(
     candidates: list[Candidate], data: st.DataObject, more: float, terms: TermStatistics | None
 ) -> None:
-    if not candidates:
-        return
+    assume(candidates)
     one = data.draw(st.sampled_from(candidates))
     others = [other for other in candidates if other is not one]
 
@@ -183,8 +181,7 @@ def test_a_greater_bm25_never_lowers_a_score(
 @given(TURNS, st.data())
 def test_saying_a_term_once_more_never_lowers_a_score(candidates: list[Candidate], data: st.DataObject) -> None:
     telling = [one for one in candidates if one.frequencies and one.previous is not None and one.eligible]
-    if not telling:
-        return
+    assume(telling)
     one = data.draw(st.sampled_from(telling))
     often = one._replace(frequencies=[1 + frequency for frequency in one.frequencies])
     others = [other for other in candidates if other is not one]

@@ -4,7 +4,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein_kit.backup_folder import find_newest_backup
 from skein_worker.measure.newest_backup import set_backup_metrics
@@ -27,7 +27,7 @@ def description(at: datetime, *sizes: int) -> str:
 
 
 def shown(name: str) -> float | None:
-    return REGISTRY.get_sample_value(name)
+    return sample(name)
 
 
 def test_the_newest_whole_backup_is_shown(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
-from prometheus_client import REGISTRY
+from fix_metrics import sample
 
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
@@ -39,7 +39,7 @@ class Store:
 
 
 def shown(service: str) -> float:
-    found = REGISTRY.get_sample_value("skein_partition_horizon_seconds", {"service": service})
+    found = sample("skein_partition_horizon_seconds", service=service)
     assert found is not None
     return found
 

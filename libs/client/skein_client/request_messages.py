@@ -104,7 +104,7 @@ def remember_request(
     request_id: str,
 ) -> gateway_pb2.RememberRequest:
     if isinstance(messages, str):
-        text = 'each message needs a role: messages=[{"role": "user", "content": "..."}]'
+        text = 'say who speaks: messages=[{"role": "user", "content": "..."}]'
         raise TypeError(text)
     # A text is a sequence too: each of its letters would become a memory.
     items = [memories] if isinstance(memories, str | memory_pb2.Memory | Mapping) else memories

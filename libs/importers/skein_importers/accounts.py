@@ -27,7 +27,7 @@ ACCOUNT, CLIENT, MEMBERSHIP = "account", "oauth_client", "membership"
 _KINDS = {Person: ACCOUNT, OAuthClient: CLIENT, Membership: MEMBERSHIP}
 _REFUSALS = (InvalidArgument, AlreadyExists, FailedPrecondition, NotFound)
 _UNVERIFIED = (
-    "An account here has this address and nobody verified it, so it may be somebody else's: "
+    "An account here has this address unverified, so it may belong to another person: "
     "`skein members invite` lets them in."
 )
 _ROLES = {

@@ -54,7 +54,7 @@ class Kind(StrEnum):
     ALIAS = "alias"  # ResolveEntityRequest
     CONFLICT = "conflict"  # ResolveConflictRequest
     POLICY = "policy"  # UpdatePolicyRequest
-    WATCH = "watch"  # Watch
+    WEBHOOK = "webhook"  # Webhook
 
 
 class RecordInvalid(Exception):
@@ -118,7 +118,7 @@ _NAMES: Mapping[Kind, tuple[str, ...]] = {
     Kind.TRUST: ("source",),
     Kind.ALIAS: ("alias_memory_id",),
     Kind.CONFLICT: ("a_memory_id", "b_memory_id"),
-    Kind.WATCH: ("display_name",),
+    Kind.WEBHOOK: ("display_name",),
 }
 
 

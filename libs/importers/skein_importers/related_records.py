@@ -104,7 +104,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:
-    """Export conflicts, aliases, source trust, and the tenant's policies and watches."""
+    """Export conflicts, aliases, source trust, and the tenant's policies and webhooks."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
         said = curation_pb2.SetSourceTrustRequest(

@@ -120,7 +120,7 @@ class Duyetbot:
             yield from convert_rows(self._rows(table, notes), _memories(self._losers(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
-            notes.count_ignored(_TOKENS, "sign-in tokens: whoever signs in gets a new one")
+            notes.count_ignored(_TOKENS, "session tokens: each login makes a new one")
 
     def _rows(self, table: str, notes: Notes, *, order: str = "", also: str = "") -> Iterator[Row]:
         for values in self._database.rows(table, order=order, also=also):

@@ -1,7 +1,7 @@
 """Maps rows of MemoryVault to records, for databases and exports.
 
-Values without a field are kept under `metadata.memoryvault`. Watches are imported switched off: their receivers know an
-old secret, and first need the key that signs here.
+Values without a field are kept under `metadata.memoryvault`. Watches become webhooks that are
+switched off: their receivers know an old secret, and first need the key that signs here.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class BrainRows:
         """`keys` has the memory of each fact key in lower case."""
         self._notes = notes
         self._keys = keys
-        self._watches: set[str] = set()
+        self._webhook_names: set[str] = set()
         self._readers: Mapping[str, Callable[[Row], tuple[Kind, Message] | None]] = {
             "memories": self._memory,
             "memory_links": self._link,
@@ -89,7 +89,7 @@ class BrainRows:
             "memory_entity_aliases": self._alias,
             "memory_conflict_resolutions": self._conflict,
             "brain_policies": self._policy,
-            "memory_watches": self._watch,
+            "memory_watches": self._webhook,
         }
 
     def records(self, table: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[Record | UnreadableRecord]:
@@ -227,16 +227,16 @@ class BrainRows:
             return None
         return Kind.POLICY, request
 
-    def _watch(self, row: Row) -> tuple[Kind, Message]:
+    def _webhook(self, row: Row) -> tuple[Kind, Message]:
         url = row.text("webhook_url").strip()
         if not url:
             raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
         name = row.text("name", 200).strip() or row.required_text("id")
-        if name in self._watches:
+        if name in self._webhook_names:
             name = f"{name} {row.required_text('id')}"[:255]
-        self._watches.add(name)
+        self._webhook_names.add(name)
         row.count_converted("secret", "not taken: switched off until RotateWebhookSecret's key is with its receiver")
-        return Kind.WATCH, webhooks_pb2.Webhook(
+        return Kind.WEBHOOK, webhooks_pb2.Webhook(
             display_name=name, event_types=_events(row), where=_where(row), webhook_url=url, active=False
         )
 

@@ -178,7 +178,7 @@ class MemoryVault:
                 notes.count_ignored("brain_memberships", "of the shared bearer token")
                 continue
             if brain not in brains or user not in emails:
-                why = f"{'brain_id' if brain not in brains else 'user_id'} names nobody that is there"
+                why = f"{'brain_id' if brain not in brains else 'user_id'} names no existing row"
                 yield UnreadableRecord(where=row.where, reason=why, table=row.table)
                 continue
             role = row.text("role").strip().lower() or "member"

@@ -31,18 +31,18 @@ def password_hash_of(stored: str) -> str:
         iterations, salt, digest = _ITERATIONS, parts[0], parts[1]
     else:
         return ""
-    found = _bytes(digest, _SHA256)
+    key = _bytes(digest, _SHA256)
     # The salt has the encoding of the hash.
-    seasoned = _bytes(salt, 0, is_hex=len(digest) == 2 * _SHA256)
-    if found is None or not seasoned:
+    salt_bytes = _bytes(salt, 0, is_hex=len(digest) == 2 * _SHA256)
+    if key is None or not salt_bytes:
         return ""
-    return f"pbkdf2_sha256${iterations}${base64.b64encode(seasoned).decode()}${base64.b64encode(found).decode()}"
+    return f"pbkdf2_sha256${iterations}${base64.b64encode(salt_bytes).decode()}${base64.b64encode(key).decode()}"
 
 
 def sha256_of(stored: str) -> str:
     """Return a SHA-256 in hexadecimal, from hexadecimal, base64 or base64url; "" for anything else."""
-    found = _bytes(stored.strip().removeprefix("sha256:"), _SHA256)
-    return "" if found is None else found.hex()
+    decoded = _bytes(stored.strip().removeprefix("sha256:"), _SHA256)
+    return "" if decoded is None else decoded.hex()
 
 
 def _bytes(text: str, length: int, *, is_hex: bool | None = None) -> bytes | None:
@@ -53,7 +53,7 @@ def _bytes(text: str, length: int, *, is_hex: bool | None = None) -> bytes | Non
         return None
     plain = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
-        found = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        decoded = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return found if len(found) == length or not length else None
+    return decoded if len(decoded) == length or not length else None

@@ -151,7 +151,7 @@ def _connected(loop: asyncio.AbstractEventLoop, url: str, place: str) -> asyncpg
     except asyncpg.InvalidCatalogNameError:
         message = f"There is no such database: {place}."
     except asyncpg.PostgresError as error:
-        message = f"{place} refused the connection ({error.sqlstate}): ask whoever runs it."
+        message = f"{place} refused the connection ({error.sqlstate}): ask its administrator."
     except (OSError, TimeoutError):
         message = f"No Postgres answers at {place}: check the host and the port, and that it can be reached from here."
     except (ValueError, asyncpg.InterfaceError):

@@ -345,8 +345,8 @@ _TIMED = frozenset({Kind.SESSION, Kind.MESSAGE, Kind.MEMORY})
 
 def set_times(row: Row, kind: Kind, item: Message) -> Message:
     """Set a record's times from its row: created_at, unless the reader did it, and updated_at."""
-    if kind is Kind.WATCH:
-        # A watch starts with its import.
+    if kind is Kind.WEBHOOK:
+        # A webhook starts with its import.
         return item
     for column, name in (("created_at", "create_time"), ("updated_at", "update_time")):
         if name not in item.DESCRIPTOR.fields_by_name or item.HasField(name):

@@ -7,13 +7,13 @@ import re
 import unicodedata
 
 _MOST = 63
-_GIVEN = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_SLUG = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 
 
-def slug_of(name: str, key: str, given: str = "") -> str:
+def slug_of(name: str, key: str, slug: str = "") -> str:
     """Return the realm's valid slug, or one of its name and a hash of its key."""
-    if given and len(given) <= _MOST and _GIVEN.fullmatch(given):
-        return given
+    if slug and len(slug) <= _MOST and _SLUG.fullmatch(slug):
+        return slug
     plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode("ascii").lower()
     words = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
     end = hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:8]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_importers.writers.agents import Agents, BlockAttachments, Blocks, ToolAttachments, Tools
-from skein_importers.writers.curation import Aliases, Conflicts, Policies, Trust, Watches
+from skein_importers.writers.curation import Aliases, Conflicts, Policies, Trust, Webhooks
 from skein_importers.writers.memories import Embeddings, Links, Memories
 from skein_importers.writers.sessions import AgentStates, Items, Messages, Sessions, Subjects
 
@@ -33,6 +33,6 @@ _ALL: tuple[type[Writer], ...] = (
     Aliases,
     Conflicts,
     Policies,
-    Watches,
+    Webhooks,
 )
 WRITERS: Mapping[Kind, type[Writer]] = {writer.kind: writer for writer in _ALL}

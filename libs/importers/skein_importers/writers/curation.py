@@ -1,4 +1,4 @@
-"""Writers of source trust, aliases, conflict resolutions, policies and watches.
+"""Writers of source trust, aliases, conflict resolutions, policies and webhooks.
 
 They return stored records in the form of the request, so that comparisons see the same fields.
 """
@@ -154,10 +154,10 @@ class Policies(Writer):
         await self._api.tenancy.UpdatePolicy(records[0].item)
 
 
-class Watches(Writer):
-    """Watches by name, created and switched off unless the record is active."""
+class Webhooks(Writer):
+    """Webhooks by name, created and switched off unless the record is active."""
 
-    kind = Kind.WATCH
+    kind = Kind.WEBHOOK
     checks_first = True
 
     def __init__(self, context: WriterContext) -> None:
@@ -166,15 +166,15 @@ class Watches(Writer):
         self._there: dict[str, webhooks_pb2.Webhook] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
-        """Return the tenant's watches with these names."""
+        """Return the tenant's webhooks with these names."""
         if self._there is None:
             request = webhooks_pb2.ListWebhooksRequest(page_size=_PAGE)
             listed = iterate_pages(self._api.history.ListWebhooks, request, "webhooks")
-            self._there = {watch.display_name: watch async for watch in listed}
+            self._there = {webhook.display_name: webhook async for webhook in listed}
         return {record.name: self._there[record.name] for record in records if record.name in self._there}
 
     async def write(self, records: Sequence[Record]) -> None:
-        """Make one watch."""
+        """Create one webhook."""
         request_item: webhooks_pb2.Webhook = records[0].item
         made = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
         if not request_item.active:

@@ -1,5 +1,5 @@
 -- insert_accesses --
--- Record accesses.
+-- Insert access events.
 INSERT INTO memory.access_log
     (tenant_id, access_id, memory_id, operation, method, principal, session_id, agent_id, subject_id, claimed_agent_id,
      claimed_session_id, item_count, request_data, success, error_reason, client_address, request_id, create_time)
@@ -9,25 +9,25 @@ VALUES
      :request_id, :create_time);
 
 -- finish_access --
--- Say how an access ended that was recorded before it began.
+-- Set the result of an access whose event was inserted before it began.
 UPDATE memory.access_log
 SET success = :success, error_reason = :error_reason, item_count = :item_count
 WHERE tenant_id = :tenant_id AND access_id = ANY (:access_ids::uuid[]);
 
 -- count_accesses --
--- Count uses of memories.
-INSERT INTO memory.accesses AS known (tenant_id, last_access_time, memory_id, access_count)
+-- Add to the use counts of memories.
+INSERT INTO memory.accesses AS present (tenant_id, last_access_time, memory_id, access_count)
 VALUES (:tenant_id, :last_access_time, :memory_id, :access_count)
 ON CONFLICT ON CONSTRAINT accesses_pkey DO UPDATE
-    SET access_count = known.access_count + excluded.access_count,
-        last_access_time = greatest(known.last_access_time, excluded.last_access_time);
+    SET access_count = present.access_count + excluded.access_count,
+        last_access_time = greatest(present.last_access_time, excluded.last_access_time);
 
 -- read_access_key --
--- Read the key of a tenant's hashes.
+-- Read the key of a tenant for the hashes of its access log.
 SELECT secret FROM memory.access_keys WHERE tenant_id = :tenant_id;
 
--- make_access_key --
--- Give a tenant a key of its hashes, unless it has one.
+-- create_access_key --
+-- Insert the key of a tenant for the hashes of its access log, unless it has one.
 INSERT INTO memory.access_keys (tenant_id, secret)
 VALUES (:tenant_id, :secret)
 ON CONFLICT ON CONSTRAINT access_keys_pkey DO NOTHING;

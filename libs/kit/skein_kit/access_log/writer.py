@@ -336,7 +336,7 @@ class AccessLogKeys:
     def __init__(self, database: Database) -> None:
         """Read and create keys with the database's role."""
         queries = Queries.load("skein_kit")
-        self._read, self._create = queries["read_access_key"], queries["make_access_key"]
+        self._read, self._create = queries["read_access_key"], queries["create_access_key"]
         self._database = database
         self._cached: dict[UUID, bytes] = {}
 

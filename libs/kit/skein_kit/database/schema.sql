@@ -2,6 +2,6 @@
 -- Read the number of the newest migration.
 SELECT coalesce(max(number), 0) FROM skein.migrations;
 
--- handle_key --
+-- page_token_key --
 -- Read the newest key that page tokens are signed with.
 SELECT secret FROM skein.handle_keys ORDER BY create_time DESC, key_id LIMIT 1;

@@ -217,7 +217,7 @@ class Host:
                     version = 0
                 require_schema_version(version, self.schema_version)
                 if service in pagination.SERVICES and not self.page_token_key:
-                    self.page_token_key = await probe.fetch_value(_QUERIES["handle_key"])
+                    self.page_token_key = await probe.fetch_value(_QUERIES["page_token_key"])
                 return True
 
             servicers.ready_checks.append(ready)

@@ -177,7 +177,7 @@ def _rules() -> dict[str, AccessRule]:
             "GetCheckKeys": public,
             "DeleteExpired": worker,
             "PurgeTenant": purge,
-            # Called by tenancy in the name of whoever manages members.
+            # Called by tenancy in the name of a caller who manages members.
             "GetAccountState": AccessRule(needs_tenant=False),
         },
         "skein.tenancy.v1.TenancyService": {
@@ -241,7 +241,7 @@ def _rules() -> dict[str, AccessRule]:
             "RemoveAccount": auth,
             "ListDueDeletions": worker_without_tenant,
             "RecordDeletion": worker_without_tenant,
-            # Called by the gateway in the name of whoever calls it.
+            # Called by the gateway in its caller's name.
             "AcquireRateLimit": AccessRule(needs_tenant=False),
             "PurgeTenant": purge,
             "CollectUsage": worker,

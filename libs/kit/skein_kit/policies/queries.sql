@@ -1,5 +1,5 @@
 -- read_policy --
--- Read what a tenant changed of the rules that it remembers by.
+-- Read the policy of a tenant; null for each default that it has not changed.
 SELECT decay_days, max_inferred_edges, min_link_suggestion_score, retention_days, private_mode, snapshot_retention,
     path_max_hops, subgraph_default_radius, importance_formula, memory_types, audit_strict, audit_query_text,
     session_idle_minutes, archive_days, watch_max_failures, levels_capped, capacity_strategic, capacity_tactical,

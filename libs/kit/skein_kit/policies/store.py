@@ -45,7 +45,7 @@ class Policy:
     session_idle_minutes: int = 0
     # Days without a change after which rows go to cold storage; 0: never.
     archive_days: int = 0
-    # Failed deliveries in a row after which a watch is switched off.
+    # Failed deliveries in a row after which a webhook is switched off.
     watch_max_failures: int = 20
     # Whether a level that is full moves its least important memories down.
     levels_capped: bool = False

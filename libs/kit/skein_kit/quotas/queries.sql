@@ -1,25 +1,25 @@
 -- list_limits --
--- Read what a tenant may have at most of each kind, by its own limits and by its organization's.
+-- Read the limits of a tenant by kind: the lower one of its own and its organization's.
 SELECT kind, least(most, organization_most) AS most
 FROM tenancy.limits
 WHERE tenant_id = :tenant_id AND (most IS NOT NULL OR organization_most IS NOT NULL);
 
 -- add_usage --
--- Count what a tenant has more of now, or less.
-INSERT INTO any_schema.usage AS known (tenant_id, kind, slot, amount)
+-- Add to the usage of a tenant, or subtract from it.
+INSERT INTO any_schema.usage AS present (tenant_id, kind, slot, amount)
 VALUES (:tenant_id, :kind, :slot, :amount)
 ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
-    SET amount = known.amount + excluded.amount;
+    SET amount = present.amount + excluded.amount;
 
 -- charge_usage --
--- Count what a tenant has more of now, and return how much that makes and how much it may be. What everybody counts in
--- the same slot is exact, because each waits for the one before; of other slots it sees what was committed.
+-- Add to the usage of a tenant, and return its usage and its limit. Transactions that count in the same slot wait for
+-- each other, so their sum is exact; of other slots it includes what is committed.
 WITH added AS (
-    INSERT INTO any_schema.usage AS known (tenant_id, kind, slot, amount)
+    INSERT INTO any_schema.usage AS present (tenant_id, kind, slot, amount)
     VALUES (:tenant_id, :kind, :slot, :amount)
     ON CONFLICT ON CONSTRAINT usage_pkey DO UPDATE
-        SET amount = known.amount + excluded.amount
-    RETURNING known.amount
+        SET amount = present.amount + excluded.amount
+    RETURNING present.amount
 )
 SELECT (added.amount + coalesce((
            SELECT sum(other.amount) FROM any_schema.usage AS other

@@ -133,11 +133,11 @@ class InterceptorChain:
         return mask_errors(method, handler, self.page_token_key)
 
 
-def mask_errors(method: Method, handler: Handler, handle_key: Callable[[], bytes]) -> Handler:
+def mask_errors(method: Method, handler: Handler, page_token_key: Callable[[], bytes]) -> Handler:
     """Turn every exception into CallAborted with a documented status, and make the call the current one."""
 
     async def answer(request: Any, call: Call) -> Any:
-        call.page_token_key = handle_key()
+        call.page_token_key = page_token_key()
         with as_current_call(call):
             try:
                 return await handler(request, call)

@@ -69,7 +69,7 @@ async def active_model(tx: Transaction) -> ActiveModel | None:
     cached, until = _cached_models.get(tx.database, (None, 0.0))
     if cached is not None and time.monotonic() < until:
         return cached
-    row = await tx.row(_QUERIES["space_in_force"])
+    row = await tx.row(_QUERIES["active_model"])
     if row is None:
         return None
     model = ActiveModel(**{**row, "followed": tuple(row["followed"])})

@@ -1,6 +1,6 @@
--- space_in_force --
--- Read the model whose vectors are searched, and the tenants in which another one gets vectors of what is written as well;
--- the nil tenant stands for all. A model whose vectors callers bring gets none.
+-- active_model --
+-- Read the active model, and the tenants whose new documents also get vectors of a followed model; the nil UUID stands
+-- for all tenants. A model of caller vectors is never followed.
 SELECT m.model, m.dimensions, m.table_name, ARRAY(
     SELECT coalesce(r.only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)
     FROM recall.reindexes AS r
@@ -11,11 +11,11 @@ FROM recall.embedding_models AS m
 WHERE m.active;
 
 -- insert_vector_origins --
--- Note which caller's model made vectors that came with an item.
+-- Insert the origins of caller vectors.
 INSERT INTO recall.vector_origins (tenant_id, item_id, model, provider)
 VALUES (:tenant_id, :item_id, :model, :provider);
 
 -- insert_vectors --
--- Store the vectors of items, one for each chunk of the text.
+-- Insert the vectors of documents, one for each chunk of the text.
 INSERT INTO recall.{table} (tenant_id, item_id, chunk, kind, embedding, rest)
 VALUES (:tenant_id, :item_id, :chunk, :kind, :embedding, :rest);

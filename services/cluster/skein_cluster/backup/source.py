@@ -92,7 +92,7 @@ class Source:
         if not row["may_copy"]:
             problem = "The role of SKEIN_DATABASE_URL may not copy a server; name a superuser, or one with REPLICATION."
         elif row["senders"] == 0:
-            problem = "The server sends its log to nobody; set max_wal_senders to 10 and wal_level to replica."
+            problem = "The server does not send its log; set max_wal_senders to 10 and wal_level to replica."
         elif row["tablespaces"] > _OWN_TABLESPACES:
             problem = "The server has tablespaces of its own, which `skein backup` does not carry; use pg_basebackup."
         if problem:

@@ -77,8 +77,8 @@ def create(idle_days: int, session_id: str, label: str, environment: dict[str, s
 @options.cluster_options
 @options.json_option
 def store(session_id: str, environment: dict[str, str], *, as_json: bool) -> None:
-    """Take the messages of an archived session to cold storage."""
-    response = asyncio.run(_store_session(environment, session_id))
+    """Take the messages of a hidden session to cold storage."""
+    response = asyncio.run(_archive_session(environment, session_id))
     if as_json:
         output.print_json(output.message_to_dict(response))
         return
@@ -93,7 +93,7 @@ def store(session_id: str, environment: dict[str, str], *, as_json: bool) -> Non
 def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json: bool) -> None:
     """Bring an archive's memories back, or a session's messages."""
     if is_session:
-        back = asyncio.run(_restore_session(environment, name))
+        back = asyncio.run(_unarchive_session(environment, name))
         if as_json:
             output.print_json(output.message_to_dict(back))
             return
@@ -132,12 +132,12 @@ async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[ses
         return await list_first(limit, api.sessions.ListArchivedSessions, request, "sessions")
 
 
-async def _store_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.ArchiveSessionResponse:
+async def _archive_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.ArchiveSessionResponse:
     async with as_tenant(environment) as api:
         return await api.sessions.ArchiveSession(sessions_pb2.ArchiveSessionRequest(session_id=session_id))
 
 
-async def _restore_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.UnarchiveSessionResponse:
+async def _unarchive_session(environment: Mapping[str, str], session_id: str) -> sessions_pb2.UnarchiveSessionResponse:
     async with as_tenant(environment) as api:
         return await api.sessions.UnarchiveSession(sessions_pb2.UnarchiveSessionRequest(session_id=session_id))
 

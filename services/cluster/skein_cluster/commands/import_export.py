@@ -65,7 +65,7 @@ class ImportOptions:
 @click.command()
 @click.argument("form", metavar="FORMAT", type=click.Choice(_FORMS))
 @click.argument("source")
-@click.option("--dry-run", "is_dry", is_flag=True, help="Read everything and write nothing; calls nobody.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Read everything, write nothing and call no service.")
 @click.option("--realm", default="", metavar="ID|SLUG", help="The realm of the source to import into your tenant.")
 @click.option("--all", "is_all", is_flag=True, help="As the operator: a tenant for each realm, and who signs in there.")
 @click.option("--prefix", default="", metavar="TEXT", help="Put before the ids of sessions, messages and memories.")

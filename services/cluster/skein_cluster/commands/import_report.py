@@ -178,6 +178,4 @@ def _place(kind: str) -> int:
 
 def _plural(kind: str) -> str:
     words = str(kind).replace("_", " ")
-    return {"memory": "memories", "policy": "policies", "alias": "aliases", "trust": "trust", "watch": "watches"}.get(
-        words, f"{words}s"
-    )
+    return {"memory": "memories", "policy": "policies", "alias": "aliases", "trust": "trust"}.get(words, f"{words}s")

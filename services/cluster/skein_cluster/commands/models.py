@@ -52,7 +52,7 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
 @click.argument("model")
 @click.option(
     "--provider", type=click.Choice(["openai", "caller", "embedded"]), default="openai", show_default=True,
-    help="Who makes the vectors: an HTTP endpoint, whoever calls, or the cluster itself.",
+    help="Who makes the vectors: an HTTP endpoint, the caller, or the cluster itself.",
 )  # fmt: skip
 @click.option("--dimensions", type=click.IntRange(1, 4000), required=True, help="Numbers of one vector.")
 @click.option("--endpoint", default="", help='Where it is asked, to which "/embeddings" is added: https://host/v1.')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import curation_pb2
-from skein_gateway.console.pages import http_status, page, page_links
+from skein_gateway.console.pages import http_status, page, page_links, revision_of
 from skein_gateway.console.problems import PageError, or_page_error, page_error_of
 from skein_gateway.console.text_diff import mark_differences
 from skein_gateway.oauth.forms import FormInvalid
@@ -40,7 +40,6 @@ async def act(request: Request, context: PageContext, parameters: Parameters, fo
         raise FormInvalid("Choose a decision for the conflict, then send the form again.")
     status, canonical = _DECISIONS[form.get("decision")]
     pair = {"a": form.get("a"), "b": form.get("b")}
-    revision = form.get("revision")
     try:
         await context.api.curation.ResolveConflict(
             curation_pb2.ResolveConflictRequest(
@@ -49,7 +48,7 @@ async def act(request: Request, context: PageContext, parameters: Parameters, fo
                 status=status,
                 canonical_memory_id=pair.get(canonical, ""),
                 note=form.get("note").strip(),
-                revision=int(revision) if revision.isdecimal() and len(revision) < 18 else 0,  # noqa: PLR2004 - digits of an int64.
+                revision=revision_of(form),
             )
         )
     except Exception as error:  # noqa: BLE001 - page_error_of raises unexpected errors again.

@@ -63,6 +63,6 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
 
 def most_frequent(counts: Mapping[str, int], length: int = 8) -> list[tuple[str, int, float]]:
     """Return the most frequent names with their counts and their percentage of the greatest count."""
-    found = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:length]
-    greatest = found[0][1] if found else 0
-    return [(name, count, 100 * count / greatest if greatest else 0.0) for name, count in found]
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:length]
+    greatest = ranked[0][1] if ranked else 0
+    return [(name, count, 100 * count / greatest if greatest else 0.0) for name, count in ranked]

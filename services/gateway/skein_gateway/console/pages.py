@@ -52,6 +52,8 @@ _DONE = {
     "signed-out": "You are signed out.",
     "signed-in": "You are signed in.",
 }
+# Any number of so many digits fits into an int64.
+_MAX_REVISION_DIGITS = 17
 # Navigation: path, title, and the permission that the page needs.
 _PAGES = (
     ("", "Overview", ""),
@@ -113,6 +115,12 @@ def page_links(
         "first": context.url(path, **filters) if parameters.get("page") else "",
         "more": context.url(path, **filters, page=token) if token else "",
     }
+
+
+def revision_of(form: Parameters) -> int:
+    """Return the revision in a form; 0 without one that an int64 holds."""
+    text = form.get("revision")
+    return int(text) if text.isdecimal() and len(text) <= _MAX_REVISION_DIGITS else 0
 
 
 def error_page(request: Request, failure: PageError, context: PageContext | None = None, *, back: str = "") -> Response:

@@ -11,7 +11,7 @@ from buf.validate import validate_pb2
 from google.protobuf.descriptor import FieldDescriptor
 
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.console.pages import http_status, page
+from skein_gateway.console.pages import http_status, page, revision_of
 from skein_gateway.console.problems import PageError, or_page_error
 from skein_gateway.oauth.pages import see_other
 
@@ -59,11 +59,11 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         ),
     ),
     (
-        "Sessions, snapshots, watches",
+        "Sessions, snapshots, webhooks",
         (
             ("session_idle_minutes", "Minutes without a message until a session ends", "0: never."),
             ("snapshot_retention", "Snapshots to keep", "The newest ones."),
-            ("watch_max_failures", "Failed deliveries until a watch is disabled", "In a row."),
+            ("watch_max_failures", "Failed deliveries until a webhook is disabled", "In a row."),
         ),
     ),
     (
@@ -115,22 +115,21 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
 async def act(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
     """Save the changed fields. The revision in the form refuses a form that is older than the last change."""
     current = (await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
-    revision = form.get("revision")
-    policy_wanted, problems = policy_of(form)
+    new_policy, problems = policy_of(form)
     failure = PageError(title="", text=" ".join(problems), status=400) if problems else None
-    changed = changed_fields(current, policy_wanted)
+    changed = changed_fields(current, new_policy)
     if failure is None and not changed:
         return see_other(context.url("policy", done="unchanged"))
     if failure is None:
-        policy_wanted.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - digits of an int64.
-        update_request = subjects_pb2.UpdatePolicyRequest(policy=policy_wanted)
+        new_policy.revision = revision_of(form)
+        update_request = subjects_pb2.UpdatePolicyRequest(policy=new_policy)
         update_request.update_mask.paths.extend(changed)
         response = await or_page_error(context.api.tenancy.UpdatePolicy(update_request))
         if not isinstance(response, PageError):
             return see_other(context.url("policy", done="saved"))
         failure = response
     values = {name: form.get(name) for name in values_of(current)}
-    current.revision = int(revision) if revision.isdecimal() and len(revision) < 18 else 0  # noqa: PLR2004 - as above.
+    current.revision = revision_of(form)
     return _policy_page(request, context, values, current, failure)
 
 
@@ -193,10 +192,10 @@ def policy_of(form: Parameters) -> tuple[subjects_pb2.Policy, list[str]]:
     return policy, problems
 
 
-def changed_fields(current: subjects_pb2.Policy, policy_wanted: subjects_pb2.Policy) -> list[str]:
+def changed_fields(current: subjects_pb2.Policy, new_policy: subjects_pb2.Policy) -> list[str]:
     """Return the names of the fields that differ."""
     names = [field.name for _, fields in inputs() for field in fields]
-    return [name for name in names if getattr(current, name) != getattr(policy_wanted, name)]
+    return [name for name in names if getattr(current, name) != getattr(new_policy, name)]
 
 
 def _read(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:

@@ -76,5 +76,5 @@ def _explained(hit: recall_pb2.Hit) -> dict[str, Any]:
         width = max(0.0, 100 * component.value * component.weight)
         terms.append({"part": component, "at": at, "width": width, "gives": component.value * component.weight})
         at += width
-    said = ", ".join(f"{term['part'].signal} {term['gives']:.2f}" for term in terms if term["gives"] >= 0.005)  # noqa: PLR2004 - what two decimals show.
-    return {"hit": hit, "terms": terms, "said": f"Score {hit.score:.2f}: {said}"}
+    shares = ", ".join(f"{term['part'].signal} {term['gives']:.2f}" for term in terms if term["gives"] >= 0.005)  # noqa: PLR2004 - what two decimals show.
+    return {"hit": hit, "terms": terms, "label": f"Score {hit.score:.2f}: {shares}"}

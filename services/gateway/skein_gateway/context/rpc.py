@@ -11,8 +11,13 @@ from skein.gateway.v1 import gateway_pb2 as pb
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import session_pb2
 from skein_gateway.context.model import ContextFormat, Item, ItemKind, PackedContext, pack
-from skein_gateway.recall.arms import ArmOutcome, ArmResult, call_arm, enforce_partial_policy
-from skein_gateway.recall.rpc import MAX_INLINE_CHARACTERS
+from skein_gateway.recall.rpc import (
+    MAX_INLINE_CHARACTERS,
+    ArmOutcome,
+    ArmResult,
+    call_arm,
+    enforce_partial_policy,
+)
 from skein_gateway.recall.text_match import terms_of
 from skein_kit.calls.call import caller as caller_of
 from skein_kit.identity.permissions import ACCESS_RULES
@@ -98,11 +103,11 @@ class ContextHandler:
     async def _window(self, request: pb.BuildContextRequest, arm_seconds: float) -> ArmResult:
         half = max(1, (request.token_budget or DEFAULT_BUDGET) // 2)
         window_request = session_pb2.GetRecentWindowRequest(session_id=request.session_id, token_budget=half)
-        found = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
-        if found.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, found),))
-        recent = found.response.messages[-MAX_RECENT:]
-        outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=found.seconds, hit_count=len(recent))
+        timed = await call_arm(self._sessions.GetRecentWindow(window_request, timeout=arm_seconds))
+        if timed.response is None:
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_WINDOW, timed),))
+        recent = timed.response.messages[-MAX_RECENT:]
+        outcome = ArmOutcome(arm=pb.ARM_WINDOW, state=pb.ARM_STATE_OK, seconds=timed.seconds, hit_count=len(recent))
         return ArmResult(outcomes=(outcome,), recent=recent)
 
 

@@ -40,12 +40,12 @@ _REMEMBERED_SECONDS = 600
 
 def origins_of(text: str) -> tuple[str, ...]:
     """Parse SKEIN_CORS_ORIGINS: exact origins, separated by commas. Raises SettingInvalid."""
-    found = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
-    for origin in found:
+    origins = tuple(part.strip().rstrip("/") for part in text.split(",") if part.strip())
+    for origin in origins:
         if not _ORIGIN.fullmatch(origin):
             message = f"SKEIN_CORS_ORIGINS should be a list of origins such as https://app.example, not {origin!r}."
             raise SettingInvalid(message)
-    return found
+    return origins
 
 
 class CorsMiddleware:

@@ -171,14 +171,14 @@ class ConnectHandler:
             timeout = codec.timeout_seconds(call.metadata)
             if timeout is not None:
                 call.deadline = asyncio.get_running_loop().time() + timeout
-            found = self._servicers.handlers.get(call.path)
-            if found is None:
+            entry = self._servicers.handlers.get(call.path)
+            if entry is None:
                 raise _no_handler_error(call.path)
-            if found[0].is_streaming:
+            if entry[0].is_streaming:
                 raise StreamNotSupported
         except errors.RpcError as error:
             raise CallAborted(error.status()) from None
-        method, handler = found
+        method, handler = entry
         public = PUBLIC_METHODS[call.path]
         body_is_read = asyncio.Event()
 
@@ -196,7 +196,7 @@ class ConnectHandler:
         response: Message | bytes = await _cancel_on_disconnect(request, body_is_read, handler(request_body, call))
         size = len(response) if isinstance(response, bytes) else response.ByteSize()
         if size > MAX_ANSWER_BYTES:
-            raise CallAborted(errors.MessageTooLarge(timeout=MAX_ANSWER_BYTES, size=size).status())
+            raise CallAborted(errors.MessageTooLarge(limit=MAX_ANSWER_BYTES, size=size).status())
         if as_json:
             return await _dump_json(response, public.response, size)
         return response if isinstance(response, bytes) else response.SerializeToString()

@@ -122,7 +122,7 @@ class Schemas:
         """Prefix references with `refs`; the other options are those of `schema`."""
         self.defs: dict[str, Schema] = {}
         self._refs = refs
-        self._said = comments() if descriptions is None else descriptions
+        self._texts = comments() if descriptions is None else descriptions
         self._closed = closed
         self._oneofs = oneofs
 
@@ -207,15 +207,15 @@ class Schemas:
     def _enum_schema(self, enum: EnumDescriptor, numbers: Iterable[int]) -> Schema:
         names = [enum.values_by_number[number].name for number in numbers]
         descriptions = [
-            f"- {name}: {' '.join(self._said[f'{enum.full_name}.{name}'].split())}"
+            f"- {name}: {' '.join(self._texts[f'{enum.full_name}.{name}'].split())}"
             for name in names
-            if f"{enum.full_name}.{name}" in self._said
+            if f"{enum.full_name}.{name}" in self._texts
         ]
         return {"type": "string", "enum": names, **self._description(enum.full_name, descriptions)}
 
     def _description(self, name: str, more: Iterable[str]) -> Schema:
-        descriptions = self._said.get(name, "")
-        lines = [*([descriptions] if descriptions else []), *(more if self._said else ())]
+        descriptions = self._texts.get(name, "")
+        lines = [*([descriptions] if descriptions else []), *(more if self._texts else ())]
         return {"description": "\n".join(lines)} if lines else {}
 
 

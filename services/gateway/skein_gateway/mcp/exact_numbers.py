@@ -47,4 +47,4 @@ def mark_numbers(value: Any) -> Any:
 
 def unmark_numbers(body: bytes) -> bytes:
     """Replace marked strings by numbers. Padding with spaces keeps the length in the content-length header."""
-    return _MARKED.sub(lambda found: found.group(1).ljust(len(found.group())), body)
+    return _MARKED.sub(lambda marked: marked.group(1).ljust(len(marked.group())), body)

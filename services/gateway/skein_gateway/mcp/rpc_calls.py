@@ -93,10 +93,10 @@ class RpcCaller:
 
     async def call(self, mcp_request: McpRequest, path: str, request: Message) -> Message:
         """Call an RPC. Raises CallAborted, and MessageTooLarge for a response beyond MAX_MESSAGE_BYTES."""
-        found = self._servicers.handlers.get(path)
-        if found is None:
+        entry = self._servicers.handlers.get(path)
+        if entry is None:
             raise CallAborted(errors.ServiceUnavailable().status())
-        method, handler = found
+        method, handler = entry
         mcp_request.is_counted = True
         payload = request.SerializeToString() if method.deserializer is None else request
         try:
@@ -120,5 +120,5 @@ class RpcCaller:
 def mcp_request_of(context: ServerRequestContext[Any, Any]) -> McpRequest:
     """Return the request that a client's message came in."""
     scope: Mapping[str, Any] = context.request.scope  # type: ignore[union-attr]  # Over HTTP there is always one.
-    found: McpRequest = scope[SCOPE_KEY]
-    return found
+    mcp_request: McpRequest = scope[SCOPE_KEY]
+    return mcp_request

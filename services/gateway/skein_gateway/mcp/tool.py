@@ -281,8 +281,8 @@ def _reword(description: str) -> str:
 
 def by_name(tools: Sequence[Tool]) -> Mapping[str, Tool]:
     """Return tools by name. Raises LookupError for a duplicate name."""
-    found = {tool.name: tool for tool in tools}
-    if len(found) != len(tools):
+    tools_by_name = {tool.name: tool for tool in tools}
+    if len(tools_by_name) != len(tools):
         message = "two tools have one name"
         raise LookupError(message)
-    return found
+    return tools_by_name

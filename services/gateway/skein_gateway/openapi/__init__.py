@@ -1,1 +1,1 @@
-"""The OpenAPI document of the HTTP API, its examples, and the handler that serves it."""
+"""The OpenAPI document of the HTTP API with its examples, and the handler that serves it."""

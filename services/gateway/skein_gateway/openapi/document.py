@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 from google.rpc import error_details_pb2
@@ -13,7 +13,6 @@ from skein.errors.v1 import errors_pb2
 from skein_gateway import VERSION
 from skein_gateway.connect import codec
 from skein_gateway.json_schema.schemas import Schema, Schemas, comments, descriptor_of
-from skein_gateway.openapi.examples import EXAMPLES
 from skein_gateway.public_methods.forwarder import GATEWAY_SERVICE, PUBLIC_METHODS
 from skein_kit.calls.call import CLAIMED_AGENT_KEY, CLAIMED_SESSION_KEY, REQUEST_ID_KEY, TENANT_KEY
 from skein_kit.identity.permissions import ACCESS_RULES, PERMISSION_DESCRIPTIONS
@@ -38,6 +37,40 @@ absent field, and responses omit zero values. 64-bit integers are strings. A bod
 
 Writes take a `requestId`: repeated within 24 hours, it returns the first response and changes nothing. Errors are
 always JSON: `code`, `message`, and `details`, one of which is a `google.rpc.ErrorInfo` with a stable `reason`."""
+# Example requests of the methods that most callers start with.
+EXAMPLES: Mapping[str, Mapping[str, Any]] = {
+    "/skein.gateway.v1.GatewayService/Remember": {
+        "sessionId": "kitchen",
+        "messages": [{"role": "MESSAGE_ROLE_USER", "content": "What do we have to drink?"}],
+        "memories": [{"content": "Anna prefers tea to coffee", "tags": ["drinks"]}],
+        "requestId": "3f1c2a",
+    },
+    "/skein.gateway.v1.GatewayService/Recall": {"query": "what does Anna drink?", "limit": 3},
+    "/skein.gateway.v1.GatewayService/BuildContext": {
+        "recall": {"query": "what does Anna drink?"},
+        "tokenBudget": 500,
+    },
+    "/skein.memory.v1.MemoryService/CreateMemory": {
+        "memory": {"type": "fact", "key": "anna.drink", "content": "Anna prefers tea", "importance": 0.8}
+    },
+    "/skein.memory.v1.MemoryService/GetMemory": {"memoryId": "anna-drinks-tea"},
+    "/skein.memory.v1.MemoryService/ListMemories": {
+        "filter": {"types": ["note", "fact"], "where": 'tags:any("drinks") AND importance >= 0.5'},
+        "pageSize": 20,
+    },
+    "/skein.memory.v1.MemoryService/UpdateMemory": {
+        "memory": {"memoryId": "anna-drinks-tea", "content": "Anna prefers green tea"},
+        "updateMask": "content",
+    },
+    "/skein.memory.v1.LinkService/CreateLink": {
+        "link": {"fromMemoryId": "anna-drinks-tea", "toMemoryId": "no-more-coffee", "relation": "supports"}
+    },
+    "/skein.session.v1.SessionService/AppendMessages": {
+        "sessionId": "kitchen",
+        "messages": [{"role": "MESSAGE_ROLE_ASSISTANT", "content": "Green tea, and some lemonade."}],
+    },
+    "/skein.session.v1.SessionService/ListMessages": {"sessionId": "kitchen", "pageSize": 50, "newestFirst": True},
+}
 # An entry below "Errors:" is "NOT_FOUND, MEMORY_NOT_FOUND: also for a deleted memory." or "as CreateMemory and Merge."
 _ERROR = re.compile(r"([A-Z][A-Z_]+), (.+)")
 _LIKE = re.compile(r"as ([A-Z]\w+(?:, [A-Z]\w+| and [A-Z]\w+)*)")

@@ -5,50 +5,138 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from datetime import UTC
+from functools import cache
 from heapq import merge
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import grpc
+from google.protobuf.duration_pb2 import Duration
 from grpc import aio
+from prometheus_client import Counter
 
 from skein.gateway.v1 import gateway_pb2 as pb
 from skein.memory.v1 import blocks_pb2
 from skein.recall.v1 import recall_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_gateway.recall.arms import (
-    ArmOutcome,
-    ArmResult,
-    TimedResponse,
-    agent_of,
-    arm_timeout_seconds,
-    call_arm,
-    enforce_partial_policy,
-    filter_allows_blocks,
-    gather_or_cancel,
-    record_arm_metrics,
-    select_arms,
-    subject_of,
-)
+from skein_gateway.errors import RecallIncomplete, RecallTimedOut
 from skein_gateway.recall.text_match import rank_texts, terms_of
 from skein_kit.calls.call import caller as caller_of
+from skein_kit.errors import PermissionMissing
+from skein_kit.identity.permissions import ACCESS_RULES
+from skein_kit.rpc.interceptors import translate_upstream
 from skein_kit.rpc.pagination import fit_items
 from skein_kit.rpc.well_known_types import read_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
     from datetime import datetime
 
-    from skein.memory.v1 import blocks_pb2_grpc
+    from skein.memory.v1 import blocks_pb2_grpc, memory_pb2
     from skein.recall.v1 import recall_pb2_grpc
+    from skein.session.v1 import session_pb2
     from skein.tenancy.v1 import tenancy_pb2_grpc
     from skein_kit.calls.call import Context
+    from skein_kit.identity.identity_token import Caller
 
+ARMS = Counter("skein_gateway_search_branches_total", "Search branches of recalls, by outcome.", ["branch", "state"])
+Response = TypeVar("Response")
+# Reserved from the caller's time for merging: this share, and at most these seconds.
+_MARGIN_SHARE = 0.1
+_MARGIN_SECONDS = 0.25
+# Faults of one arm, which leave a partial result. Any other code is the caller's error and fails the call.
+_FAULTS = frozenset(
+    {
+        grpc.StatusCode.ABORTED,
+        grpc.StatusCode.CANCELLED,
+        grpc.StatusCode.DATA_LOSS,
+        grpc.StatusCode.DEADLINE_EXCEEDED,
+        grpc.StatusCode.INTERNAL,
+        grpc.StatusCode.RESOURCE_EXHAUSTED,
+        grpc.StatusCode.UNAVAILABLE,
+        grpc.StatusCode.UNIMPLEMENTED,
+        grpc.StatusCode.UNKNOWN,
+    }
+)
+# Access rules of the RPCs behind these arms.
+_RULES = {
+    pb.ARM_BLOCKS: ACCESS_RULES["/skein.memory.v1.BlockService/ListAgentBlocks"],
+    pb.ARM_PROFILE: ACCESS_RULES["/skein.tenancy.v1.TenancyService/GetSubject"],
+}
+_SERVICES = {pb.ARM_BLOCKS: "memory", pb.ARM_PROFILE: "tenancy", pb.ARM_WINDOW: "session"}
 DEFAULT_LIMIT = 10
 # Most blocks that one agent can see: about one subject and about none.
 MAX_BLOCKS = 200
 # Longer texts are matched in a thread, because they would block the event loop.
 MAX_INLINE_CHARACTERS = 100_000
 _KINDS = {pb.ARM_MEMORIES: recall_pb2.ITEM_KIND_MEMORY, pb.ARM_MESSAGES: recall_pb2.ITEM_KIND_MESSAGE}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TimedResponse(Generic[Response]):
+    """The response of an arm's call, or its fault, with the duration."""
+
+    seconds: float
+    response: Response | None = None
+    fault: aio.AioRpcError | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmOutcome:
+    """The outcome of one arm."""
+
+    arm: pb.Arm
+    state: pb.ArmState
+    seconds: float = 0.0
+    hit_count: int = 0
+    unembedded_count: int = 0
+    filter_emptied: bool = False
+    filter_truncated: bool = False
+    fault: aio.AioRpcError | None = None
+
+    @classmethod
+    def skipped(cls, arm: pb.Arm) -> ArmOutcome:
+        """Return the outcome of an arm that does not apply to the request."""
+        return cls(arm=arm, state=pb.ARM_STATE_SKIPPED)
+
+    @classmethod
+    def failed(cls, arm: pb.Arm, timed: TimedResponse[Any]) -> ArmOutcome:
+        """Return the outcome of a failed call."""
+        is_late = timed.fault is not None and timed.fault.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        state = pb.ARM_STATE_TIMED_OUT if is_late else pb.ARM_STATE_UNAVAILABLE
+        return cls(arm=arm, state=state, seconds=timed.seconds, fault=timed.fault)
+
+    @property
+    def is_missing(self) -> bool:
+        """Tell whether the arm failed."""
+        return self.fault is not None
+
+    def status(self) -> pb.ArmStatus:
+        """Return the outcome for the response."""
+        elapsed = Duration()
+        elapsed.FromMicroseconds(round(self.seconds * 1e6))
+        return pb.ArmStatus(
+            arm=self.arm,
+            state=self.state,
+            hit_count=self.hit_count,
+            elapsed=elapsed,
+            filter_emptied=self.filter_emptied,
+            filter_truncated=self.filter_truncated,
+            unembedded_count=self.unembedded_count,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ArmResult:
+    """The outcomes and results of one call, which may cover several arms."""
+
+    outcomes: tuple[ArmOutcome, ...]
+    # Best first.
+    hits: Sequence[recall_pb2.Hit] = ()
+    # Set by the recall service only.
+    response: recall_pb2.RecallResponse | None = None
+    profile: subjects_pb2.Subject | None = None
+    # The recent window of a session, oldest first.
+    recent: Sequence[session_pb2.Message] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,13 +155,13 @@ class RecallResult:
 
         Ties are ordered by id, so that equal calls return equal responses.
         """
-        found = [result.hits for result in self.results if result.hits]
+        hits_by_call = [result.hits for result in self.results if result.hits]
         profile = next((result.profile for result in self.results if result.profile is not None), None)
         # Hits of the recall service alone are sorted and fit.
-        hits: Sequence[recall_pb2.Hit] = found[0] if found else ()
-        if len(found) > 1:
-            hits = list(merge(*found, key=lambda hit: (-hit.score, hit.item_id)))
-        if len(found) > 1 or profile is not None:
+        hits: Sequence[recall_pb2.Hit] = hits_by_call[0] if hits_by_call else ()
+        if len(hits_by_call) > 1:
+            hits = list(merge(*hits_by_call, key=lambda hit: (-hit.score, hit.item_id)))
+        if len(hits_by_call) > 1 or profile is not None:
             hits = fit_items(hits[:limit], used_bytes=0 if profile is None else profile.ByteSize())
         index = next((result.response for result in self.results if result.response is not None), None)
         outcomes = self.outcomes
@@ -123,8 +211,8 @@ class RecallHandler:
         """
         arms = select_arms(request, caller_of(context))
         arm_seconds = arm_timeout_seconds(context.time_remaining(), self._arm_seconds)
-        index_result = [arm for arm in arms if arm in _KINDS]
-        calls = [self._search_index(index_result, request, arm_seconds)] if index_result else []
+        indexed = [arm for arm in arms if arm in _KINDS]
+        calls = [self._search_index(indexed, request, arm_seconds)] if indexed else []
         calls += [extra_arm(arm_seconds) for extra_arm in extra_arms]
         skipped = list[ArmResult]()
         for arm, is_applicable, call_arms in (
@@ -165,18 +253,18 @@ class RecallHandler:
             for name in ("start_time", "end_time")
         )
         agent_id, subject_id = agent_of(request.filter), subject_of(request.filter)
-        found: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
+        timed: TimedResponse[blocks_pb2.ListAgentBlocksResponse] | TimedResponse[blocks_pb2.ListBlocksResponse]
         if agent_id:
             of_agent = blocks_pb2.ListAgentBlocksRequest(
                 agent_id=agent_id, subject_id=subject_id, page_size=MAX_BLOCKS, hide_other_subjects=True
             )
-            found = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
+            timed = await call_arm(self._blocks.ListAgentBlocks(of_agent, timeout=arm_seconds))
         else:
             of_all = blocks_pb2.ListBlocksRequest(is_template=False, page_size=MAX_BLOCKS)
-            found = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
-        if found.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, found),))
-        blocks = [block for block in found.response.blocks if block.subject_id in {"", subject_id}]
+            timed = await call_arm(self._blocks.ListBlocks(of_all, timeout=arm_seconds))
+        if timed.response is None:
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_BLOCKS, timed),))
+        blocks = [block for block in timed.response.blocks if block.subject_id in {"", subject_id}]
         matching = [block for block in blocks if _is_between(block, start, end)]
         limit = request.limit or DEFAULT_LIMIT
         if sum(len(block.value) for block in matching) > MAX_INLINE_CHARACTERS:
@@ -186,10 +274,10 @@ class RecallHandler:
         outcome = ArmOutcome(
             arm=pb.ARM_BLOCKS,
             state=pb.ARM_STATE_OK,
-            seconds=found.seconds,
+            seconds=timed.seconds,
             hit_count=len(hits),
             filter_emptied=bool(blocks) and not matching,
-            filter_truncated=bool(found.response.next_page_token),
+            filter_truncated=bool(timed.response.next_page_token),
         )
         return ArmResult(outcomes=(outcome,), hits=hits)
 
@@ -197,22 +285,22 @@ class RecallHandler:
         """Read the profile of the filter's subject, who need not have one."""
         of_subject = subjects_pb2.GetSubjectRequest(subject_id=subject_of(request.filter))
         try:
-            found = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
+            timed = await call_arm(self._tenancy.GetSubject(of_subject, timeout=arm_seconds))
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
             return ArmResult(outcomes=(ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK),))
-        if found.response is None:
-            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PROFILE, found),))
-        outcome = ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=found.seconds)
-        return ArmResult(outcomes=(outcome,), profile=found.response.subject)
+        if timed.response is None:
+            return ArmResult(outcomes=(ArmOutcome.failed(pb.ARM_PROFILE, timed),))
+        outcome = ArmOutcome(arm=pb.ARM_PROFILE, state=pb.ARM_STATE_OK, seconds=timed.seconds)
+        return ArmResult(outcomes=(outcome,), profile=timed.response.subject)
 
 
-def index_result(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
+def index_result(arms: Sequence[pb.Arm], timed: TimedResponse[recall_pb2.RecallResponse]) -> ArmResult:
     """Return the outcomes of the arms that one call of the recall service covers."""
-    response = found.response
+    response = timed.response
     if response is None:
-        return ArmResult(outcomes=tuple(ArmOutcome.failed(arm, found) for arm in arms))
+        return ArmResult(outcomes=tuple(ArmOutcome.failed(arm, timed) for arm in arms))
     hits = response.hits
     kinds = [hit.kind for hit in hits]
     # Without a query vector, hits do not tell whether they have one.
@@ -220,13 +308,13 @@ def index_result(arms: Sequence[pb.Arm], found: TimedResponse[recall_pb2.RecallR
     unembedded = [hit.kind for hit in hits if not hit.HasField("similarity")] if compared else []
 
     def outcome(arm: pb.Arm) -> ArmOutcome:
-        found_count, without = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
-        by_words = response.dense_unavailable or 0 < found_count == without
+        hit_count, without = kinds.count(_KINDS[arm]), unembedded.count(_KINDS[arm])
+        by_words = response.dense_unavailable or 0 < hit_count == without
         return ArmOutcome(
             arm=arm,
             state=pb.ARM_STATE_LEXICAL_ONLY if by_words else pb.ARM_STATE_OK,
-            seconds=found.seconds,
-            hit_count=found_count,
+            seconds=timed.seconds,
+            hit_count=hit_count,
             unembedded_count=without,
             filter_emptied=response.filter_emptied,
             filter_truncated=response.filter_truncated,
@@ -244,11 +332,11 @@ def block_hits(blocks: Sequence[blocks_pb2.Block], query: str, limit: int) -> li
             kind=recall_pb2.ITEM_KIND_BLOCK,
             item_id=block_id,
             score=score,
-            components=[recall_pb2.ScoreComponent(signal="words", raw=found, value=score, weight=1.0, rank=place)],
+            components=[recall_pb2.ScoreComponent(signal="words", raw=count, value=score, weight=1.0, rank=place)],
             block=by_id[block_id],
             has_query_words=True,
         )
-        for place, (block_id, score, found) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
+        for place, (block_id, score, count) in enumerate(rank_texts(texts, terms_of(query), limit), start=1)
     ]
 
 
@@ -256,3 +344,112 @@ def _is_between(block: blocks_pb2.Block, start: datetime | None, end: datetime |
     """Tell whether a block was created at or after `start` and before `end`."""
     at = block.create_time.ToDatetime(UTC)
     return (start is None or at >= start) and (end is None or at < end)
+
+
+def select_arms(request: pb.RecallRequest, caller: Caller) -> list[pb.Arm]:
+    """Return the arms to call, in order of their numbers. Raises PermissionMissing for an arm that the request names.
+
+    Without named arms, blocks and profile are included if the filter applies to them and the caller may read them.
+    """
+    if request.arms:
+        for arm in request.arms:
+            if arm in _RULES:
+                _RULES[arm].check(caller)
+        return sorted(request.arms)
+    arms: list[pb.Arm] = [pb.ARM_MEMORIES, pb.ARM_MESSAGES]
+    if request.query and agent_of(request.filter) and filter_allows_blocks(request) and _may(caller, pb.ARM_BLOCKS):
+        arms.append(pb.ARM_BLOCKS)
+    if subject_of(request.filter) and _may(caller, pb.ARM_PROFILE):
+        arms.append(pb.ARM_PROFILE)
+    return arms
+
+
+def _may(caller: Caller, arm: pb.Arm) -> bool:
+    try:
+        _RULES[arm].check(caller)
+    except PermissionMissing:
+        return False
+    return True
+
+
+def agent_of(condition: memory_pb2.MemoryFilter) -> str:
+    """Return the agent of a filter; empty for none."""
+    return condition.agent_id or condition.visible_to.agent_id
+
+
+def subject_of(condition: memory_pb2.MemoryFilter) -> str:
+    """Return the subject of a filter; empty for none."""
+    return condition.subject_id or condition.visible_to.subject_id
+
+
+# Filter conditions that blocks can match.
+_OF_BLOCKS = frozenset({"agent_id", "subject_id", "visible_to", "start_time", "end_time"})
+
+
+def filter_allows_blocks(request: pb.RecallRequest) -> bool:
+    """Tell whether blocks, which have neither type nor vector, can match the request."""
+    if request.min_similarity or request.mode == recall_pb2.SEARCH_MODE_SEMANTIC:
+        return False
+    return all(field.name in _OF_BLOCKS for field, _ in request.filter.ListFields())
+
+
+def arm_timeout_seconds(remaining: float, longest: float) -> float:
+    """Return the timeout of an arm in seconds, given the caller's remaining time and the longest timeout."""
+    return min(longest, remaining - min(_MARGIN_SECONDS, remaining * _MARGIN_SHARE))
+
+
+async def call_arm(call: Awaitable[Response]) -> TimedResponse[Response]:
+    """Await an arm's call. Returns faults of the arm; raises errors of the caller."""
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    try:
+        response = await call
+    except aio.AioRpcError as error:
+        if error.code() not in _FAULTS:
+            raise
+        return TimedResponse(seconds=loop.time() - started, fault=error)
+    return TimedResponse(seconds=loop.time() - started, response=response)
+
+
+async def gather_or_cancel(*calls: Coroutine[Any, Any, Response]) -> list[Response]:
+    """Await all calls; the first error cancels the others. A single call needs no task."""
+    if len(calls) == 1:
+        return [await calls[0]]
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(call) for call in calls]
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPartial) -> None:
+    """Raise the first fault if all arms failed, or an error if any failed and `on_partial` is FAIL."""
+    missing = [outcome for outcome in outcomes if outcome.is_missing]
+    if not missing:
+        return
+    if on_partial == pb.ON_PARTIAL_FAIL:
+        names = ", ".join(name_of(outcome.arm) for outcome in missing)
+        if all(outcome.state == pb.ARM_STATE_TIMED_OUT for outcome in missing):
+            raise RecallTimedOut(arms=names)
+        raise RecallIncomplete(arms=names)
+    if all(outcome.is_missing or outcome.state == pb.ARM_STATE_SKIPPED for outcome in outcomes):
+        first = missing[0]
+        if first.fault is not None:
+            raise translate_upstream(first.fault, service=_SERVICES.get(first.arm, "recall"))
+
+
+def name_of(arm: pb.Arm) -> str:
+    """Return the name of an arm: "memories"."""
+    return pb.Arm.Name(arm).removeprefix("ARM_").lower()
+
+
+def record_arm_metrics(outcomes: Sequence[ArmOutcome]) -> None:
+    """Count the outcomes in the metrics."""
+    for outcome in outcomes:
+        _counter(outcome.arm, outcome.state).inc()
+
+
+@cache
+def _counter(arm: pb.Arm, state: pb.ArmState) -> Counter:
+    return ARMS.labels(name_of(arm), pb.ArmState.Name(state).removeprefix("ARM_STATE_").lower())

@@ -57,7 +57,7 @@ def terms_of(query: str) -> frozenset[str]:
 
 def counts_of(text: str, terms: frozenset[str]) -> Counter[str]:
     """Count the terms in a text; absent terms are left out."""
-    return Counter(found for word in _WORD.findall(text.casefold()) if (found := stem(word)) in terms)
+    return Counter(term for word in _WORD.findall(text.casefold()) if (term := stem(word)) in terms)
 
 
 def term_coverage(terms: frozenset[str], counts: Counter[str]) -> float:
@@ -129,7 +129,7 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characte
     best, first, last = -1, 0, 0
     counts_in_run: Counter[str] = Counter()
     begin = 0
-    found = 0
+    term_count = 0
     for place, (_, end) in enumerate(spans):
         counts_in_run.update(counts[place])
         is_same = not counts[place]
@@ -138,9 +138,9 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characte
             is_same = is_same and not counts[begin]
             begin += 1
         if not is_same:
-            found = sum(count > 0 for count in counts_in_run.values())
-        if found > best:
-            best, first, last = found, begin, place
+            term_count = sum(count > 0 for count in counts_in_run.values())
+        if term_count > best:
+            best, first, last = term_count, begin, place
     while first < last and not counts[first]:
         first += 1
     if first and spans[last][1] - spans[first - 1][0] <= max_characters:
@@ -154,10 +154,10 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characte
 
 def rank_texts(texts: Iterable[tuple[str, str]], terms: frozenset[str], limit: int) -> list[tuple[str, float, int]]:
     """Return the ids of the best texts, each with its coverage and its number of terms, best first."""
-    found = []
+    ranked = []
     for text_id, text in texts:
         counts = counts_of(text, terms)
         if counts:
-            found.append((text_id, term_coverage(terms, counts), len(counts)))
-    found.sort(key=lambda entry: (-entry[1], entry[0]))
-    return found[:limit]
+            ranked.append((text_id, term_coverage(terms, counts), len(counts)))
+    ranked.sort(key=lambda entry: (-entry[1], entry[0]))
+    return ranked[:limit]

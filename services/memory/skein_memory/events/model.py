@@ -33,7 +33,7 @@ EVENT_TYPES = frozenset(
         "archive_created", "archive_restored",
     }
 )  # fmt: skip
-# The names that MemoryVault gives to the same events; watches and filters take them as well.
+# The names that MemoryVault gives to the same events; webhooks and filters take them as well.
 MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
     "memory_saved": "memory_created",
     "link_created": "memory_link_created",

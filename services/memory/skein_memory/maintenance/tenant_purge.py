@@ -21,7 +21,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.archived": QUERIES["purge_tenant_archived"],
     "memory.archives": QUERIES["purge_tenant_archives"],
     "memory.deliveries": QUERIES["purge_tenant_deliveries"],
-    "memory.watches": QUERIES["purge_tenant_watches"],
+    "memory.watches": QUERIES["purge_tenant_webhooks"],
     "memory.changes": QUERIES["purge_tenant_changes"],
     "memory.versions": QUERIES["purge_tenant_versions"],
     "memory.revisions": QUERIES["purge_tenant_revisions"],

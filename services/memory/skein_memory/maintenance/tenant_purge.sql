@@ -22,8 +22,8 @@ DELETE FROM memory.deliveries
 WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
     SELECT delivery_id FROM memory.deliveries WHERE tenant_id = :tenant_id LIMIT :count));
 
--- purge_tenant_watches --
--- Remove some of the watches that a deleted tenant has, and count their keys no longer.
+-- purge_tenant_webhooks --
+-- Remove some of the webhooks that a deleted tenant has, and count their keys no longer.
 WITH gone AS MATERIALIZED (
     SELECT watch_id, master_key FROM memory.watches WHERE tenant_id = :tenant_id LIMIT :count
 ), counted AS (

@@ -91,7 +91,7 @@ class Memories:
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ALREADY_EXISTS:
                     raise
-                stored = await self._restore(memory, request)
+                stored = await self._undelete(memory, request)
         return {**wire.create_reply(stored), **wire.update_reply(stored)}
 
     async def _replace(self, memory: pb.Memory, request: Request) -> pb.Memory | None:
@@ -101,7 +101,7 @@ class Memories:
         reply = await self._api.find(self._api.memories.UpdateMemory, call, request)
         return None if reply is None else reply.memory
 
-    async def _restore(self, memory: pb.Memory, request: Request) -> pb.Memory:
+    async def _undelete(self, memory: pb.Memory, request: Request) -> pb.Memory:
         """Undelete a memory, whose id stays taken, and replace its fields."""
         call = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
         await self._api.call(self._api.memories.UndeleteMemory, call, request)

@@ -242,14 +242,14 @@ _OF_MEMORY = (
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
     _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
-    _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="watch"),
+    _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="webhook"),
     _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
-    # The watch has no deliveries, because its event does not happen.
+    # The webhook has no deliveries, because its event does not happen.
     _by_id_probe(
         f"{HISTORY}ListWebhookDeliveries",
         webhooks_pb2.ListWebhookDeliveriesRequest,
         has_no_marks=True,
-        webhook_id="watch",
+        webhook_id="webhook",
     ),
     _fixed_probe(f"{HISTORY}ListAccessLog", access_log_pb2.ListAccessLogRequest),
     _fixed_probe(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest),

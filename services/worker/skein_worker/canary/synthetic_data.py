@@ -263,13 +263,13 @@ class SyntheticDataWriter:
         attached = blocks_pb2.AttachBlockRequest(block_id=data["block"], agent_id=data["agent"])
         await self._gateway.call(f"{BLOCKS}AttachBlock", attached)
         # It has no deliveries, because this event does not happen.
-        watch = webhooks_pb2.Webhook(
-            display_name=data.text("watch"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
+        webhook = webhooks_pb2.Webhook(
+            display_name=data.text("webhook"), event_types=["snapshot_restored"], webhook_url="https://canary.invalid/"
         )
         await self._find_or_create(
-            "watch",
+            "webhook",
             (f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest(), "webhooks"),
-            (f"{HISTORY}CreateWebhook", webhooks_pb2.CreateWebhookRequest(webhook=watch)),
+            (f"{HISTORY}CreateWebhook", webhooks_pb2.CreateWebhookRequest(webhook=webhook)),
         )
         if not (await self._gateway.call(f"{HISTORY}ListArchives", archives_pb2.ListArchivesRequest())).archives:
             old = memory_pb2.Memory(content=data.text("long ago"), session_id=data["session"])

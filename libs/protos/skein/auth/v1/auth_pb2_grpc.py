@@ -345,9 +345,9 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ResetPassword(self, request, context):
-        """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
-        identities and the second factor go as well. Needs no credential.
+        """ResetPassword spends a token and sets a password. Every auth session of the
+        account ends, and its devices are unknown again. Where the address was not
+        verified, linked identities and the second factor are removed as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -380,7 +380,7 @@ class AuthServiceServicer:
 
     def SignInWithIdentity(self, request, context):
         """SignInWithIdentity gives tokens for what an identity provider says. An
-        identity that nobody linked gets an account of its own where sign-up is
+        identity without a link gets an account of its own where sign-up is
         open; an account is never found by an e-mail address. Needs no credential.
 
         Errors:
@@ -399,7 +399,7 @@ class AuthServiceServicer:
         """RefreshSession replaces a refresh token and gives a new access token. The
         token just replaced gets the same successor again for a few seconds, so an
         answer that was lost can be asked for again; any older one, or the same one
-        later, ends the sign-in, because somebody else has it. Needs no other
+        later, ends the auth session, because another party has it. Needs no other
         credential.
 
         Errors:
@@ -450,7 +450,7 @@ class AuthServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeactivateMe(self, request, context):
-        """DeactivateMe ends every sign-in of the account and lets nobody in again
+        """DeactivateMe ends every auth session of the account and refuses new ones
         until the operator reactivates it. Repeating a request_id changes nothing.
 
         Errors:
@@ -735,7 +735,7 @@ class AuthServiceServicer:
         """AdoptServiceAccount lets a service account outlive the application's grants
         that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
         adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-        person's own sign-in, or an operator, adopts, and nobody adopts what may do
+        person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
         more than they may. Adopting again changes nothing. Repeating a request_id
         returns the first answer.
 
@@ -821,7 +821,7 @@ class AuthServiceServicer:
         """AdoptApiKey lets a key outlive the application's grants that made it
         (ApiKey.grant_ids); its end stays. A key of a service account still ends
         with that one's grants: adopt it as well. Only a person's own sign-in, or an
-        operator, adopts, and nobody adopts what may do more than they may. Adopting
+        operator, adopts, and no person adopts a key that may do more than they may. Adopting
         again changes nothing. Repeating a request_id returns the first answer.
 
         Errors:
@@ -837,7 +837,7 @@ class AuthServiceServicer:
 
     def Introspect(self, request, context):
         """Introspect says whether a credential of the caller's own tenant is valid
-        and what it allows. A credential of anybody else is answered like an
+        and what it allows. A credential of another tenant is answered like an
         unknown one, and so is every credential of a deleted tenant: active is
         false and nothing else is set. Safe to retry.
         """
@@ -2472,7 +2472,7 @@ class AuthInternalServiceServicer:
     def GetAccountState(self, request, context):
         """GetAccountState tells services that keep accounts' ids what they may know
         of them: address, name and status. Needs any identity, because they ask in
-        the name of whoever calls them. Safe to retry.
+        the name of their callers. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

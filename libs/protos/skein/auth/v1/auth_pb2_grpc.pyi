@@ -81,9 +81,9 @@ class AuthServiceStub:
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]
-    """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
-    identities and the second factor go as well. Needs no credential.
+    """ResetPassword spends a token and sets a password. Every auth session of the
+    account ends, and its devices are unknown again. Where the address was not
+    verified, linked identities and the second factor are removed as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -108,7 +108,7 @@ class AuthServiceStub:
     """
     SignInWithIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]
     """SignInWithIdentity gives tokens for what an identity provider says. An
-    identity that nobody linked gets an account of its own where sign-up is
+    identity without a link gets an account of its own where sign-up is
     open; an account is never found by an e-mail address. Needs no credential.
 
     Errors:
@@ -123,7 +123,7 @@ class AuthServiceStub:
     """RefreshSession replaces a refresh token and gives a new access token. The
     token just replaced gets the same successor again for a few seconds, so an
     answer that was lost can be asked for again; any older one, or the same one
-    later, ends the sign-in, because somebody else has it. Needs no other
+    later, ends the auth session, because another party has it. Needs no other
     credential.
 
     Errors:
@@ -158,7 +158,7 @@ class AuthServiceStub:
       than a quarter of an hour ago.
     """
     DeactivateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]
-    """DeactivateMe ends every sign-in of the account and lets nobody in again
+    """DeactivateMe ends every auth session of the account and refuses new ones
     until the operator reactivates it. Repeating a request_id changes nothing.
 
     Errors:
@@ -340,7 +340,7 @@ class AuthServiceStub:
     """AdoptServiceAccount lets a service account outlive the application's grants
     that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
     adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-    person's own sign-in, or an operator, adopts, and nobody adopts what may do
+    person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
     more than they may. Adopting again changes nothing. Repeating a request_id
     returns the first answer.
 
@@ -397,7 +397,7 @@ class AuthServiceStub:
     """AdoptApiKey lets a key outlive the application's grants that made it
     (ApiKey.grant_ids); its end stays. A key of a service account still ends
     with that one's grants: adopt it as well. Only a person's own sign-in, or an
-    operator, adopts, and nobody adopts what may do more than they may. Adopting
+    operator, adopts, and no person adopts a key that may do more than they may. Adopting
     again changes nothing. Repeating a request_id returns the first answer.
 
     Errors:
@@ -409,7 +409,7 @@ class AuthServiceStub:
     """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
     """Introspect says whether a credential of the caller's own tenant is valid
-    and what it allows. A credential of anybody else is answered like an
+    and what it allows. A credential of another tenant is answered like an
     unknown one, and so is every credential of a deleted tenant: active is
     false and nothing else is set. Safe to retry.
     """
@@ -478,9 +478,9 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     """
     ResetPassword: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ResetPasswordRequest, _accounts_pb2.ResetPasswordResponse]  # type: ignore[assignment]
-    """ResetPassword spends a token and sets a password. Every sign-in of the
-    account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
-    identities and the second factor go as well. Needs no credential.
+    """ResetPassword spends a token and sets a password. Every auth session of the
+    account ends, and its devices are unknown again. Where the address was not
+    verified, linked identities and the second factor are removed as well. Needs no credential.
 
     Errors:
     - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -505,7 +505,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     SignInWithIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.SignInWithIdentityRequest, _accounts_pb2.SignInWithIdentityResponse]  # type: ignore[assignment]
     """SignInWithIdentity gives tokens for what an identity provider says. An
-    identity that nobody linked gets an account of its own where sign-up is
+    identity without a link gets an account of its own where sign-up is
     open; an account is never found by an e-mail address. Needs no credential.
 
     Errors:
@@ -520,7 +520,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """RefreshSession replaces a refresh token and gives a new access token. The
     token just replaced gets the same successor again for a few seconds, so an
     answer that was lost can be asked for again; any older one, or the same one
-    later, ends the sign-in, because somebody else has it. Needs no other
+    later, ends the auth session, because another party has it. Needs no other
     credential.
 
     Errors:
@@ -555,7 +555,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
       than a quarter of an hour ago.
     """
     DeactivateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]  # type: ignore[assignment]
-    """DeactivateMe ends every sign-in of the account and lets nobody in again
+    """DeactivateMe ends every auth session of the account and refuses new ones
     until the operator reactivates it. Repeating a request_id changes nothing.
 
     Errors:
@@ -737,7 +737,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """AdoptServiceAccount lets a service account outlive the application's grants
     that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
     adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-    person's own sign-in, or an operator, adopts, and nobody adopts what may do
+    person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
     more than they may. Adopting again changes nothing. Repeating a request_id
     returns the first answer.
 
@@ -794,7 +794,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """AdoptApiKey lets a key outlive the application's grants that made it
     (ApiKey.grant_ids); its end stays. A key of a service account still ends
     with that one's grants: adopt it as well. Only a person's own sign-in, or an
-    operator, adopts, and nobody adopts what may do more than they may. Adopting
+    operator, adopts, and no person adopts a key that may do more than they may. Adopting
     again changes nothing. Repeating a request_id returns the first answer.
 
     Errors:
@@ -806,7 +806,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
     """Introspect says whether a credential of the caller's own tenant is valid
-    and what it allows. A credential of anybody else is answered like an
+    and what it allows. A credential of another tenant is answered like an
     unknown one, and so is every credential of a deleted tenant: active is
     false and nothing else is set. Safe to retry.
     """
@@ -902,9 +902,9 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.ResetPasswordRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.ResetPasswordResponse, _abc.Awaitable[_accounts_pb2.ResetPasswordResponse]]:
-        """ResetPassword spends a token and sets a password. Every sign-in of the
-        account ends, and its devices are unknown again; where nobody had shown that the address is theirs, linked
-        identities and the second factor go as well. Needs no credential.
+        """ResetPassword spends a token and sets a password. Every auth session of the
+        account ends, and its devices are unknown again. Where the address was not
+        verified, linked identities and the second factor are removed as well. Needs no credential.
 
         Errors:
         - INVALID_ARGUMENT, ONE_TIME_TOKEN_INVALID or PASSWORD_TOO_SHORT.
@@ -941,7 +941,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.SignInWithIdentityResponse, _abc.Awaitable[_accounts_pb2.SignInWithIdentityResponse]]:
         """SignInWithIdentity gives tokens for what an identity provider says. An
-        identity that nobody linked gets an account of its own where sign-up is
+        identity without a link gets an account of its own where sign-up is
         open; an account is never found by an e-mail address. Needs no credential.
 
         Errors:
@@ -962,7 +962,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """RefreshSession replaces a refresh token and gives a new access token. The
         token just replaced gets the same successor again for a few seconds, so an
         answer that was lost can be asked for again; any older one, or the same one
-        later, ends the sign-in, because somebody else has it. Needs no other
+        later, ends the auth session, because another party has it. Needs no other
         credential.
 
         Errors:
@@ -1021,7 +1021,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _accounts_pb2.DeactivateMeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_accounts_pb2.DeactivateMeResponse, _abc.Awaitable[_accounts_pb2.DeactivateMeResponse]]:
-        """DeactivateMe ends every sign-in of the account and lets nobody in again
+        """DeactivateMe ends every auth session of the account and refuses new ones
         until the operator reactivates it. Repeating a request_id changes nothing.
 
         Errors:
@@ -1353,7 +1353,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """AdoptServiceAccount lets a service account outlive the application's grants
         that made it (ServiceAccount.grant_ids). Its keys have grants of their own:
         adopt those with AdoptApiKey. One that has ended stays disabled. Only a
-        person's own sign-in, or an operator, adopts, and nobody adopts what may do
+        person's own sign-in, or an operator, adopts, and no person adopts a service account that may do
         more than they may. Adopting again changes nothing. Repeating a request_id
         returns the first answer.
 
@@ -1452,7 +1452,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         """AdoptApiKey lets a key outlive the application's grants that made it
         (ApiKey.grant_ids); its end stays. A key of a service account still ends
         with that one's grants: adopt it as well. Only a person's own sign-in, or an
-        operator, adopts, and nobody adopts what may do more than they may. Adopting
+        operator, adopts, and no person adopts a key that may do more than they may. Adopting
         again changes nothing. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1470,7 +1470,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_auth_pb2.IntrospectResponse, _abc.Awaitable[_auth_pb2.IntrospectResponse]]:
         """Introspect says whether a credential of the caller's own tenant is valid
-        and what it allows. A credential of anybody else is answered like an
+        and what it allows. A credential of another tenant is answered like an
         unknown one, and so is every credential of a deleted tenant: active is
         false and nothing else is set. Safe to retry.
         """
@@ -1536,7 +1536,7 @@ class AuthInternalServiceStub:
     GetAccountState: _grpc.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]
     """GetAccountState tells services that keep accounts' ids what they may know
     of them: address, name and status. Needs any identity, because they ask in
-    the name of whoever calls them. Safe to retry.
+    the name of their callers. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1579,7 +1579,7 @@ class AuthInternalServiceAsyncStub(AuthInternalServiceStub):
     GetAccountState: _aio.UnaryUnaryMultiCallable[_auth_pb2.GetAccountStateRequest, _auth_pb2.GetAccountStateResponse]  # type: ignore[assignment]
     """GetAccountState tells services that keep accounts' ids what they may know
     of them: address, name and status. Needs any identity, because they ask in
-    the name of whoever calls them. Safe to retry.
+    the name of their callers. Safe to retry.
 
     Errors:
     - NOT_FOUND, ACCOUNT_NOT_FOUND.
@@ -1643,7 +1643,7 @@ class AuthInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_auth_pb2.GetAccountStateResponse, _abc.Awaitable[_auth_pb2.GetAccountStateResponse]]:
         """GetAccountState tells services that keep accounts' ids what they may know
         of them: address, name and status. Needs any identity, because they ask in
-        the name of whoever calls them. Safe to retry.
+        the name of their callers. Safe to retry.
 
         Errors:
         - NOT_FOUND, ACCOUNT_NOT_FOUND.

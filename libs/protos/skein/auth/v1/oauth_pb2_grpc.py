@@ -260,7 +260,7 @@ class OAuthServiceServicer:
 
     def RevokeToken(self, request, context):
         """RevokeToken ends a refresh token with everything of its grant, or the grant
-        of an access token (RFC 7009). A token that is nobody's, or another
+        of an access token (RFC 7009). An unknown token, or another
         client's, is answered like one that was revoked.
 
         Errors:

@@ -135,7 +135,7 @@ class OAuthServiceStub:
     """
     RevokeToken: _grpc.UnaryUnaryMultiCallable[_oauth_pb2.RevokeTokenRequest, _oauth_pb2.RevokeTokenResponse]
     """RevokeToken ends a refresh token with everything of its grant, or the grant
-    of an access token (RFC 7009). A token that is nobody's, or another
+    of an access token (RFC 7009). An unknown token, or another
     client's, is answered like one that was revoked.
 
     Errors:
@@ -264,7 +264,7 @@ class OAuthServiceAsyncStub(OAuthServiceStub):
     """
     RevokeToken: _aio.UnaryUnaryMultiCallable[_oauth_pb2.RevokeTokenRequest, _oauth_pb2.RevokeTokenResponse]  # type: ignore[assignment]
     """RevokeToken ends a refresh token with everything of its grant, or the grant
-    of an access token (RFC 7009). A token that is nobody's, or another
+    of an access token (RFC 7009). An unknown token, or another
     client's, is answered like one that was revoked.
 
     Errors:
@@ -462,7 +462,7 @@ class OAuthServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_oauth_pb2.RevokeTokenResponse, _abc.Awaitable[_oauth_pb2.RevokeTokenResponse]]:
         """RevokeToken ends a refresh token with everything of its grant, or the grant
-        of an access token (RFC 7009). A token that is nobody's, or another
+        of an access token (RFC 7009). An unknown token, or another
         client's, is answered like one that was revoked.
 
         Errors:

@@ -299,9 +299,9 @@ class BlockServiceServicer:
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-        label for the same person, or for nobody. Metadata: label, agent_id.
+        label for the same person, or for no person. Metadata: label, agent_id.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-        may have for the same person, or for nobody. Metadata: limit.
+        may have for the same person, or for no person. Metadata: limit.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -343,7 +343,7 @@ class BlockServiceServicer:
     def CompileBlocks(self, request, context):
         """CompileBlocks renders an agent's blocks as one text for its prompt: system,
         then persona, then human, then the others by label. A block about the person
-        asked for stands in for one with the same label about nobody; blocks about
+        asked for stands in for one with the same label about no person; blocks about
         other people are left out. Each block is a line
         <block label="human" description="..." characters="120" limit="2000">
         (with read_only="true" for a read-only one and no description where there is

@@ -154,9 +154,9 @@ class BlockServiceStub:
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-      label for the same person, or for nobody. Metadata: label, agent_id.
+      label for the same person, or for no person. Metadata: label, agent_id.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-      may have for the same person, or for nobody. Metadata: limit.
+      may have for the same person, or for no person. Metadata: limit.
     """
     DetachBlock: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.DetachBlockRequest, _blocks_pb2.DetachBlockResponse]
     """DetachBlock takes a block from an agent; the block stays. Detaching again is
@@ -182,7 +182,7 @@ class BlockServiceStub:
     CompileBlocks: _grpc.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
     then persona, then human, then the others by label. A block about the person
-    asked for stands in for one with the same label about nobody; blocks about
+    asked for stands in for one with the same label about no person; blocks about
     other people are left out. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
     (with read_only="true" for a read-only one and no description where there is
@@ -338,9 +338,9 @@ class BlockServiceAsyncStub(BlockServiceStub):
     Errors:
     - NOT_FOUND, BLOCK_NOT_FOUND.
     - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-      label for the same person, or for nobody. Metadata: label, agent_id.
+      label for the same person, or for no person. Metadata: label, agent_id.
     - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-      may have for the same person, or for nobody. Metadata: limit.
+      may have for the same person, or for no person. Metadata: limit.
     """
     DetachBlock: _aio.UnaryUnaryMultiCallable[_blocks_pb2.DetachBlockRequest, _blocks_pb2.DetachBlockResponse]  # type: ignore[assignment]
     """DetachBlock takes a block from an agent; the block stays. Detaching again is
@@ -366,7 +366,7 @@ class BlockServiceAsyncStub(BlockServiceStub):
     CompileBlocks: _aio.UnaryUnaryMultiCallable[_blocks_pb2.CompileBlocksRequest, _blocks_pb2.CompileBlocksResponse]  # type: ignore[assignment]
     """CompileBlocks renders an agent's blocks as one text for its prompt: system,
     then persona, then human, then the others by label. A block about the person
-    asked for stands in for one with the same label about nobody; blocks about
+    asked for stands in for one with the same label about no person; blocks about
     other people are left out. Each block is a line
       <block label="human" description="..." characters="120" limit="2000">
     (with read_only="true" for a read-only one and no description where there is
@@ -591,9 +591,9 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, BLOCK_NOT_FOUND.
         - ALREADY_EXISTS, BLOCK_LABEL_TAKEN: the agent has another block with this
-          label for the same person, or for nobody. Metadata: label, agent_id.
+          label for the same person, or for no person. Metadata: label, agent_id.
         - FAILED_PRECONDITION, AGENT_BLOCKS_FULL: the agent has as many blocks as one
-          may have for the same person, or for nobody. Metadata: limit.
+          may have for the same person, or for no person. Metadata: limit.
         """
 
     @_abc_1.abstractmethod
@@ -643,7 +643,7 @@ class BlockServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_blocks_pb2.CompileBlocksResponse, _abc.Awaitable[_blocks_pb2.CompileBlocksResponse]]:
         """CompileBlocks renders an agent's blocks as one text for its prompt: system,
         then persona, then human, then the others by label. A block about the person
-        asked for stands in for one with the same label about nobody; blocks about
+        asked for stands in for one with the same label about no person; blocks about
         other people are left out. Each block is a line
           <block label="human" description="..." characters="120" limit="2000">
         (with read_only="true" for a read-only one and no description where there is

@@ -132,7 +132,7 @@ class CurationServiceServicer:
         """GetSourceTrust reads how far a source is trusted. Safe to retry.
 
         Errors:
-        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: nobody said; such a source counts as
+        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set; the source counts as
         0.5.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -140,8 +140,7 @@ class CurationServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListSourceTrust(self, request, context):
-        """ListSourceTrust pages through the sources of which somebody said how far
-        they are trusted, in the order of their keys. Safe to retry.
+        """ListSourceTrust pages through the sources with a set trust, in the order of their keys. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.

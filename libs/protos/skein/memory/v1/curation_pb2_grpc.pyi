@@ -51,12 +51,11 @@ class CurationServiceStub:
     """GetSourceTrust reads how far a source is trusted. Safe to retry.
 
     Errors:
-    - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: nobody said; such a source counts as
+    - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set; the source counts as
       0.5.
     """
     ListSourceTrust: _grpc.UnaryUnaryMultiCallable[_curation_pb2.ListSourceTrustRequest, _curation_pb2.ListSourceTrustResponse]
-    """ListSourceTrust pages through the sources of which somebody said how far
-    they are trusted, in the order of their keys. Safe to retry.
+    """ListSourceTrust pages through the sources with a set trust, in the order of their keys. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -179,12 +178,11 @@ class CurationServiceAsyncStub(CurationServiceStub):
     """GetSourceTrust reads how far a source is trusted. Safe to retry.
 
     Errors:
-    - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: nobody said; such a source counts as
+    - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set; the source counts as
       0.5.
     """
     ListSourceTrust: _aio.UnaryUnaryMultiCallable[_curation_pb2.ListSourceTrustRequest, _curation_pb2.ListSourceTrustResponse]  # type: ignore[assignment]
-    """ListSourceTrust pages through the sources of which somebody said how far
-    they are trusted, in the order of their keys. Safe to retry.
+    """ListSourceTrust pages through the sources with a set trust, in the order of their keys. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -316,7 +314,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """GetSourceTrust reads how far a source is trusted. Safe to retry.
 
         Errors:
-        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: nobody said; such a source counts as
+        - NOT_FOUND, SOURCE_TRUST_NOT_FOUND: no trust is set; the source counts as
           0.5.
         """
 
@@ -326,8 +324,7 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _curation_pb2.ListSourceTrustRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_curation_pb2.ListSourceTrustResponse, _abc.Awaitable[_curation_pb2.ListSourceTrustResponse]]:
-        """ListSourceTrust pages through the sources of which somebody said how far
-        they are trusted, in the order of their keys. Safe to retry.
+        """ListSourceTrust pages through the sources with a set trust, in the order of their keys. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.

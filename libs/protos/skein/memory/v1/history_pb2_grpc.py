@@ -29,17 +29,17 @@ if _version_not_supported:
 
 
 class HistoryServiceStub:
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     def __init__(self, channel):
@@ -126,25 +126,25 @@ class HistoryServiceStub:
 
 
 class HistoryServiceServicer:
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     def ListChanges(self, request, context):
         """ListChanges pages through the log, oldest first, from after a position, or
         newest first, from before one. Changes that are made meanwhile appear on
-        later pages, and with newest_first on none. With filters a page
-        may hold fewer changes than asked for, or none, before the last one: a page
-        reads a bounded part of the log. Safe to retry.
+        later pages, and with newest_first on none. A page reads a bounded part of
+        the log. So with filters a page before the last may hold fewer changes than
+        asked for, or none. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
@@ -159,9 +159,9 @@ class HistoryServiceServicer:
         """WatchChanges sends changes as they are made, in order, from after a
         position or, without one, from now on. The first answer comes at once, and
         while nothing happens one comes every 15 seconds: a heartbeat, which holds
-        no change. Whoever is cut off, or is told to come again, resumes from the
-        position of the last answer and misses and repeats nothing; changes
-        nothing, so it is safe to retry.
+        no change. A caller that is cut off, or told to come again, resumes from
+        the position of the last answer; it misses and repeats nothing. Safe to
+        retry.
 
         It lasts until the caller hangs up or its deadline is over. After an hour it
         ends well (OK), to be resumed. A credential that is revoked and a tenant
@@ -264,8 +264,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListWebhookDeliveries(self, request, context):
-        """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
-        newest first. Deliveries that ended are kept for a week. Safe to retry.
+        """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
+        ones too, newest first. Deliveries that ended are kept for a week. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -286,9 +287,9 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveMemories(self, request, context):
-        """ArchiveMemories takes up to 500 memories that were not changed since a time out
-        of the tables and into a file, with everything that they have, the oldest
-        first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
+        """ArchiveMemories moves up to 500 memories that were not changed since a time
+        to a file of cold storage. The oldest go first, each with all its rows.
+        Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -307,11 +308,11 @@ class HistoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def UnarchiveMemories(self, request, context):
-        """UnarchiveMemories brings the memories of an archive back as they were, found by
-        their words at once and by meaning soon, and removes it. What was purged
-        meanwhile stays away; so does a link whose other end is gone, and a key or
-        external id that somebody else took. Repeating a request_id returns the first
-        answer.
+        """UnarchiveMemories brings the memories of an archive back as they were,
+        found by their words at once and by meaning soon, and removes it. What was
+        purged meanwhile stays away; so does a link whose other end is gone, and a
+        key or external id that another memory took. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, ARCHIVE_NOT_FOUND.
@@ -324,8 +325,9 @@ class HistoryServiceServicer:
 
     def ListAccessLog(self, request, context):
         """ListAccessLog pages through who read, wrote and searched what, newest
-        first, with the verified agent of the credential and, apart from it, the
-        agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
+        first. Each access has the verified agent of the credential and, apart from
+        it, the agent and the session that the caller claimed. Accesses appear a
+        few seconds after they happen. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -418,17 +420,17 @@ def add_HistoryServiceServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class HistoryService:
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     @staticmethod

@@ -30,17 +30,17 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class HistoryServiceStub:
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     @_typing.overload
@@ -50,9 +50,9 @@ class HistoryServiceStub:
     ListChanges: _grpc.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]
     """ListChanges pages through the log, oldest first, from after a position, or
     newest first, from before one. Changes that are made meanwhile appear on
-    later pages, and with newest_first on none. With filters a page
-    may hold fewer changes than asked for, or none, before the last one: a page
-    reads a bounded part of the log. Safe to retry.
+    later pages, and with newest_first on none. A page reads a bounded part of
+    the log. So with filters a page before the last may hold fewer changes than
+    asked for, or none. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
@@ -63,9 +63,9 @@ class HistoryServiceStub:
     """WatchChanges sends changes as they are made, in order, from after a
     position or, without one, from now on. The first answer comes at once, and
     while nothing happens one comes every 15 seconds: a heartbeat, which holds
-    no change. Whoever is cut off, or is told to come again, resumes from the
-    position of the last answer and misses and repeats nothing; changes
-    nothing, so it is safe to retry.
+    no change. A caller that is cut off, or told to come again, resumes from
+    the position of the last answer; it misses and repeats nothing. Safe to
+    retry.
 
     It lasts until the caller hangs up or its deadline is over. After an hour it
     ends well (OK), to be resumed. A credential that is revoked and a tenant
@@ -135,8 +135,9 @@ class HistoryServiceStub:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhookDeliveries: _grpc.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]
-    """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
-    newest first. Deliveries that ended are kept for a week. Safe to retry.
+    """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
+    ones too, newest first. Deliveries that ended are kept for a week. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -149,9 +150,9 @@ class HistoryServiceStub:
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
     ArchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]
-    """ArchiveMemories takes up to 500 memories that were not changed since a time out
-    of the tables and into a file, with everything that they have, the oldest
-    first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
+    """ArchiveMemories moves up to 500 memories that were not changed since a time
+    to a file of cold storage. The oldest go first, each with all its rows.
+    Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -162,11 +163,11 @@ class HistoryServiceStub:
     retry.
     """
     UnarchiveMemories: _grpc.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]
-    """UnarchiveMemories brings the memories of an archive back as they were, found by
-    their words at once and by meaning soon, and removes it. What was purged
-    meanwhile stays away; so does a link whose other end is gone, and a key or
-    external id that somebody else took. Repeating a request_id returns the first
-    answer.
+    """UnarchiveMemories brings the memories of an archive back as they were,
+    found by their words at once and by meaning soon, and removes it. What was
+    purged meanwhile stays away; so does a link whose other end is gone, and a
+    key or external id that another memory took. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, ARCHIVE_NOT_FOUND.
@@ -175,32 +176,33 @@ class HistoryServiceStub:
     """
     ListAccessLog: _grpc.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]
     """ListAccessLog pages through who read, wrote and searched what, newest
-    first, with the verified agent of the credential and, apart from it, the
-    agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
+    first. Each access has the verified agent of the credential and, apart from
+    it, the agent and the session that the caller claimed. Accesses appear a
+    few seconds after they happen. Safe to retry.
     """
 
 @_typing.type_check_only
 class HistoryServiceAsyncStub(HistoryServiceStub):
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListChanges: _aio.UnaryUnaryMultiCallable[_history_pb2.ListChangesRequest, _history_pb2.ListChangesResponse]  # type: ignore[assignment]
     """ListChanges pages through the log, oldest first, from after a position, or
     newest first, from before one. Changes that are made meanwhile appear on
-    later pages, and with newest_first on none. With filters a page
-    may hold fewer changes than asked for, or none, before the last one: a page
-    reads a bounded part of the log. Safe to retry.
+    later pages, and with newest_first on none. A page reads a bounded part of
+    the log. So with filters a page before the last may hold fewer changes than
+    asked for, or none. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, POSITION_INVALID.
@@ -211,9 +213,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """WatchChanges sends changes as they are made, in order, from after a
     position or, without one, from now on. The first answer comes at once, and
     while nothing happens one comes every 15 seconds: a heartbeat, which holds
-    no change. Whoever is cut off, or is told to come again, resumes from the
-    position of the last answer and misses and repeats nothing; changes
-    nothing, so it is safe to retry.
+    no change. A caller that is cut off, or told to come again, resumes from
+    the position of the last answer; it misses and repeats nothing. Safe to
+    retry.
 
     It lasts until the caller hangs up or its deadline is over. After an hour it
     ends well (OK), to be resumed. A credential that is revoked and a tenant
@@ -283,8 +285,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
     """
     ListWebhookDeliveries: _aio.UnaryUnaryMultiCallable[_webhooks_pb2.ListWebhookDeliveriesRequest, _webhooks_pb2.ListWebhookDeliveriesResponse]  # type: ignore[assignment]
-    """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
-    newest first. Deliveries that ended are kept for a week. Safe to retry.
+    """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
+    ones too, newest first. Deliveries that ended are kept for a week. Safe to
+    retry.
 
     Errors:
     - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -297,9 +300,9 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - NOT_FOUND, DELIVERY_NOT_FOUND.
     """
     ArchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveMemoriesRequest, _archives_pb2.ArchiveMemoriesResponse]  # type: ignore[assignment]
-    """ArchiveMemories takes up to 500 memories that were not changed since a time out
-    of the tables and into a file, with everything that they have, the oldest
-    first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
+    """ArchiveMemories moves up to 500 memories that were not changed since a time
+    to a file of cold storage. The oldest go first, each with all its rows.
+    Secrets, deleted memories and what a snapshot holds stay. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -310,11 +313,11 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     retry.
     """
     UnarchiveMemories: _aio.UnaryUnaryMultiCallable[_archives_pb2.UnarchiveMemoriesRequest, _archives_pb2.UnarchiveMemoriesResponse]  # type: ignore[assignment]
-    """UnarchiveMemories brings the memories of an archive back as they were, found by
-    their words at once and by meaning soon, and removes it. What was purged
-    meanwhile stays away; so does a link whose other end is gone, and a key or
-    external id that somebody else took. Repeating a request_id returns the first
-    answer.
+    """UnarchiveMemories brings the memories of an archive back as they were,
+    found by their words at once and by meaning soon, and removes it. What was
+    purged meanwhile stays away; so does a link whose other end is gone, and a
+    key or external id that another memory took. Repeating a request_id returns
+    the first answer.
 
     Errors:
     - NOT_FOUND, ARCHIVE_NOT_FOUND.
@@ -323,22 +326,23 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     """
     ListAccessLog: _aio.UnaryUnaryMultiCallable[_access_log_pb2.ListAccessLogRequest, _access_log_pb2.ListAccessLogResponse]  # type: ignore[assignment]
     """ListAccessLog pages through who read, wrote and searched what, newest
-    first, with the verified agent of the credential and, apart from it, the
-    agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
+    first. Each access has the verified agent of the credential and, apart from
+    it, the agent and the session that the caller claimed. Accesses appear a
+    few seconds after they happen. Safe to retry.
     """
 
 class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
-    """HistoryService tells what happened in a tenant's memory, in one order that
-    every reader sees alike: each change once, none skipped, also when it was
-    committed late. Changes name ids, counts and fields, never content. Errors
-    are documented in skein/errors/v1/errors.proto.
+    """HistoryService tells what happened in a tenant's memory, in one order that is
+    the same for every reader. Each change comes once, and none is skipped, also
+    when it was committed late. Changes name ids, counts and fields, never
+    content. Errors are documented in skein/errors/v1/errors.proto.
 
-    A position is a place in that order: the change that has it, or, in a
-    heartbeat, the last place before which nothing is to come. It stays good
-    across restarts, for as long as the database does. The log keeps what the
-    tenant's policy lets it keep; a position older than that goes on with the
-    oldest change that is left. Changes appear once every transaction of the
-    database that began to write before them is over.
+    A position is a place in that order: of a change, or, in a heartbeat, the
+    last place before which no change is to come. It stays good across restarts,
+    for as long as the database does. The log keeps what the tenant's policy lets
+    it keep; a position older than that goes on with the oldest change that is
+    left. Changes appear once every transaction of the database that began to
+    write before them is over.
     """
 
     @_abc_1.abstractmethod
@@ -349,9 +353,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_history_pb2.ListChangesResponse, _abc.Awaitable[_history_pb2.ListChangesResponse]]:
         """ListChanges pages through the log, oldest first, from after a position, or
         newest first, from before one. Changes that are made meanwhile appear on
-        later pages, and with newest_first on none. With filters a page
-        may hold fewer changes than asked for, or none, before the last one: a page
-        reads a bounded part of the log. Safe to retry.
+        later pages, and with newest_first on none. A page reads a bounded part of
+        the log. So with filters a page before the last may hold fewer changes than
+        asked for, or none. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, POSITION_INVALID.
@@ -368,9 +372,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """WatchChanges sends changes as they are made, in order, from after a
         position or, without one, from now on. The first answer comes at once, and
         while nothing happens one comes every 15 seconds: a heartbeat, which holds
-        no change. Whoever is cut off, or is told to come again, resumes from the
-        position of the last answer and misses and repeats nothing; changes
-        nothing, so it is safe to retry.
+        no change. A caller that is cut off, or told to come again, resumes from
+        the position of the last answer; it misses and repeats nothing. Safe to
+        retry.
 
         It lasts until the caller hangs up or its deadline is over. After an hour it
         ends well (OK), to be resumed. A credential that is revoked and a tenant
@@ -488,8 +492,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _webhooks_pb2.ListWebhookDeliveriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_webhooks_pb2.ListWebhookDeliveriesResponse, _abc.Awaitable[_webhooks_pb2.ListWebhookDeliveriesResponse]]:
-        """ListWebhookDeliveries pages through what a webhook was told and is still to be told,
-        newest first. Deliveries that ended are kept for a week. Safe to retry.
+        """ListWebhookDeliveries pages through the deliveries of a webhook, waiting
+        ones too, newest first. Deliveries that ended are kept for a week. Safe to
+        retry.
 
         Errors:
         - NOT_FOUND, WEBHOOK_NOT_FOUND.
@@ -514,9 +519,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ArchiveMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ArchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.ArchiveMemoriesResponse]]:
-        """ArchiveMemories takes up to 500 memories that were not changed since a time out
-        of the tables and into a file, with everything that they have, the oldest
-        first. Secrets, deleted memories and what a snapshot holds stay. Repeating a
+        """ArchiveMemories moves up to 500 memories that were not changed since a time
+        to a file of cold storage. The oldest go first, each with all its rows.
+        Secrets, deleted memories and what a snapshot holds stay. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -539,11 +544,11 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.UnarchiveMemoriesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.UnarchiveMemoriesResponse, _abc.Awaitable[_archives_pb2.UnarchiveMemoriesResponse]]:
-        """UnarchiveMemories brings the memories of an archive back as they were, found by
-        their words at once and by meaning soon, and removes it. What was purged
-        meanwhile stays away; so does a link whose other end is gone, and a key or
-        external id that somebody else took. Repeating a request_id returns the first
-        answer.
+        """UnarchiveMemories brings the memories of an archive back as they were,
+        found by their words at once and by meaning soon, and removes it. What was
+        purged meanwhile stays away; so does a link whose other end is gone, and a
+        key or external id that another memory took. Repeating a request_id returns
+        the first answer.
 
         Errors:
         - NOT_FOUND, ARCHIVE_NOT_FOUND.
@@ -558,8 +563,9 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_access_log_pb2.ListAccessLogResponse, _abc.Awaitable[_access_log_pb2.ListAccessLogResponse]]:
         """ListAccessLog pages through who read, wrote and searched what, newest
-        first, with the verified agent of the credential and, apart from it, the
-        agent and the session that the caller claimed. Accesses appear a few seconds after they happen. Safe to retry.
+        first. Each access has the verified agent of the credential and, apart from
+        it, the agent and the session that the caller claimed. Accesses appear a
+        few seconds after they happen. Safe to retry.
         """
 
 def add_HistoryServiceServicer_to_server(servicer: HistoryServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

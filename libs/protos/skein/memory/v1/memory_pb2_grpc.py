@@ -253,21 +253,20 @@ class MemoryServiceServicer:
 
     def BatchGetMemories(self, request, context):
         """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist are named in not_found instead of failing the call, and ids that the
-        answer had no room for in deferred: ask again for these. Archived memories
-        are read, expired ones are in not_found. Safe to retry.
+        exist do not fail the call: not_found names them. Ids for which the answer
+        had no room are in deferred: ask again for these. Archived memories are
+        read, expired ones are in not_found. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListMemories(self, request, context):
-        """ListMemories pages through memories that pass the filter, newest first or as
-        order_by says. Memories created meanwhile never move a page; one that is
-        changed meanwhile may be met twice or not at all where the order is of what
-        changes. One call looks at a bounded
-        number of memories: a page may hold fewer than asked for, none even, and
-        still have a next one. Safe to retry.
+        """ListMemories pages through memories that pass the filter, newest first or
+        as order_by says. Memories created meanwhile never move a page. In an order
+        by what changes, one that is changed meanwhile may come twice or not at
+        all. One call looks at a bounded number of memories: a page may hold fewer
+        than asked for, none even, and still have a next one. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID: also when filter or order changed.
@@ -332,9 +331,9 @@ class MemoryServiceServicer:
 
     def ExportMemories(self, request, context):
         """ExportMemories pages through the memories that PurgeMemories would remove
-        for the same selection, newest first, each with what hangs on it, but not
-        those that have expired, nor those in cold storage: unarchive them
-        first. Safe to retry.
+        for the same selection, newest first, each with its versions and links.
+        Expired memories are left out, and so are those in cold storage: unarchive
+        them first. Safe to retry.
 
         Errors:
         - as PurgeMemories.
@@ -344,17 +343,17 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeMemories(self, request, context):
-        """PurgeMemories removes memories for good, and with them every copy of what
-        they say: earlier versions, tags, properties, links, keys, the search index
-        with its vectors, stored answers. Deleted, archived and expired ones go as
-        well. A salted digest of each stays, so that an import cannot bring it back.
-        A filter that names a subject and nothing else takes the blocks about that
-        person along, with what they said before and their copies in snapshots.
-        Cold storage is reached too: for ids and a person at once, for any other
-        filter some archives in each call.
-        One call removes up to page_size memories and looks at a bounded number:
-        go on with next_page_token until there is none. With dry_run nothing is
-        removed. Repeating a request_id returns the first receipt.
+        """PurgeMemories removes memories for good, and every copy of what they say.
+        Copies are earlier versions, tags, properties, links, keys, the search
+        index with its vectors, and stored answers. Deleted, archived and expired
+        ones go as well. A salted digest of each stays, so that an import cannot
+        bring it back. A filter that names only a subject also removes the blocks
+        about that person, with their revisions and their copies in snapshots. Cold
+        storage is reached too: for ids and a person at once, for any other filter
+        some archives in each call. One call removes up to page_size memories and
+        looks at a bounded number: go on with next_page_token until there is none.
+        With dry_run nothing is removed. Repeating a request_id returns the first
+        receipt.
 
         Errors:
         - INVALID_ARGUMENT, SELECTION_EMPTY: neither ids nor a condition.
@@ -403,11 +402,10 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def RotateTenantKey(self, request, context):
-        """RotateTenantKey makes a new key for the tenant's secrets and seals a portion
-        of them with it; while older keys still seal any, it goes on with these
-        instead of making another. Call it until `more` is false; what is left is
-        done by the upkeep otherwise. Repeating a request_id returns the first
-        answer.
+        """RotateTenantKey makes a new key for the tenant's secrets and encrypts some
+        of them with it. While older keys still encrypt any, a call goes on with
+        these and makes no other key. Call it until `more` is false; otherwise the
+        worker does what is left. Repeating a request_id returns the first answer.
 
         Errors:
         - FAILED_PRECONDITION, MASTER_KEY_MISSING or SECRET_UNDECRYPTABLE.
@@ -519,10 +517,11 @@ class MemoryServiceServicer:
 
     def ListNextActions(self, request, context):
         """ListNextActions returns the open tasks to do next, best first, by 0.68
-        importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within 30
-        days of the last change; urgency is 0.1 when due within a day or overdue,
-        0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are looked at by
-        importance, as many by due time and by last change. Safe to retry.
+        importance + 0.22 freshness + urgency. Freshness falls from 1 to 0 within
+        30 days of the last change. Urgency is 0.1 when due within a day or
+        overdue, 0.07 within 3 days, 0.04 within 7. Of each status 200 tasks are
+        looked at by importance, as many by due time and by last change. Safe to
+        retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -544,9 +543,9 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReinforceMemory(self, request, context):
-        """ReinforceMemory raises a memory's own confidence and importance, and those of the
-        memories linked to it by a part of that, up to 50 links; what contradicts it
-        gains nothing. Repeating a request_id returns the first answer.
+        """ReinforceMemory raises a memory's own confidence and importance. Memories
+        linked to it gain a part of that, up to 50 links. Those that contradict it
+        gain nothing. Repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -556,11 +555,11 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DecayScores(self, request, context):
-        """DecayScores lowers the own scores of memories that were neither changed nor read
-        for the days that the policy names: once for each such period, three times
-        at most until they are used again. It is no update: update_time stays. The
-        worker does so daily. Calling again does nothing twice; repeating a
-        request_id returns the first answer.
+        """DecayScores lowers the own scores of memories that were neither changed nor
+        read for the days that the policy names. It does so once for each such
+        period, and at most three times until they are used again. It is no update:
+        update_time stays. The worker does so daily. Calling again does nothing
+        twice; repeating a request_id returns the first answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -583,18 +582,18 @@ class MemoryServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ConsolidateMemories(self, request, context):
-        """ConsolidateMemories finds memories of one type that say the same (same key, else
-        same title, else the same first 160 characters; case and spaces do not
-        matter), keeps the most important of each group and archives the others,
-        which it supersedes. Memories of a group are about the same subject, or
-        about none; they have the same scope and, within it, the same agent, person
-        and session: nobody's memory gives way to one that they do not see. Memories that contradict each other never give way:
-        those with the same key and other content, those that a contradicts link
-        joins, and pairs set to NEEDS_REVIEW. A memory with data gives way only to
-        one with the same content and data. Expired ones and the knowledge vault take
-        no part. A call looks at a bounded number of memories: call again with
-        next_page_token until there is none. Repeating a request_id returns the
-        first answer.
+        """ConsolidateMemories finds groups of memories of one type that say the same:
+        same key, else same title, else the same first 160 characters. Case and
+        spaces do not matter. It keeps the most important of each group; the others
+        are superseded and archived. Memories of a group are about the same
+        subject, or about none. They have the same scope and, within it, the same
+        agent, person and session. So no memory gives way to one that its readers
+        do not see. Memories that contradict each other never give way. These have
+        the same key and other content, are joined by a contradicts link, or are
+        set to NEEDS_REVIEW. A memory with data gives way only to one with the same
+        content and data. Expired ones and the knowledge vault take no part. A call
+        looks at a bounded number of memories: call again with next_page_token
+        until there is none. Repeating a request_id returns the first answer.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1559,9 +1558,9 @@ class LinkServiceStub:
     """LinkService keeps directed links between memories of one tenant, unique per
     (from, to, relation), and walks the graph that they make. Walks leave out
     memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest; what was
-    left out for want of room is told by truncated. Systems whose links have no
-    direction write with UpsertLink's either_direction and read both directions.
+    than a walk takes, the strongest count, of equal ones the newest. The field
+    truncated says that some were left out. Systems whose links have no direction
+    write with UpsertLink's either_direction and read both directions.
     """
 
     def __init__(self, channel):
@@ -1636,9 +1635,9 @@ class LinkServiceServicer:
     """LinkService keeps directed links between memories of one tenant, unique per
     (from, to, relation), and walks the graph that they make. Walks leave out
     memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest; what was
-    left out for want of room is told by truncated. Systems whose links have no
-    direction write with UpsertLink's either_direction and read both directions.
+    than a walk takes, the strongest count, of equal ones the newest. The field
+    truncated says that some were left out. Systems whose links have no direction
+    write with UpsertLink's either_direction and read both directions.
     """
 
     def CreateLink(self, request, context):
@@ -1717,9 +1716,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListLinks(self, request, context):
-        """ListLinks pages through the links of one memory, newest first, both
-        directions unless one is asked for, as they are or as they were at a time.
-        Links to deleted memories are left out.
+        """ListLinks pages through the links of one memory, newest first, as they are
+        or as they were at a time. It lists both directions unless the request
+        names one. Links to deleted memories are left out.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1753,9 +1752,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def FindPaths(self, request, context):
-        """FindPaths returns the ways from one memory to another that meet no memory
-        twice: the shortest first, of equally long ones those whose first links are
-        stronger. Safe to retry.
+        """FindPaths returns the paths from one memory to another that meet no memory
+        twice. The shortest come first, of equally long ones those whose first
+        links are stronger. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1766,12 +1765,12 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SpreadActivation(self, request, context):
-        """SpreadActivation lets activation spread from some memories along their links and
-        returns whom it reached, most active first. A hop multiplies by the link's
-        weight, by what its relation carries (supports .88, causes .82, example_of
-        .7, supersedes .65, contradicts -.75, others .62), by .74 and, from the
-        second on, by another .78 each. Activation stays within -1 and 1; what is
-        inhibited passes nothing on. Safe to retry.
+        """SpreadActivation lets activation spread from some memories along their
+        links and returns whom it reached, most active first. A hop multiplies by
+        the link's weight, by the factor of its relation and by .74; each hop after
+        the first also by .78. Factors: supports .88, causes .82, example_of .7,
+        supersedes .65, contradicts -.75, others .62. Activation stays within -1
+        and 1; what is inhibited passes nothing on. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1781,9 +1780,9 @@ class LinkServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SuggestLinks(self, request, context):
-        """SuggestLinks names memories that a memory is not linked with and shares a
-        tag with, the most alike first, and says in what they are alike. Of each tag
-        the newest memories are looked at. Safe to retry.
+        """SuggestLinks names memories that share a tag with a memory and are not
+        linked with it. The most alike come first, each with what they have in
+        common. Of each tag the newest memories are looked at. Safe to retry.
 
         Errors:
         - NOT_FOUND, MEMORY_NOT_FOUND.
@@ -1867,9 +1866,9 @@ class LinkService:
     """LinkService keeps directed links between memories of one tenant, unique per
     (from, to, relation), and walks the graph that they make. Walks leave out
     memories that are deleted, archived or expired. Where a memory has more links
-    than a walk takes, the strongest count, of equal ones the newest; what was
-    left out for want of room is told by truncated. Systems whose links have no
-    direction write with UpsertLink's either_direction and read both directions.
+    than a walk takes, the strongest count, of equal ones the newest. The field
+    truncated says that some were left out. Systems whose links have no direction
+    write with UpsertLink's either_direction and read both directions.
     """
 
     @staticmethod
@@ -2269,13 +2268,14 @@ class MemoryInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes stored answers older than 24 hours, what the search
-        index holds of memories past their expire_time and, after the policy's
-        expiry_grace_hours, these memories with everything of them, of the tenant
-        that the token names. Each erased memory leaves an event memory_forget_hard
-        with the cause "expired" and no tombstone. It also passes down what
-        capped levels have no room for, wraps the tenant's keys with the current
-        master key, and goes on with a rotation. Idempotent. System only.
+        """DeleteExpired works for the tenant that the token names. It removes stored
+        answers older than 24 hours, and the search documents of memories past
+        their expire_time. After the policy's expiry_grace_hours it removes these
+        memories with all their rows. Each erased memory leaves an event
+        memory_forget_hard with the cause "expired" and no tombstone. It also moves
+        down what capped levels have no room for, and wraps the tenant's keys with
+        the current master key. It goes on with a rotation. Idempotent. System
+        only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2285,10 +2285,10 @@ class MemoryInternalServiceServicer:
         """DeliverWebhooks queues what webhooks wait for and tries what is due, of the
         tenant that the token names. What fails is tried again with growing pauses;
         a delivery that is cut off is tried again after a minute under the same
-        webhook-id. Attempts go on after the call has ended. Few of a tenant's, and
-        of those to one destination, are under way at a time; a destination that
-        fails repeatedly is left alone for a while. Several workers may call at
-        once. System only.
+        webhook-id. Attempts go on after the call has ended. Few deliveries of a
+        tenant, and to one destination, are under way at a time. A destination that
+        fails repeatedly gets none for a while. Several workers may call at once.
+        System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2343,10 +2343,10 @@ class MemoryInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ReindexMemories(self, request, context):
-        """ReindexMemories brings memories with data up to date that an older version
-        stored, of the tenant that the token names: what is searched of the data,
-        and content_hash. It is no update: revision and update_time stay.
-        Idempotent: called until it says that no more are left. System only.
+        """ReindexMemories updates memories with data that an older version stored, of
+        the tenant that the token names: their search documents and content_hash.
+        It is no update: revision and update_time stay. Idempotent: called until it
+        says that no more are left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

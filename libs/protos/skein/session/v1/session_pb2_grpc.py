@@ -237,10 +237,10 @@ class SessionServiceServicer:
         """ListSessions pages through sessions, newest update first, without hidden
         ones unless their state is asked for. At most 1,000 sessions are looked at
         for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. A session that is updated between two pages may be
-        seen twice, never missed: what was updated since the first page comes again
-        at the end, in order of ids. A list ends however fast sessions change; those
-        opened after its first page may be missing. Safe to retry.
+        that there are more. A session that is updated between two pages may come
+        twice, and is never missed. Those updated since the first page come again
+        at the end, in order of ids. A list ends however fast sessions change;
+        those opened after its first page may be missing. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -268,8 +268,8 @@ class SessionServiceServicer:
     def EndSession(self, request, context):
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session that nobody
-        speaks in ends by itself when the tenant's policy says so
+        Repeating a request_id returns the first answer. A session without new
+        messages ends by itself when the tenant's policy says so
         (session_idle_minutes), with the reason "idle"; paused and completed ones
         stay.
 
@@ -327,8 +327,8 @@ class SessionServiceServicer:
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
         - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-        idle for longer than the tenant's policy allows; it ends with this call if
-        it had not been ended yet.
+        idle for longer than the tenant's policy allows. This call ends it if
+        nothing else has.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
@@ -367,11 +367,11 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ListAgentMessages(self, request, context):
-        """ListAgentMessages pages through what an agent, or a person, or the two of
-        them said in any session, newest first: messages that name them, and
-        messages that name none in sessions of theirs. At most 1,000 messages are looked
-        at for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. Safe to retry.
+        """ListAgentMessages pages through messages of an agent, of a person, or of
+        the two in any session, newest first. These are messages that name them,
+        and messages that name none in sessions of theirs. At most 1,000 messages
+        are looked at for a page, so one may be short, or empty, while a
+        next_page_token says that there are more. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -383,10 +383,10 @@ class SessionServiceServicer:
     def GetRecentWindow(self, request, context):
         """GetRecentWindow returns the newest messages of a session that fit a budget
         of tokens, oldest first. When older ones are left out, the session's
-        summary stands for them, if there is one and it takes no more than half of
-        the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
-        message; parts, tool calls and tool returns count as JSON. At most 1,000
-        messages and 3 MiB come back. Safe to retry.
+        summary stands for them, if it takes no more than half of the budget.
+        Tokens are estimated: characters / 4, rounded up, and 4 for each message;
+        parts, tool calls and tool returns count as JSON. At most 1,000 messages
+        and 3 MiB come back. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -397,15 +397,15 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SearchMessages(self, request, context):
-        """SearchMessages finds messages by their words (any of them, in any form, by
-        English stems; best first), as they are written (the query anywhere in the
-        text, in any case; newest first), by meaning, or by both meaning and words.
-        Each hit comes with its neighbours in the session. By meaning recall is
-        asked, which needs recall.read; when it is away, a hybrid search answers by
-        words alone and says so. As written, the newest 5,000 messages of the
-        session or tenant are looked into, and up to 5,000 older ones of the tenant
-        that hold a rare whole word of the query; truncated says that there were
-        more. Safe to retry.
+        """SearchMessages finds messages by their words, as they are written, by
+        meaning, or by both meaning and words. By words: any of them, in any form,
+        by English stems; best first. As written: the query anywhere in the text,
+        in any case; newest first. Each hit comes with its neighbours in the
+        session. By meaning recall is asked, which needs recall.read; when it is
+        away, a hybrid search answers by words alone and says so. As written, it
+        scans the newest 5,000 messages of the session or tenant. It also scans up
+        to 5,000 older ones of the tenant with a rare whole word of the query. The
+        field truncated says that there were more. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
@@ -450,16 +450,16 @@ class SessionServiceServicer:
     def StreamMessages(self, request, context):
         """StreamMessages sends the messages of one session in order, as they are
         appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and while nobody speaks one comes every 15
-        seconds: a heartbeat, which holds no message. Whoever is cut off resumes
-        from the sequence of the last answer and misses and repeats nothing; changes
-        nothing, so it is safe to retry. Messages that were deleted meanwhile are
-        passed over, and corrections of messages that were sent are not sent.
+        first answer comes at once, and without messages one comes every 15
+        seconds: a heartbeat, which holds no message. A caller that is cut off
+        resumes from the sequence of the last answer; it misses and repeats
+        nothing. Safe to retry. Messages that were deleted meanwhile are passed
+        over, and corrections of messages that were sent are not sent.
 
         It ends well (OK) when the session has ended or was hidden and all of it
-        was sent, and after an hour, to be resumed; else when the caller hangs up or
-        its deadline is over. A credential that is revoked and a tenant that is
-        closed end it within ten seconds or so.
+        was sent. It also ends well after an hour, to be resumed. Otherwise it ends
+        when the caller hangs up or its deadline is over. A credential that is
+        revoked and a tenant that is closed end it within ten seconds or so.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
@@ -473,13 +473,13 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def SummarizeSession(self, request, context):
-        """SummarizeSession puts a session into a few words, at most max_characters:
-        its own most telling sentences, the same ones each time, or those of a
-        language model where the operator has configured one. A model that fails
-        is replaced by the former, and fallback_reason says why. Of long sessions
-        the newest 1,000 messages and 200,000 characters count. With store the
-        session keeps it as its summary. Repeating a request_id returns the first
-        answer.
+        """SummarizeSession puts a session into a few words, at most max_characters.
+        They are its own most telling sentences, the same ones each time. Where the
+        operator has configured a language model, it writes them. A model that
+        fails is replaced by the former, and fallback_reason says why. Of long
+        sessions the newest 1,000 messages and 200,000 characters count. With store
+        the session keeps it as its summary. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -493,8 +493,8 @@ class SessionServiceServicer:
         """PutAgentState stores what an agent keeps in mind, in a session or in none:
         whole, or merged into what is there. With a revision it takes effect only
         if that is current; with must_not_exist only if there is no state. When its
-        session is deleted a state stays, readable by the same name, and can no
-        longer be put; it goes when the session is purged. Repeating a request_id
+        session is deleted a state stays readable by the same name, and can no
+        longer be put. It goes when the session is purged. Repeating a request_id
         returns the first answer.
 
         Errors:
@@ -599,7 +599,7 @@ class SessionServiceServicer:
         are kept for repeated requests are emptied. The access log loses the
         session, except in accesses about other people. A long session takes several
         calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on nobody reads the session. Repeating a
+        request_id. From the first call on no caller can read the session. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -627,13 +627,13 @@ class SessionServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def PurgeSubject(self, request, context):
-        """PurgeSubject removes for good what is kept of one person: the person's
-        sessions, as PurgeSession does, and the messages that name the person in
-        sessions of others, as PurgeMessages does. While the receipt says that there
-        is more, call again with another request_id; when nothing is left the
-        receipt is empty. Sessions of others in cold storage that name the person are
-        brought back once the person's own are gone. The access log loses the
-        person. Repeating a request_id returns the first answer.
+        """PurgeSubject removes for good what is kept of one person. It purges the
+        person's sessions, as PurgeSession does, and the messages that name the
+        person in sessions of others, as PurgeMessages does. While the receipt says
+        that there is more, call again with another request_id; when nothing is
+        left the receipt is empty. Sessions of others in cold storage that name the
+        person are brought back once the person's own are gone. The access log
+        loses the person. Repeating a request_id returns the first answer.
 
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
@@ -646,12 +646,12 @@ class SessionServiceServicer:
 
     def ExportSubject(self, request, context):
         """ExportSubject pages through what PurgeSubject would remove: each session,
-        then its messages by sequence, its agent states and its items; at the end
-        messages in sessions of others. What was deleted and not purged is there as
-        well, and marked, so it takes the permission to write. A page may be short,
-        or empty, while a next_page_token says that there are more. It changes
-        nothing and needs no request_id: safe to retry. What lies in cold storage is
-        read from there, and stays there.
+        then its messages by sequence, its agent states and its items. Messages in
+        sessions of others come at the end. What was deleted and not purged is
+        there as well, and marked, so it takes the permission to write. A page may
+        be short, or empty, while a next_page_token says that there are more. It
+        changes nothing and needs no request_id: safe to retry. What lies in cold
+        storage is read from there, and stays there.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -664,10 +664,11 @@ class SessionServiceServicer:
     def ArchiveSession(self, request, context):
         """ArchiveSession moves the messages of a hidden session, deleted ones too, to
         a file of cold storage. The session stays readable, its counts stay, and
-        archive_time says since when. Search and lists of several sessions pass its
-        messages over; whoever names one of them, or asks the session for them, is
-        refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
-        archived stays as it is. Repeating a request_id returns the first answer.
+        archive_time says since when. Search and lists of several sessions leave
+        its messages out. A call that names one of them, or asks the session for
+        them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
+        One that is archived stays as it is. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1836,37 +1837,37 @@ class SessionInternalServiceServicer:
 
     def DeleteExpired(self, request, context):
         """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names, and some of its agent states and items that are past their
-        time: called until it removes none. Idempotent. System only.
+        the token names, and some of its expired agent states and items. It is
+        called until it removes none. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def EndIdleSessions(self, request, context):
-        """EndIdleSessions ends some of the active sessions of the token's tenant in
-        which nobody has spoken for longer than its policy allows, with the reason
-        "idle". Idempotent: called until it says that no more are left. System only.
+        """EndIdleSessions ends some active sessions of the token's tenant that have
+        been idle for longer than its policy allows, with the reason "idle".
+        Idempotent: called until it says that no more are left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def InheritParticipants(self, request, context):
-        """InheritParticipants gives messages that name no agent or no subject those of
-        their session: messages that were stored before the session had them, and
-        those that an older version stored. Idempotent: called until it says that no
-        more are left. System only.
+        """InheritParticipants gives messages that name no agent or no subject those
+        of their session. Such messages were stored before the session had them, or
+        by an older version. Idempotent: called until it says that no more are
+        left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ArchiveHiddenSessions(self, request, context):
-        """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
-        hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
-        none), and removes files that nothing names. Idempotent: called until it says
-        that no more are left. System only.
+        """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
+        token's tenant that were hidden longer ago than its policy's archive_days
+        (0: none). It also removes files that nothing names. Idempotent: called
+        until it says that no more are left. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -55,10 +55,10 @@ class SessionServiceStub:
     """ListSessions pages through sessions, newest update first, without hidden
     ones unless their state is asked for. At most 1,000 sessions are looked at
     for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. A session that is updated between two pages may be
-    seen twice, never missed: what was updated since the first page comes again
-    at the end, in order of ids. A list ends however fast sessions change; those
-    opened after its first page may be missing. Safe to retry.
+    that there are more. A session that is updated between two pages may come
+    twice, and is never missed. Those updated since the first page come again
+    at the end, in order of ids. A list ends however fast sessions change;
+    those opened after its first page may be missing. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -78,8 +78,8 @@ class SessionServiceStub:
     EndSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session that nobody
-    speaks in ends by itself when the tenant's policy says so
+    Repeating a request_id returns the first answer. A session without new
+    messages ends by itself when the tenant's policy says so
     (session_idle_minutes), with the reason "idle"; paused and completed ones
     stay.
 
@@ -121,8 +121,8 @@ class SessionServiceStub:
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
     - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-      idle for longer than the tenant's policy allows; it ends with this call if
-      it had not been ended yet.
+      idle for longer than the tenant's policy allows. This call ends it if
+      nothing else has.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
@@ -149,11 +149,11 @@ class SessionServiceStub:
       what was written.
     """
     ListAgentMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]
-    """ListAgentMessages pages through what an agent, or a person, or the two of
-    them said in any session, newest first: messages that name them, and
-    messages that name none in sessions of theirs. At most 1,000 messages are looked
-    at for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. Safe to retry.
+    """ListAgentMessages pages through messages of an agent, of a person, or of
+    the two in any session, newest first. These are messages that name them,
+    and messages that name none in sessions of theirs. At most 1,000 messages
+    are looked at for a page, so one may be short, or empty, while a
+    next_page_token says that there are more. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -161,25 +161,25 @@ class SessionServiceStub:
     GetRecentWindow: _grpc.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. When older ones are left out, the session's
-    summary stands for them, if there is one and it takes no more than half of
-    the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
-    message; parts, tool calls and tool returns count as JSON. At most 1,000
-    messages and 3 MiB come back. Safe to retry.
+    summary stands for them, if it takes no more than half of the budget.
+    Tokens are estimated: characters / 4, rounded up, and 4 for each message;
+    parts, tool calls and tool returns count as JSON. At most 1,000 messages
+    and 3 MiB come back. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _grpc.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]
-    """SearchMessages finds messages by their words (any of them, in any form, by
-    English stems; best first), as they are written (the query anywhere in the
-    text, in any case; newest first), by meaning, or by both meaning and words.
-    Each hit comes with its neighbours in the session. By meaning recall is
-    asked, which needs recall.read; when it is away, a hybrid search answers by
-    words alone and says so. As written, the newest 5,000 messages of the
-    session or tenant are looked into, and up to 5,000 older ones of the tenant
-    that hold a rare whole word of the query; truncated says that there were
-    more. Safe to retry.
+    """SearchMessages finds messages by their words, as they are written, by
+    meaning, or by both meaning and words. By words: any of them, in any form,
+    by English stems; best first. As written: the query anywhere in the text,
+    in any case; newest first. Each hit comes with its neighbours in the
+    session. By meaning recall is asked, which needs recall.read; when it is
+    away, a hybrid search answers by words alone and says so. As written, it
+    scans the newest 5,000 messages of the session or tenant. It also scans up
+    to 5,000 older ones of the tenant with a rare whole word of the query. The
+    field truncated says that there were more. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
@@ -212,16 +212,16 @@ class SessionServiceStub:
     StreamMessages: _grpc.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]
     """StreamMessages sends the messages of one session in order, as they are
     appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and while nobody speaks one comes every 15
-    seconds: a heartbeat, which holds no message. Whoever is cut off resumes
-    from the sequence of the last answer and misses and repeats nothing; changes
-    nothing, so it is safe to retry. Messages that were deleted meanwhile are
-    passed over, and corrections of messages that were sent are not sent.
+    first answer comes at once, and without messages one comes every 15
+    seconds: a heartbeat, which holds no message. A caller that is cut off
+    resumes from the sequence of the last answer; it misses and repeats
+    nothing. Safe to retry. Messages that were deleted meanwhile are passed
+    over, and corrections of messages that were sent are not sent.
 
     It ends well (OK) when the session has ended or was hidden and all of it
-    was sent, and after an hour, to be resumed; else when the caller hangs up or
-    its deadline is over. A credential that is revoked and a tenant that is
-    closed end it within ten seconds or so.
+    was sent. It also ends well after an hour, to be resumed. Otherwise it ends
+    when the caller hangs up or its deadline is over. A credential that is
+    revoked and a tenant that is closed end it within ten seconds or so.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
@@ -231,13 +231,13 @@ class SessionServiceStub:
       may have.
     """
     SummarizeSession: _grpc.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]
-    """SummarizeSession puts a session into a few words, at most max_characters:
-    its own most telling sentences, the same ones each time, or those of a
-    language model where the operator has configured one. A model that fails
-    is replaced by the former, and fallback_reason says why. Of long sessions
-    the newest 1,000 messages and 200,000 characters count. With store the
-    session keeps it as its summary. Repeating a request_id returns the first
-    answer.
+    """SummarizeSession puts a session into a few words, at most max_characters.
+    They are its own most telling sentences, the same ones each time. Where the
+    operator has configured a language model, it writes them. A model that
+    fails is replaced by the former, and fallback_reason says why. Of long
+    sessions the newest 1,000 messages and 200,000 characters count. With store
+    the session keeps it as its summary. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -247,8 +247,8 @@ class SessionServiceStub:
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
     whole, or merged into what is there. With a revision it takes effect only
     if that is current; with must_not_exist only if there is no state. When its
-    session is deleted a state stays, readable by the same name, and can no
-    longer be put; it goes when the session is purged. Repeating a request_id
+    session is deleted a state stays readable by the same name, and can no
+    longer be put. It goes when the session is purged. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -321,7 +321,7 @@ class SessionServiceStub:
     are kept for repeated requests are emptied. The access log loses the
     session, except in accesses about other people. A long session takes several
     calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on nobody reads the session. Repeating a
+    request_id. From the first call on no caller can read the session. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -341,13 +341,13 @@ class SessionServiceStub:
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     PurgeSubject: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]
-    """PurgeSubject removes for good what is kept of one person: the person's
-    sessions, as PurgeSession does, and the messages that name the person in
-    sessions of others, as PurgeMessages does. While the receipt says that there
-    is more, call again with another request_id; when nothing is left the
-    receipt is empty. Sessions of others in cold storage that name the person are
-    brought back once the person's own are gone. The access log loses the
-    person. Repeating a request_id returns the first answer.
+    """PurgeSubject removes for good what is kept of one person. It purges the
+    person's sessions, as PurgeSession does, and the messages that name the
+    person in sessions of others, as PurgeMessages does. While the receipt says
+    that there is more, call again with another request_id; when nothing is
+    left the receipt is empty. Sessions of others in cold storage that name the
+    person are brought back once the person's own are gone. The access log
+    loses the person. Repeating a request_id returns the first answer.
 
     Errors:
     - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
@@ -356,12 +356,12 @@ class SessionServiceStub:
     """
     ExportSubject: _grpc.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]
     """ExportSubject pages through what PurgeSubject would remove: each session,
-    then its messages by sequence, its agent states and its items; at the end
-    messages in sessions of others. What was deleted and not purged is there as
-    well, and marked, so it takes the permission to write. A page may be short,
-    or empty, while a next_page_token says that there are more. It changes
-    nothing and needs no request_id: safe to retry. What lies in cold storage is
-    read from there, and stays there.
+    then its messages by sequence, its agent states and its items. Messages in
+    sessions of others come at the end. What was deleted and not purged is
+    there as well, and marked, so it takes the permission to write. A page may
+    be short, or empty, while a next_page_token says that there are more. It
+    changes nothing and needs no request_id: safe to retry. What lies in cold
+    storage is read from there, and stays there.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -370,10 +370,11 @@ class SessionServiceStub:
     ArchiveSession: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]
     """ArchiveSession moves the messages of a hidden session, deleted ones too, to
     a file of cold storage. The session stays readable, its counts stay, and
-    archive_time says since when. Search and lists of several sessions pass its
-    messages over; whoever names one of them, or asks the session for them, is
-    refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
-    archived stays as it is. Repeating a request_id returns the first answer.
+    archive_time says since when. Search and lists of several sessions leave
+    its messages out. A call that names one of them, or asks the session for
+    them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
+    One that is archived stays as it is. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -424,10 +425,10 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """ListSessions pages through sessions, newest update first, without hidden
     ones unless their state is asked for. At most 1,000 sessions are looked at
     for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. A session that is updated between two pages may be
-    seen twice, never missed: what was updated since the first page comes again
-    at the end, in order of ids. A list ends however fast sessions change; those
-    opened after its first page may be missing. Safe to retry.
+    that there are more. A session that is updated between two pages may come
+    twice, and is never missed. Those updated since the first page come again
+    at the end, in order of ids. A list ends however fast sessions change;
+    those opened after its first page may be missing. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -447,8 +448,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     EndSession: _aio.UnaryUnaryMultiCallable[_session_pb2.EndSessionRequest, _session_pb2.EndSessionResponse]  # type: ignore[assignment]
     """EndSession closes a session: it takes no more messages and stays readable.
     Ending it again returns it unchanged, so a caller may retry freely.
-    Repeating a request_id returns the first answer. A session that nobody
-    speaks in ends by itself when the tenant's policy says so
+    Repeating a request_id returns the first answer. A session without new
+    messages ends by itself when the tenant's policy says so
     (session_idle_minutes), with the reason "idle"; paused and completed ones
     stay.
 
@@ -490,8 +491,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
     - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-      idle for longer than the tenant's policy allows; it ends with this call if
-      it had not been ended yet.
+      idle for longer than the tenant's policy allows. This call ends it if
+      nothing else has.
     - FAILED_PRECONDITION, SESSION_HIDDEN.
     - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
     - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
@@ -518,11 +519,11 @@ class SessionServiceAsyncStub(SessionServiceStub):
       what was written.
     """
     ListAgentMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.ListAgentMessagesRequest, _session_pb2.ListAgentMessagesResponse]  # type: ignore[assignment]
-    """ListAgentMessages pages through what an agent, or a person, or the two of
-    them said in any session, newest first: messages that name them, and
-    messages that name none in sessions of theirs. At most 1,000 messages are looked
-    at for a page, so one may be short, or empty, while a next_page_token says
-    that there are more. Safe to retry.
+    """ListAgentMessages pages through messages of an agent, of a person, or of
+    the two in any session, newest first. These are messages that name them,
+    and messages that name none in sessions of theirs. At most 1,000 messages
+    are looked at for a page, so one may be short, or empty, while a
+    next_page_token says that there are more. Safe to retry.
 
     Errors:
     - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -530,25 +531,25 @@ class SessionServiceAsyncStub(SessionServiceStub):
     GetRecentWindow: _aio.UnaryUnaryMultiCallable[_session_pb2.GetRecentWindowRequest, _session_pb2.GetRecentWindowResponse]  # type: ignore[assignment]
     """GetRecentWindow returns the newest messages of a session that fit a budget
     of tokens, oldest first. When older ones are left out, the session's
-    summary stands for them, if there is one and it takes no more than half of
-    the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
-    message; parts, tool calls and tool returns count as JSON. At most 1,000
-    messages and 3 MiB come back. Safe to retry.
+    summary stands for them, if it takes no more than half of the budget.
+    Tokens are estimated: characters / 4, rounded up, and 4 for each message;
+    parts, tool calls and tool returns count as JSON. At most 1,000 messages
+    and 3 MiB come back. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ARCHIVED.
     """
     SearchMessages: _aio.UnaryUnaryMultiCallable[_session_pb2.SearchMessagesRequest, _session_pb2.SearchMessagesResponse]  # type: ignore[assignment]
-    """SearchMessages finds messages by their words (any of them, in any form, by
-    English stems; best first), as they are written (the query anywhere in the
-    text, in any case; newest first), by meaning, or by both meaning and words.
-    Each hit comes with its neighbours in the session. By meaning recall is
-    asked, which needs recall.read; when it is away, a hybrid search answers by
-    words alone and says so. As written, the newest 5,000 messages of the
-    session or tenant are looked into, and up to 5,000 older ones of the tenant
-    that hold a rare whole word of the query; truncated says that there were
-    more. Safe to retry.
+    """SearchMessages finds messages by their words, as they are written, by
+    meaning, or by both meaning and words. By words: any of them, in any form,
+    by English stems; best first. As written: the query anywhere in the text,
+    in any case; newest first. Each hit comes with its neighbours in the
+    session. By meaning recall is asked, which needs recall.read; when it is
+    away, a hybrid search answers by words alone and says so. As written, it
+    scans the newest 5,000 messages of the session or tenant. It also scans up
+    to 5,000 older ones of the tenant with a rare whole word of the query. The
+    field truncated says that there were more. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
@@ -581,16 +582,16 @@ class SessionServiceAsyncStub(SessionServiceStub):
     StreamMessages: _aio.UnaryStreamMultiCallable[_session_pb2.StreamMessagesRequest, _session_pb2.StreamMessagesResponse]  # type: ignore[assignment]
     """StreamMessages sends the messages of one session in order, as they are
     appended, from after a sequence number or, without one, from now on. The
-    first answer comes at once, and while nobody speaks one comes every 15
-    seconds: a heartbeat, which holds no message. Whoever is cut off resumes
-    from the sequence of the last answer and misses and repeats nothing; changes
-    nothing, so it is safe to retry. Messages that were deleted meanwhile are
-    passed over, and corrections of messages that were sent are not sent.
+    first answer comes at once, and without messages one comes every 15
+    seconds: a heartbeat, which holds no message. A caller that is cut off
+    resumes from the sequence of the last answer; it misses and repeats
+    nothing. Safe to retry. Messages that were deleted meanwhile are passed
+    over, and corrections of messages that were sent are not sent.
 
     It ends well (OK) when the session has ended or was hidden and all of it
-    was sent, and after an hour, to be resumed; else when the caller hangs up or
-    its deadline is over. A credential that is revoked and a tenant that is
-    closed end it within ten seconds or so.
+    was sent. It also ends well after an hour, to be resumed. Otherwise it ends
+    when the caller hangs up or its deadline is over. A credential that is
+    revoked and a tenant that is closed end it within ten seconds or so.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
@@ -600,13 +601,13 @@ class SessionServiceAsyncStub(SessionServiceStub):
       may have.
     """
     SummarizeSession: _aio.UnaryUnaryMultiCallable[_session_pb2.SummarizeSessionRequest, _session_pb2.SummarizeSessionResponse]  # type: ignore[assignment]
-    """SummarizeSession puts a session into a few words, at most max_characters:
-    its own most telling sentences, the same ones each time, or those of a
-    language model where the operator has configured one. A model that fails
-    is replaced by the former, and fallback_reason says why. Of long sessions
-    the newest 1,000 messages and 200,000 characters count. With store the
-    session keeps it as its summary. Repeating a request_id returns the first
-    answer.
+    """SummarizeSession puts a session into a few words, at most max_characters.
+    They are its own most telling sentences, the same ones each time. Where the
+    operator has configured a language model, it writes them. A model that
+    fails is replaced by the former, and fallback_reason says why. Of long
+    sessions the newest 1,000 messages and 200,000 characters count. With store
+    the session keeps it as its summary. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -616,8 +617,8 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """PutAgentState stores what an agent keeps in mind, in a session or in none:
     whole, or merged into what is there. With a revision it takes effect only
     if that is current; with must_not_exist only if there is no state. When its
-    session is deleted a state stays, readable by the same name, and can no
-    longer be put; it goes when the session is purged. Repeating a request_id
+    session is deleted a state stays readable by the same name, and can no
+    longer be put. It goes when the session is purged. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -690,7 +691,7 @@ class SessionServiceAsyncStub(SessionServiceStub):
     are kept for repeated requests are emptied. The access log loses the
     session, except in accesses about other people. A long session takes several
     calls: while the receipt says that there is more, call again with another
-    request_id. From the first call on nobody reads the session. Repeating a
+    request_id. From the first call on no caller can read the session. Repeating a
     request_id returns the first answer.
 
     Errors:
@@ -710,13 +711,13 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - ABORTED, TRANSACTION_CONFLICT: it changed meanwhile; ask again.
     """
     PurgeSubject: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSubjectRequest, _states_pb2.PurgeSubjectResponse]  # type: ignore[assignment]
-    """PurgeSubject removes for good what is kept of one person: the person's
-    sessions, as PurgeSession does, and the messages that name the person in
-    sessions of others, as PurgeMessages does. While the receipt says that there
-    is more, call again with another request_id; when nothing is left the
-    receipt is empty. Sessions of others in cold storage that name the person are
-    brought back once the person's own are gone. The access log loses the
-    person. Repeating a request_id returns the first answer.
+    """PurgeSubject removes for good what is kept of one person. It purges the
+    person's sessions, as PurgeSession does, and the messages that name the
+    person in sessions of others, as PurgeMessages does. While the receipt says
+    that there is more, call again with another request_id; when nothing is
+    left the receipt is empty. Sessions of others in cold storage that name the
+    person are brought back once the person's own are gone. The access log
+    loses the person. Repeating a request_id returns the first answer.
 
     Errors:
     - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
@@ -725,12 +726,12 @@ class SessionServiceAsyncStub(SessionServiceStub):
     """
     ExportSubject: _aio.UnaryUnaryMultiCallable[_session_pb2.ExportSubjectRequest, _session_pb2.ExportSubjectResponse]  # type: ignore[assignment]
     """ExportSubject pages through what PurgeSubject would remove: each session,
-    then its messages by sequence, its agent states and its items; at the end
-    messages in sessions of others. What was deleted and not purged is there as
-    well, and marked, so it takes the permission to write. A page may be short,
-    or empty, while a next_page_token says that there are more. It changes
-    nothing and needs no request_id: safe to retry. What lies in cold storage is
-    read from there, and stays there.
+    then its messages by sequence, its agent states and its items. Messages in
+    sessions of others come at the end. What was deleted and not purged is
+    there as well, and marked, so it takes the permission to write. A page may
+    be short, or empty, while a next_page_token says that there are more. It
+    changes nothing and needs no request_id: safe to retry. What lies in cold
+    storage is read from there, and stays there.
 
     Errors:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -739,10 +740,11 @@ class SessionServiceAsyncStub(SessionServiceStub):
     ArchiveSession: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveSessionRequest, _archives_pb2.ArchiveSessionResponse]  # type: ignore[assignment]
     """ArchiveSession moves the messages of a hidden session, deleted ones too, to
     a file of cold storage. The session stays readable, its counts stay, and
-    archive_time says since when. Search and lists of several sessions pass its
-    messages over; whoever names one of them, or asks the session for them, is
-    refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
-    archived stays as it is. Repeating a request_id returns the first answer.
+    archive_time says since when. Search and lists of several sessions leave
+    its messages out. A call that names one of them, or asks the session for
+    them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
+    One that is archived stays as it is. Repeating a request_id returns the
+    first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
@@ -808,10 +810,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """ListSessions pages through sessions, newest update first, without hidden
         ones unless their state is asked for. At most 1,000 sessions are looked at
         for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. A session that is updated between two pages may be
-        seen twice, never missed: what was updated since the first page comes again
-        at the end, in order of ids. A list ends however fast sessions change; those
-        opened after its first page may be missing. Safe to retry.
+        that there are more. A session that is updated between two pages may come
+        twice, and is never missed. Those updated since the first page come again
+        at the end, in order of ids. A list ends however fast sessions change;
+        those opened after its first page may be missing. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -843,8 +845,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.EndSessionResponse, _abc.Awaitable[_session_pb2.EndSessionResponse]]:
         """EndSession closes a session: it takes no more messages and stays readable.
         Ending it again returns it unchanged, so a caller may retry freely.
-        Repeating a request_id returns the first answer. A session that nobody
-        speaks in ends by itself when the tenant's policy says so
+        Repeating a request_id returns the first answer. A session without new
+        messages ends by itself when the tenant's policy says so
         (session_idle_minutes), with the reason "idle"; paused and completed ones
         stay.
 
@@ -910,8 +912,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND (unless create_session is set).
         - FAILED_PRECONDITION, SESSION_ENDED: also of an active session that was
-          idle for longer than the tenant's policy allows; it ends with this call if
-          it had not been ended yet.
+          idle for longer than the tenant's policy allows. This call ends it if
+          nothing else has.
         - FAILED_PRECONDITION, SESSION_HIDDEN.
         - ALREADY_EXISTS, EXTERNAL_ID_TAKEN.
         - INVALID_ARGUMENT, CONTENT_TOO_LONG or CONTENT_EMPTY or
@@ -956,11 +958,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.ListAgentMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ListAgentMessagesResponse, _abc.Awaitable[_session_pb2.ListAgentMessagesResponse]]:
-        """ListAgentMessages pages through what an agent, or a person, or the two of
-        them said in any session, newest first: messages that name them, and
-        messages that name none in sessions of theirs. At most 1,000 messages are looked
-        at for a page, so one may be short, or empty, while a next_page_token says
-        that there are more. Safe to retry.
+        """ListAgentMessages pages through messages of an agent, of a person, or of
+        the two in any session, newest first. These are messages that name them,
+        and messages that name none in sessions of theirs. At most 1,000 messages
+        are looked at for a page, so one may be short, or empty, while a
+        next_page_token says that there are more. Safe to retry.
 
         Errors:
         - INVALID_ARGUMENT, INVALID_FIELD: neither an agent nor a subject.
@@ -974,10 +976,10 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_session_pb2.GetRecentWindowResponse, _abc.Awaitable[_session_pb2.GetRecentWindowResponse]]:
         """GetRecentWindow returns the newest messages of a session that fit a budget
         of tokens, oldest first. When older ones are left out, the session's
-        summary stands for them, if there is one and it takes no more than half of
-        the budget. Tokens are estimated: characters / 4, rounded up, and 4 for each
-        message; parts, tool calls and tool returns count as JSON. At most 1,000
-        messages and 3 MiB come back. Safe to retry.
+        summary stands for them, if it takes no more than half of the budget.
+        Tokens are estimated: characters / 4, rounded up, and 4 for each message;
+        parts, tool calls and tool returns count as JSON. At most 1,000 messages
+        and 3 MiB come back. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -990,15 +992,15 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.SearchMessagesRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.SearchMessagesResponse, _abc.Awaitable[_session_pb2.SearchMessagesResponse]]:
-        """SearchMessages finds messages by their words (any of them, in any form, by
-        English stems; best first), as they are written (the query anywhere in the
-        text, in any case; newest first), by meaning, or by both meaning and words.
-        Each hit comes with its neighbours in the session. By meaning recall is
-        asked, which needs recall.read; when it is away, a hybrid search answers by
-        words alone and says so. As written, the newest 5,000 messages of the
-        session or tenant are looked into, and up to 5,000 older ones of the tenant
-        that hold a rare whole word of the query; truncated says that there were
-        more. Safe to retry.
+        """SearchMessages finds messages by their words, as they are written, by
+        meaning, or by both meaning and words. By words: any of them, in any form,
+        by English stems; best first. As written: the query anywhere in the text,
+        in any case; newest first. Each hit comes with its neighbours in the
+        session. By meaning recall is asked, which needs recall.read; when it is
+        away, a hybrid search answers by words alone and says so. As written, it
+        scans the newest 5,000 messages of the session or tenant. It also scans up
+        to 5,000 older ones of the tenant with a rare whole word of the query. The
+        field truncated says that there were more. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: a session_id that does not exist.
@@ -1049,16 +1051,16 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_abc.Iterator[_session_pb2.StreamMessagesResponse], _abc.AsyncIterator[_session_pb2.StreamMessagesResponse]]:
         """StreamMessages sends the messages of one session in order, as they are
         appended, from after a sequence number or, without one, from now on. The
-        first answer comes at once, and while nobody speaks one comes every 15
-        seconds: a heartbeat, which holds no message. Whoever is cut off resumes
-        from the sequence of the last answer and misses and repeats nothing; changes
-        nothing, so it is safe to retry. Messages that were deleted meanwhile are
-        passed over, and corrections of messages that were sent are not sent.
+        first answer comes at once, and without messages one comes every 15
+        seconds: a heartbeat, which holds no message. A caller that is cut off
+        resumes from the sequence of the last answer; it misses and repeats
+        nothing. Safe to retry. Messages that were deleted meanwhile are passed
+        over, and corrections of messages that were sent are not sent.
 
         It ends well (OK) when the session has ended or was hidden and all of it
-        was sent, and after an hour, to be resumed; else when the caller hangs up or
-        its deadline is over. A credential that is revoked and a tenant that is
-        closed end it within ten seconds or so.
+        was sent. It also ends well after an hour, to be resumed. Otherwise it ends
+        when the caller hangs up or its deadline is over. A credential that is
+        revoked and a tenant that is closed end it within ten seconds or so.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND: also when it is deleted meanwhile.
@@ -1074,13 +1076,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.SummarizeSessionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.SummarizeSessionResponse, _abc.Awaitable[_session_pb2.SummarizeSessionResponse]]:
-        """SummarizeSession puts a session into a few words, at most max_characters:
-        its own most telling sentences, the same ones each time, or those of a
-        language model where the operator has configured one. A model that fails
-        is replaced by the former, and fallback_reason says why. Of long sessions
-        the newest 1,000 messages and 200,000 characters count. With store the
-        session keeps it as its summary. Repeating a request_id returns the first
-        answer.
+        """SummarizeSession puts a session into a few words, at most max_characters.
+        They are its own most telling sentences, the same ones each time. Where the
+        operator has configured a language model, it writes them. A model that
+        fails is replaced by the former, and fallback_reason says why. Of long
+        sessions the newest 1,000 messages and 200,000 characters count. With store
+        the session keeps it as its summary. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1096,8 +1098,8 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """PutAgentState stores what an agent keeps in mind, in a session or in none:
         whole, or merged into what is there. With a revision it takes effect only
         if that is current; with must_not_exist only if there is no state. When its
-        session is deleted a state stays, readable by the same name, and can no
-        longer be put; it goes when the session is purged. Repeating a request_id
+        session is deleted a state stays readable by the same name, and can no
+        longer be put. It goes when the session is purged. Repeating a request_id
         returns the first answer.
 
         Errors:
@@ -1218,7 +1220,7 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         are kept for repeated requests are emptied. The access log loses the
         session, except in accesses about other people. A long session takes several
         calls: while the receipt says that there is more, call again with another
-        request_id. From the first call on nobody reads the session. Repeating a
+        request_id. From the first call on no caller can read the session. Repeating a
         request_id returns the first answer.
 
         Errors:
@@ -1250,13 +1252,13 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _states_pb2.PurgeSubjectRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_states_pb2.PurgeSubjectResponse, _abc.Awaitable[_states_pb2.PurgeSubjectResponse]]:
-        """PurgeSubject removes for good what is kept of one person: the person's
-        sessions, as PurgeSession does, and the messages that name the person in
-        sessions of others, as PurgeMessages does. While the receipt says that there
-        is more, call again with another request_id; when nothing is left the
-        receipt is empty. Sessions of others in cold storage that name the person are
-        brought back once the person's own are gone. The access log loses the
-        person. Repeating a request_id returns the first answer.
+        """PurgeSubject removes for good what is kept of one person. It purges the
+        person's sessions, as PurgeSession does, and the messages that name the
+        person in sessions of others, as PurgeMessages does. While the receipt says
+        that there is more, call again with another request_id; when nothing is
+        left the receipt is empty. Sessions of others in cold storage that name the
+        person are brought back once the person's own are gone. The access log
+        loses the person. Repeating a request_id returns the first answer.
 
         Errors:
         - DATA_LOSS, ARCHIVE_DAMAGED: the file of a session of others is missing or
@@ -1271,12 +1273,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.ExportSubjectResponse, _abc.Awaitable[_session_pb2.ExportSubjectResponse]]:
         """ExportSubject pages through what PurgeSubject would remove: each session,
-        then its messages by sequence, its agent states and its items; at the end
-        messages in sessions of others. What was deleted and not purged is there as
-        well, and marked, so it takes the permission to write. A page may be short,
-        or empty, while a next_page_token says that there are more. It changes
-        nothing and needs no request_id: safe to retry. What lies in cold storage is
-        read from there, and stays there.
+        then its messages by sequence, its agent states and its items. Messages in
+        sessions of others come at the end. What was deleted and not purged is
+        there as well, and marked, so it takes the permission to write. A page may
+        be short, or empty, while a next_page_token says that there are more. It
+        changes nothing and needs no request_id: safe to retry. What lies in cold
+        storage is read from there, and stays there.
 
         Errors:
         - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
@@ -1291,10 +1293,11 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_archives_pb2.ArchiveSessionResponse, _abc.Awaitable[_archives_pb2.ArchiveSessionResponse]]:
         """ArchiveSession moves the messages of a hidden session, deleted ones too, to
         a file of cold storage. The session stays readable, its counts stay, and
-        archive_time says since when. Search and lists of several sessions pass its
-        messages over; whoever names one of them, or asks the session for them, is
-        refused with SESSION_ARCHIVED. Purges and exports reach the file. One that is
-        archived stays as it is. Repeating a request_id returns the first answer.
+        archive_time says since when. Search and lists of several sessions leave
+        its messages out. A call that names one of them, or asks the session for
+        them, is refused with SESSION_ARCHIVED. Purges and exports reach the file.
+        One that is archived stays as it is. Repeating a request_id returns the
+        first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
@@ -1349,25 +1352,25 @@ class SessionInternalServiceStub:
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names, and some of its agent states and items that are past their
-    time: called until it removes none. Idempotent. System only.
+    the token names, and some of its expired agent states and items. It is
+    called until it removes none. Idempotent. System only.
     """
     EndIdleSessions: _grpc.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]
-    """EndIdleSessions ends some of the active sessions of the token's tenant in
-    which nobody has spoken for longer than its policy allows, with the reason
-    "idle". Idempotent: called until it says that no more are left. System only.
+    """EndIdleSessions ends some active sessions of the token's tenant that have
+    been idle for longer than its policy allows, with the reason "idle".
+    Idempotent: called until it says that no more are left. System only.
     """
     InheritParticipants: _grpc.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]
-    """InheritParticipants gives messages that name no agent or no subject those of
-    their session: messages that were stored before the session had them, and
-    those that an older version stored. Idempotent: called until it says that no
-    more are left. System only.
+    """InheritParticipants gives messages that name no agent or no subject those
+    of their session. Such messages were stored before the session had them, or
+    by an older version. Idempotent: called until it says that no more are
+    left. System only.
     """
     ArchiveHiddenSessions: _grpc.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]
-    """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
-    hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
-    none), and removes files that nothing names. Idempotent: called until it says
-    that no more are left. System only.
+    """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
+    token's tenant that were hidden longer ago than its policy's archive_days
+    (0: none). It also removes files that nothing names. Idempotent: called
+    until it says that no more are left. System only.
     """
     PurgeTenant: _grpc.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -1391,25 +1394,25 @@ class SessionInternalServiceAsyncStub(SessionInternalServiceStub):
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_session_pb2.DeleteExpiredRequest, _session_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
     """DeleteExpired removes stored answers older than 24 hours of the tenant that
-    the token names, and some of its agent states and items that are past their
-    time: called until it removes none. Idempotent. System only.
+    the token names, and some of its expired agent states and items. It is
+    called until it removes none. Idempotent. System only.
     """
     EndIdleSessions: _aio.UnaryUnaryMultiCallable[_session_pb2.EndIdleSessionsRequest, _session_pb2.EndIdleSessionsResponse]  # type: ignore[assignment]
-    """EndIdleSessions ends some of the active sessions of the token's tenant in
-    which nobody has spoken for longer than its policy allows, with the reason
-    "idle". Idempotent: called until it says that no more are left. System only.
+    """EndIdleSessions ends some active sessions of the token's tenant that have
+    been idle for longer than its policy allows, with the reason "idle".
+    Idempotent: called until it says that no more are left. System only.
     """
     InheritParticipants: _aio.UnaryUnaryMultiCallable[_session_pb2.InheritParticipantsRequest, _session_pb2.InheritParticipantsResponse]  # type: ignore[assignment]
-    """InheritParticipants gives messages that name no agent or no subject those of
-    their session: messages that were stored before the session had them, and
-    those that an older version stored. Idempotent: called until it says that no
-    more are left. System only.
+    """InheritParticipants gives messages that name no agent or no subject those
+    of their session. Such messages were stored before the session had them, or
+    by an older version. Idempotent: called until it says that no more are
+    left. System only.
     """
     ArchiveHiddenSessions: _aio.UnaryUnaryMultiCallable[_archives_pb2.ArchiveHiddenSessionsRequest, _archives_pb2.ArchiveHiddenSessionsResponse]  # type: ignore[assignment]
-    """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
-    hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
-    none), and removes files that nothing names. Idempotent: called until it says
-    that no more are left. System only.
+    """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
+    token's tenant that were hidden longer ago than its policy's archive_days
+    (0: none). It also removes files that nothing names. Idempotent: called
+    until it says that no more are left. System only.
     """
     PurgeTenant: _aio.UnaryUnaryMultiCallable[_session_pb2.PurgeTenantRequest, _session_pb2.PurgeTenantResponse]  # type: ignore[assignment]
     """PurgeTenant removes some of what this service keeps of the token's tenant,
@@ -1442,8 +1445,8 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.DeleteExpiredResponse, _abc.Awaitable[_session_pb2.DeleteExpiredResponse]]:
         """DeleteExpired removes stored answers older than 24 hours of the tenant that
-        the token names, and some of its agent states and items that are past their
-        time: called until it removes none. Idempotent. System only.
+        the token names, and some of its expired agent states and items. It is
+        called until it removes none. Idempotent. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1452,9 +1455,9 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.EndIdleSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.EndIdleSessionsResponse, _abc.Awaitable[_session_pb2.EndIdleSessionsResponse]]:
-        """EndIdleSessions ends some of the active sessions of the token's tenant in
-        which nobody has spoken for longer than its policy allows, with the reason
-        "idle". Idempotent: called until it says that no more are left. System only.
+        """EndIdleSessions ends some active sessions of the token's tenant that have
+        been idle for longer than its policy allows, with the reason "idle".
+        Idempotent: called until it says that no more are left. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1463,10 +1466,10 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _session_pb2.InheritParticipantsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_session_pb2.InheritParticipantsResponse, _abc.Awaitable[_session_pb2.InheritParticipantsResponse]]:
-        """InheritParticipants gives messages that name no agent or no subject those of
-        their session: messages that were stored before the session had them, and
-        those that an older version stored. Idempotent: called until it says that no
-        more are left. System only.
+        """InheritParticipants gives messages that name no agent or no subject those
+        of their session. Such messages were stored before the session had them, or
+        by an older version. Idempotent: called until it says that no more are
+        left. System only.
         """
 
     @_abc_1.abstractmethod
@@ -1475,10 +1478,10 @@ class SessionInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _archives_pb2.ArchiveHiddenSessionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_archives_pb2.ArchiveHiddenSessionsResponse, _abc.Awaitable[_archives_pb2.ArchiveHiddenSessionsResponse]]:
-        """ArchiveHiddenSessions archives some of the token's tenant's sessions that were
-        hidden longer ago than its policy's archive_days, as ArchiveSession does (0:
-        none), and removes files that nothing names. Idempotent: called until it says
-        that no more are left. System only.
+        """ArchiveHiddenSessions archives, as ArchiveSession does, sessions of the
+        token's tenant that were hidden longer ago than its policy's archive_days
+        (0: none). It also removes files that nothing names. Idempotent: called
+        until it says that no more are left. System only.
         """
 
     @_abc_1.abstractmethod

@@ -552,7 +552,7 @@ class TenancyServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CreateInvitation(self, request, context):
-        """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+        """CreateInvitation asks a person, by mail where mail is set up, to join. One
         that an application makes, itself or through a key that it made, is open
         only while the application's grant lives. A repeated request_id gets no
         token.
@@ -592,8 +592,8 @@ class TenancyServiceServicer:
         request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
-        else.
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+        person.
         - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
         invitation is spent.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -2688,7 +2688,7 @@ class TenancyInternalServiceServicer:
     def AcquireRateLimit(self, request, context):
         """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
         for one gateway to spend within the lease's time. Not to be repeated: each
-        call takes. Called by the gateway in the name of whoever calls it.
+        call takes. Called by the gateway in the caller's name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -2753,7 +2753,7 @@ class TenancyInternalServiceServicer:
         raise NotImplementedError('Method not implemented!')
 
     def DeleteExpired(self, request, context):
-        """DeleteExpired removes expired invitations, allowances nobody uses and
+        """DeleteExpired removes expired invitations, unused rate-limit buckets and
         stored answers of the tenant that the token names. Idempotent. System only.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -197,7 +197,7 @@ class TenancyServiceStub:
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]
-    """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+    """CreateInvitation asks a person, by mail where mail is set up, to join. One
     that an application makes, itself or through a key that it made, is open
     only while the application's grant lives. A repeated request_id gets no
     token.
@@ -224,8 +224,8 @@ class TenancyServiceStub:
     request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
-      else.
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+      person.
     - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
       invitation is spent.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -611,7 +611,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     - FAILED_PRECONDITION, LAST_OWNER.
     """
     CreateInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CreateInvitationRequest, _members_pb2.CreateInvitationResponse]  # type: ignore[assignment]
-    """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+    """CreateInvitation asks a person, by mail where mail is set up, to join. One
     that an application makes, itself or through a key that it made, is open
     only while the application's grant lives. A repeated request_id gets no
     token.
@@ -638,8 +638,8 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     request_id returns the first answer.
 
     Errors:
-    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
-      else.
+    - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+      person.
     - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
       invitation is spent.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -1148,7 +1148,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.CreateInvitationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.CreateInvitationResponse, _abc.Awaitable[_members_pb2.CreateInvitationResponse]]:
-        """CreateInvitation asks somebody, by mail where mail is set up, to join. One
+        """CreateInvitation asks a person, by mail where mail is set up, to join. One
         that an application makes, itself or through a key that it made, is open
         only while the application's grant lives. A repeated request_id gets no
         token.
@@ -1193,8 +1193,8 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         request_id returns the first answer.
 
         Errors:
-        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for somebody
-          else.
+        - NOT_FOUND, INVITATION_NOT_FOUND: unknown, spent, expired, or for another
+          person.
         - ALREADY_EXISTS, MEMBER_EXISTS: the account stays what it is; the
           invitation is spent.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -1600,7 +1600,7 @@ class TenancyInternalServiceStub:
     AcquireRateLimit: _grpc.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]
     """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
     for one gateway to spend within the lease's time. Not to be repeated: each
-    call takes. Called by the gateway in the name of whoever calls it.
+    call takes. Called by the gateway in the caller's name.
     """
     CheckInvitation: _grpc.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]
     """CheckInvitation says whether a token invites an address. Safe to retry.
@@ -1637,7 +1637,7 @@ class TenancyInternalServiceStub:
     it, up to date. Idempotent. System only.
     """
     DeleteExpired: _grpc.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]
-    """DeleteExpired removes expired invitations, allowances nobody uses and
+    """DeleteExpired removes expired invitations, unused rate-limit buckets and
     stored answers of the tenant that the token names. Idempotent. System only.
     """
 
@@ -1655,7 +1655,7 @@ class TenancyInternalServiceAsyncStub(TenancyInternalServiceStub):
     AcquireRateLimit: _aio.UnaryUnaryMultiCallable[_limits_pb2.AcquireRateLimitRequest, _limits_pb2.AcquireRateLimitResponse]  # type: ignore[assignment]
     """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
     for one gateway to spend within the lease's time. Not to be repeated: each
-    call takes. Called by the gateway in the name of whoever calls it.
+    call takes. Called by the gateway in the caller's name.
     """
     CheckInvitation: _aio.UnaryUnaryMultiCallable[_members_pb2.CheckInvitationRequest, _members_pb2.CheckInvitationResponse]  # type: ignore[assignment]
     """CheckInvitation says whether a token invites an address. Safe to retry.
@@ -1692,7 +1692,7 @@ class TenancyInternalServiceAsyncStub(TenancyInternalServiceStub):
     it, up to date. Idempotent. System only.
     """
     DeleteExpired: _aio.UnaryUnaryMultiCallable[_members_pb2.DeleteExpiredRequest, _members_pb2.DeleteExpiredResponse]  # type: ignore[assignment]
-    """DeleteExpired removes expired invitations, allowances nobody uses and
+    """DeleteExpired removes expired invitations, unused rate-limit buckets and
     stored answers of the tenant that the token names. Idempotent. System only.
     """
 
@@ -1719,7 +1719,7 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
     ) -> _typing.Union[_limits_pb2.AcquireRateLimitResponse, _abc.Awaitable[_limits_pb2.AcquireRateLimitResponse]]:
         """AcquireRateLimit takes from the tenant's and the caller's allowance of calls,
         for one gateway to spend within the lease's time. Not to be repeated: each
-        call takes. Called by the gateway in the name of whoever calls it.
+        call takes. Called by the gateway in the caller's name.
         """
 
     @_abc_1.abstractmethod
@@ -1798,7 +1798,7 @@ class TenancyInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _members_pb2.DeleteExpiredRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.DeleteExpiredResponse, _abc.Awaitable[_members_pb2.DeleteExpiredResponse]]:
-        """DeleteExpired removes expired invitations, allowances nobody uses and
+        """DeleteExpired removes expired invitations, unused rate-limit buckets and
         stored answers of the tenant that the token names. Idempotent. System only.
         """
 

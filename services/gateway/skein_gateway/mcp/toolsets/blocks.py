@@ -44,7 +44,7 @@ TOOLS = (
         "Change a block",
         _SERVICE + "UpdateBlock",
         Effect.CHANGES,
-        "Change a block; what is not given stays.",
+        "Change a block; omitted fields stay.",
         required("block_id", "block.block_id"),
         optional("label", "block.label"),
         *_FIELDS,

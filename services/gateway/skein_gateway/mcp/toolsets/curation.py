@@ -120,7 +120,7 @@ TOOLS = (
         "What to look at again",
         _SERVICE + "GetReviewQueue",
         Effect.READS,
-        "Return the memories that most need somebody to look at them: important, unsure, old, unlinked.",
+        "Return the memories that most need a review: important, unsure, old, unlinked.",
         "limit",
     ),
     tool(
@@ -178,7 +178,7 @@ TOOLS = (
         "Decay",
         _MEMORIES + "DecayScores",
         Effect.CHANGES,
-        "Lower the scores of memories that nobody used for long. The cluster does so daily by itself.",
+        "Lower the scores of memories that were not used for long. The cluster does this daily.",
         "limit",
     ),
 )

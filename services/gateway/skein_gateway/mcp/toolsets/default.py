@@ -132,7 +132,7 @@ TOOLS = (
         "Change a memory",
         "memory.v1.MemoryService/UpdateMemory",
         Effect.CHANGES,
-        "Correct or complete a memory; what is not given stays, null clears. Earlier versions are kept.",
+        "Correct or complete a memory; omitted fields stay, null clears. Earlier versions are kept.",
         required("memory_id", "memory.memory_id", "Which one."),
         optional("content", "memory.content", "What it says from now on."),
         *memory_arguments(),
@@ -150,7 +150,7 @@ TOOLS = (
         "memory.v1.MemoryService/ForgetMemories",
         Effect.CHANGES,
         "Delete memories by id or by conditions, up to 200 a call; at least one of them is needed. They can be "
-        "restored unless hard is set. Try conditions with dry_run first.",
+        "undeleted unless hard is set. Try conditions with dry_run first.",
         optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
         optional("hard", "hard", "Remove for good, with every copy. Only when a person asked for that."),
@@ -166,7 +166,7 @@ TOOLS = (
         "memory.v1.LinkService/UpsertLink",
         Effect.CHANGES,
         "Say how one memory relates to another: related, supports, contradicts, supersedes, causes, example_of, "
-        "follow_up. A link that is there already gets what is given here.",
+        "follow_up. An existing link gets these values.",
         required("from_memory_id", "link.from_memory_id"),
         required("to_memory_id", "link.to_memory_id"),
         optional("relation", "link.relation", "related when left out."),

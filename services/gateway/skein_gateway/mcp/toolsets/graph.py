@@ -42,7 +42,7 @@ TOOLS = (
         "Change a link",
         _SERVICE + "UpdateLink",
         Effect.CHANGES,
-        "Change relation, label or weight of a link; what is not given stays.",
+        "Change relation, label or weight of a link; omitted fields stay.",
         required("link_id", "link.link_id"),
         optional("relation", "link.relation"),
         optional("label", "link.label"),

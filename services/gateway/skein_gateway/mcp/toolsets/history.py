@@ -6,7 +6,7 @@ from skein_gateway.mcp.tool import Effect, optional, required, tool
 
 _SERVICE = "memory.v1.HistoryService/"
 _SNAPSHOTS = "memory.v1.SnapshotService/"
-_WATCH = (
+_WEBHOOK = (
     required("display_name", "webhook.display_name", "What it is called."),
     required("event_types", "webhook.event_types"),
     required("webhook_url", "webhook.webhook_url"),
@@ -48,12 +48,12 @@ TOOLS = (
     ),
     tool(
         "create_webhook",
-        "Watch for changes",
+        "Create a webhook",
         _SERVICE + "CreateWebhook",
         Effect.ADDS,
-        "Have a webhook called, signed, when memories change; it is told what changed. The secret is shown once. Only "
-        "when a person asked for that.",
-        *_WATCH,
+        "Call a webhook, with a signature, when memories change; the body says what changed. The secret is shown once. "
+        "Only when a person asked for that.",
+        *_WEBHOOK,
         is_open_world=True,
     ),
     tool(
@@ -78,9 +78,9 @@ TOOLS = (
         "Change a webhook",
         _SERVICE + "UpdateWebhook",
         Effect.CHANGES,
-        "Change a webhook; what is not given stays.",
+        "Change a webhook; omitted fields stay.",
         required("webhook_id", "webhook.webhook_id"),
-        *(optional(argument.name, argument.path, argument.text) for argument in _WATCH),
+        *(optional(argument.name, argument.path, argument.text) for argument in _WEBHOOK),
         masked_field="webhook",
         key_fields=frozenset({"webhook_id"}),
         is_open_world=True,
@@ -98,7 +98,7 @@ TOOLS = (
         "Test a webhook",
         _SERVICE + "TestWebhook",
         Effect.ADDS,
-        "Send a test event to a webhook's webhook and tell whether it arrived.",
+        "Send a test event to a webhook and tell whether it arrived.",
         "webhook_id",
         is_open_world=True,
     ),
@@ -107,7 +107,7 @@ TOOLS = (
         "List deliveries",
         _SERVICE + "ListWebhookDeliveries",
         Effect.READS,
-        "List what was sent to a webhook's webhook, and what came of it.",
+        "List what was sent to a webhook, and what came of it.",
         "webhook_id",
         "state",
         "page_size",

@@ -32,7 +32,7 @@ TOOLS = (
         "Change a session",
         _SERVICE + "UpdateSession",
         Effect.CHANGES,
-        "Change title, state or summary of a session; what is not given stays.",
+        "Change title, state or summary of a session; omitted fields stay.",
         required("session_id", "session.session_id"),
         *_FIELDS,
         optional("state", "session.state"),

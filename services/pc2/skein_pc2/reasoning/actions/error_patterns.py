@@ -77,8 +77,8 @@ class Patterns:
         )
         if await self._api.find(self._api.memories.UpdateMemory, update, request) is None:
             # The memory was deleted since.
-            restore = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
-            await self._api.call(self._api.memories.UndeleteMemory, restore, request)
+            undelete = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
+            await self._api.call(self._api.memories.UndeleteMemory, undelete, request)
             await self._api.call(self._api.memories.UpdateMemory, update, request)
 
     async def _solution(self, request: AgentRequest) -> Message:

@@ -1,4 +1,4 @@
-"""Watches: what they wait for, how long a failed delivery waits, and how it is signed."""
+"""Webhooks: what they wait for, how long a failed delivery waits, and how it is signed."""
 
 from __future__ import annotations
 
@@ -56,15 +56,15 @@ def test_a_delivery_tried_again_has_the_same_id_and_a_signature_of_its_time() ->
 
 
 def test_what_is_sent_says_what_happened_to_what() -> None:
-    watch_id = uuid4()
+    webhook_id = uuid4()
     event = {"event_type": "memory_created", "entity_type": "memory", "entity_id": "m", "summary": "s", "payload": {}}
 
-    told = json.loads(body_of(watch_id, event, AT))
+    told = json.loads(body_of(webhook_id, event, AT))
 
     assert told == {
         "type": "memory_created",
         "timestamp": AT.isoformat(),
-        "data": {"webhook_id": str(watch_id), **event, "created_at": AT.isoformat()},
+        "data": {"webhook_id": str(webhook_id), **event, "created_at": AT.isoformat()},
     }
 
 
@@ -81,19 +81,19 @@ def test_pauses_grow(chance: float) -> None:
     assert pauses[0] < pauses[-1]
 
 
-def test_a_watch_waits_for_the_types_that_it_names_or_for_all() -> None:
+def test_a_webhook_waits_for_the_types_that_it_names_or_for_all() -> None:
     assert draft().matches_type("memory_created")
     assert draft(event_types=["memory_created"]).matches_type("memory_created")
     assert not draft(event_types=["memory_created"]).matches_type("memory_deleted")
 
 
 @pytest.mark.parametrize("values", [{"display_name": ""}, {"event_types": []}, {"webhook_url": ""}])
-def test_a_watch_without_a_name_a_type_or_a_place_is_refused(values: dict[str, object]) -> None:
+def test_a_webhook_without_a_name_a_type_or_a_place_is_refused(values: dict[str, object]) -> None:
     with pytest.raises(FieldInvalid):
         draft(**values)
 
 
-def test_a_watch_for_what_never_happens_is_refused() -> None:
+def test_a_webhook_for_what_never_happens_is_refused() -> None:
     with pytest.raises(EventTypeUnknown) as caught:
         draft(event_types=["memory_created", "memory_crated"])
 
@@ -105,6 +105,6 @@ def test_a_watch_for_what_never_happens_is_refused() -> None:
     assert len(said) < 1000
 
 
-def test_a_watch_with_a_condition_that_cannot_be_read_is_refused() -> None:
+def test_a_webhook_with_a_condition_that_cannot_be_read_is_refused() -> None:
     with pytest.raises(RpcError):
         draft(where="type = ")

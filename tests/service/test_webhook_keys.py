@@ -10,7 +10,7 @@ OLD, NEW = "1a" * 32, "2b" * 32
 CURRENT, PREVIOUS = "SKEIN_MASTER_KEY", "SKEIN_MASTER_KEY_PREVIOUS"
 
 
-async def watch(alone: Alone) -> None:
+async def create_webhook(alone: Alone) -> None:
     made = webhooks_pb2.Webhook(display_name="quiet", event_types=["*"], webhook_url="https://example.com/hook")
     async with alone.channel() as channel:
         await history_pb2_grpc.HistoryServiceStub(channel).CreateWebhook(
@@ -23,9 +23,9 @@ async def counted(alone: Alone) -> list[int]:
     return [row["key_count"] for row in rows]
 
 
-async def test_a_watch_that_delivers_nothing_comes_under_the_new_master_key_too(alone: Alone) -> None:
+async def test_a_webhook_that_delivers_nothing_comes_under_the_new_master_key_too(alone: Alone) -> None:
     async with alone.serving(**{CURRENT: OLD}):
-        await watch(alone)
+        await create_webhook(alone)
     async with alone.serving(**{CURRENT: NEW, PREVIOUS: OLD}), alone.channel(system=True) as system:
         await memory_pb2_grpc.MemoryInternalServiceStub(system).DeleteExpired(memory_pb2.DeleteExpiredRequest())
 
@@ -35,10 +35,10 @@ async def test_a_watch_that_delivers_nothing_comes_under_the_new_master_key_too(
         pass
 
 
-async def test_a_deleted_tenant_s_watches_hold_no_master_key_in_use(alone: Alone) -> None:
+async def test_a_deleted_tenant_s_webhooks_hold_no_master_key_in_use(alone: Alone) -> None:
     async with alone.serving(**{CURRENT: OLD}), alone.channel(system=True, closed=True) as system:
-        await watch(alone)
-        await watch(alone)
+        await create_webhook(alone)
+        await create_webhook(alone)
         await memory_pb2_grpc.MemoryInternalServiceStub(system).PurgeTenant(memory_pb2.PurgeTenantRequest(limit=100))
 
     assert await counted(alone) == [0]
