@@ -31,7 +31,6 @@ from skein_memory.memories import convert as memories_convert
 from skein_memory.memories import memory_type
 from skein_memory.memories import model as levels
 from skein_memory.memories.model import Memory, create_memories
-from skein_memory.memories.rows import Task
 from skein_memory.settings import SecretSettings
 from skein_memory.tasks import model as tasks
 from skein_memory.vault.encryption import Ciphertext, MasterKey, MasterKeys, TenantKey, WrappedKey
@@ -55,8 +54,8 @@ def memory_of(**fields: object) -> Memory:
     return memory
 
 
-def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> Task:
-    return Task(
+def task_of(importance: float, update_time: datetime, due_time: datetime | None) -> tasks.Task:
+    return tasks.Task(
         memory_id=uuid4(),
         kind="task",
         status="open",

@@ -15,7 +15,7 @@ from skein_memory.errors import ImportFormatUnknown
 from skein_memory.memories.model import Memory
 from skein_memory.transfer import memoryvault
 from skein_memory.transfer import model as transfer_model
-from skein_memory.transfer.import_items import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
+from skein_memory.transfer.import_parsing import ImportItem, ImportMode, merge_imported, parse_import, reusable_id
 from skein_memory.transfer.model import ImportLine, ImportProblem, TransferItem
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)

@@ -47,8 +47,9 @@ from skein_memory.links.store import LinkStore
 from skein_memory.listing.rpc import ListingHandlers
 from skein_memory.listing.store import MemoryListStore
 from skein_memory.maintenance.expiry import Expiry
+from skein_memory.maintenance.partitions import Partitions
 from skein_memory.maintenance.rpc import MaintenanceHandlers
-from skein_memory.maintenance.store import Partitions, TenantPurgeStore
+from skein_memory.maintenance.tenant_purge import TenantPurgeStore
 from skein_memory.memories.rpc import MemoryHandlers
 from skein_memory.memories.store import MemoryStore
 from skein_memory.overview.rpc import OverviewHandlers
@@ -163,7 +164,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
                     ),
                     listing=ListingHandlers(lists, memories=memories),
                     erasure=purge_handlers,
-                    vault=VaultHandlers(tenant_keys, idempotency),
+                    vault=VaultHandlers(tenant_keys, idempotency, memories=memories),
                     tasks=TaskHandlers(TaskStore(database), idempotency, memories=memories, embeddings=embeddings),
                     curation=CurationHandlers(
                         curation, idempotency, memories=memories, embeddings=embeddings, max_content=max_content

@@ -53,7 +53,7 @@ class MemoryService:
         self.PurgeMemories = erasure.PurgeMemories
         self.ForgetMemories = erasure.ForgetMemories
         self.ListMemoryTypes = memories.ListMemoryTypes
-        self.RevealSecret = memories.RevealSecret
+        self.RevealSecret = vault.RevealSecret
         self.RotateTenantKey = vault.RotateTenantKey
         self.PromoteMemory = tasks.PromoteMemory
         self.DemoteMemory = tasks.DemoteMemory

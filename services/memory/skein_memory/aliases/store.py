@@ -13,8 +13,7 @@ from skein_memory.errors import AliasCycle, AliasesTooMany, AliasNotFound, Alias
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
-from skein_memory.memories import names
-from skein_memory.memories import rows as memory_rows
+from skein_memory.memories import names, writes
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -68,8 +67,8 @@ class AliasStore:
         events = [_event("memory_entity_resolved", alias) for _, alias in changes]
         await writer.insert_events(tx, tenant_id, events, at=at, by=by)
         if draft.archive:
-            memories = await memory_rows.lock_memories(tx, tenant_id, [alias_id])
-            await memory_rows.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
+            memories = await writes.lock_memories(tx, tenant_id, [alias_id])
+            await writes.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
     async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:

@@ -183,3 +183,68 @@ FROM memory.revisions
 WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id AND revision < :before_revision
 ORDER BY revision DESC
 LIMIT :count;
+
+-- find_blocks_of_subject --
+-- Return the ids of the blocks that are or were about a person, in order, after the id `after_id`.
+SELECT found.block_id
+FROM (
+    (SELECT block_id FROM memory.blocks
+     WHERE blocks.tenant_id = :tenant_id AND blocks.subject_id = :subject_id AND blocks.subject_id <> ''
+         AND blocks.block_id > :after_id
+     ORDER BY block_id
+     LIMIT :count)
+    UNION
+    (SELECT DISTINCT item_id COLLATE "C" AS block_id FROM memory.revisions
+     WHERE revisions.tenant_id = :tenant_id AND revisions.subject_id = :subject_id AND revisions.kind = 'block'
+         AND revisions.item_id COLLATE "C" > :after_id
+     ORDER BY block_id
+     LIMIT :count)
+) AS found
+ORDER BY found.block_id
+LIMIT :count;
+
+-- lock_blocks --
+-- Lock blocks against changes, copies and attachments; return their subjects and which are not deleted.
+SELECT block_id, subject_id, delete_time IS NULL AS is_active
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
+ORDER BY block_id
+FOR UPDATE;
+
+-- lock_blocks_with_agents --
+-- Lock blocks against a purge while they are copied.
+SELECT block_id
+FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[])
+ORDER BY block_id
+FOR KEY SHARE;
+
+-- purge_memory_block_revisions --
+-- Purge earlier revisions of blocks: all of some blocks; of the others those about a person.
+DELETE FROM memory.revisions
+WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[])
+    AND (item_id = ANY (:own_ids::text[]) OR subject_id = :subject_id);
+
+-- purge_memory_block_copies --
+-- Purge the copies of blocks from snapshots.
+DELETE FROM memory.snapshot_items
+WHERE tenant_id = :tenant_id AND kind = 'block' AND item_id = ANY (:block_ids::text[]);
+
+-- purge_memory_block_agents --
+-- Purge the attachments of blocks.
+DELETE FROM memory.block_agents
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
+
+-- purge_memory_blocks --
+-- Purge blocks.
+DELETE FROM memory.blocks
+WHERE tenant_id = :tenant_id AND block_id = ANY (:block_ids::text[]);
+
+-- clear_block_responses --
+-- Empty the saved responses that contain blocks: a repeated request then gets an empty response and does nothing.
+UPDATE memory.requests
+SET response = '', fingerprint = ''
+WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
+    AND EXISTS (
+        SELECT FROM unnest(:names::bytea[]) AS shown (name)
+        WHERE position(shown.name IN requests.response) > 0);

@@ -13,12 +13,13 @@ from skein_kit.errors import ArchiveDamaged, TransactionConflict
 from skein_kit.ids import id_time, min_id_at, new_id
 from skein_kit.search_text import postings
 from skein_memory.cold_storage import rows as archive_rows
+from skein_memory.erasure.content_tables import CONTENT_TABLES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories import writes
 from skein_memory.memories.model import documents_of, purge_events
-from skein_memory.memories.rows import CONTENT_TABLES
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
@@ -199,7 +200,7 @@ class ArchiveStore:
         by: str,
     ) -> asyncpg.Record | None:
         """Delete the rows that a file holds and insert its archive; return None if a memory changed meanwhile."""
-        locked = await memory_rows.lock_memories(tx, tenant_id, batch.memory_ids)
+        locked = await writes.lock_memories(tx, tenant_id, batch.memory_ids)
         # A memory that a snapshot copied meanwhile stays: archiving it would remove the copy as well.
         if await tx.value(QUERIES["has_snapshot_copies"], tenant_id=tenant_id, memory_ids=batch.memory_ids):
             return None

@@ -18,7 +18,7 @@ from skein_memory.events.model import Event
 from skein_memory.events.writer import Revision
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
-from skein_memory.memories import names
+from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
@@ -143,7 +143,7 @@ class ConflictStore:
         """
         pair, canonical_id = await _find_pair(tx, tenant_id, draft, at=at)
         # Concurrent resolutions of the same pair wait here.
-        memories = await memory_rows.lock_memories(tx, tenant_id, pair)
+        memories = await writes.lock_memories(tx, tenant_id, pair)
         if not all(id_ in memories and memories[id_].is_visible(at) for id_ in pair):
             raise MemoryNotFound
         before = (await _resolutions(tx, tenant_id, [pair])).get(pair)
@@ -264,7 +264,7 @@ async def _set_validity_end(
     after = memory.revise(replace(memory.draft, valid_to_time=end), at=at, by=by)
     if keeps_time:
         after = replace(after, update_time=memory.update_time)
-    await memory_rows.update_memory(tx, tenant_id, memory, after, at=at)
+    await writes.update_memory(tx, tenant_id, memory, after, at=at)
 
 
 def revision_of(before: Resolution, until: datetime) -> Revision:

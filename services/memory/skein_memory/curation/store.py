@@ -12,12 +12,12 @@ from skein_memory.curation import model as curation
 from skein_memory.errors import MemoryNotFound, MergeTooLarge
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link
-from skein_memory.memories import names
+from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.rows import with_scores
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.store import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,7 +92,7 @@ class CurationStore:
         """
         memory_id = (await names.find_visible(tx, tenant_id, [name], at=at))[name]
         neighbours, more = await _neighbours(tx, tenant_id, memory_id) if reinforcement.spread else ([], False)
-        memories = await memory_rows.lock_memories(tx, tenant_id, [memory_id, *neighbours])
+        memories = await writes.lock_memories(tx, tenant_id, [memory_id, *neighbours])
         if memory_id not in memories or not memories[memory_id].is_visible(at):
             raise MemoryNotFound
         raised = []
@@ -103,7 +103,7 @@ class CurationStore:
             confidence, importance = share * reinforcement.confidence, share * reinforcement.importance
             after = curation.reinforce(before, confidence=confidence, importance=importance, at=at, by=by)
             if after.draft != before.draft:
-                await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
+                await writes.update_memory(tx, tenant_id, before, after, at=at, event="memory_reinforced")
             raised.append(after if after.draft != before.draft else before)
         return raised, more
 
@@ -137,13 +137,13 @@ class CurationStore:
         ids_by_name = await names.find_visible(tx, tenant_id, memory_names, at=at)
         # Two names may belong to one memory.
         ids = list(dict.fromkeys(ids_by_name[name] for name in memory_names))
-        locked = await memory_rows.lock_memories(tx, tenant_id, ids)
+        locked = await writes.lock_memories(tx, tenant_id, ids)
         if not all(id_ in locked and locked[id_].is_visible(at) for id_ in ids):
             raise MemoryNotFound
         memories = [locked[id_] for id_ in ids]
         after = curation.merge(memories, max_content=max_content, at=at, by=by)
-        documents = await memory_rows.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
-        await memory_rows.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
+        documents = await writes.update_memory(tx, tenant_id, memories[0], after, at=at, event="memory_merged")
+        await writes.archive_memories(tx, tenant_id, memories[1:], event="memory_merged", at=at, by=by)
         moved, change = await _move_links(tx, tenant_id, ids[0], ids[1:], at=at, by=by)
         change += await _supersede(tx, tenant_id, [(ids[0], id_) for id_ in ids[1:]], at=at, by=by)
         (scored,) = await with_scores(tx, tenant_id, self._policies, [after], at=at)
@@ -163,7 +163,7 @@ class CurationStore:
             tx, tenant_id, after, most, at=at, dry_run=dry_run
         )
         ids = [id_ for _, members in candidates for id_ in members]
-        read = memory_rows.read_memories if dry_run else memory_rows.lock_memories
+        read = memory_rows.read_memories if dry_run else writes.lock_memories
         memories = await read(tx, tenant_id, ids) if ids else {}
         groups: list[DuplicateGroup] = []
         for key, members in candidates:
@@ -176,7 +176,7 @@ class CurationStore:
         links = 0
         if not dry_run:
             archived = [memories[id_] for group in groups for id_ in group.archived_ids]
-            await memory_rows.archive_memories(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
+            await writes.archive_memories(tx, tenant_id, archived, event="memory_consolidated", at=at, by=by)
             pairs = [(group.kept_id, id_) for group in groups for id_ in group.archived_ids]
             links = await _supersede(tx, tenant_id, pairs, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"links": links})
@@ -197,7 +197,7 @@ async def _decay(
     memory_ids = [row["memory_id"] for row in idle]
     if not memory_ids:
         return 0, False
-    memories = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
+    memories = await writes.lock_memories(tx, tenant_id, memory_ids)
     # Another worker may have changed some of them before the locks.
     rows = await tx.rows(QUERIES["read_idleness"], tenant_id=tenant_id, memory_ids=memory_ids)
     decayed = 0
@@ -211,7 +211,7 @@ async def _decay(
         periods, next_idleness = idleness.due_periods(used, at, decay_days)
         after = curation.decay(memory, periods)
         if after.draft != memory.draft:
-            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
+            await writes.update_memory(tx, tenant_id, memory, after, at=at, event="memory_decayed", by=by)
             decayed += 1
         await tx.execute(
             QUERIES["mark_decay"],

@@ -12,10 +12,10 @@ from skein_kit.ids import new_id, parse_id
 from skein_kit.json_values import exact
 from skein_memory.cold_storage import rows as archive_rows
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import KEPT_RESPONSE_TYPES
+from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES
 from skein_memory.errors import ArchiveNotFound
 from skein_memory.events import writer
-from skein_memory.memories.filter_fields import fields_of_row
+from skein_memory.memories.filter_values import fields_of_row
 from skein_memory.memories.model import purge_events
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones

@@ -15,9 +15,9 @@ from skein_kit.idempotency.store import IdempotencyKey
 from skein_kit.ids import now, parse_id
 from skein_kit.rpc.pagination import read_token, resolve_page_size, write_token
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.dry_run import begin_write, read_response
 from skein_memory.erasure.archive_purge import ArchivePurge, PurgeOptions
 from skein_memory.erasure.store import PurgeResult, Selection
+from skein_memory.idempotent_writes import begin_write, read_response
 from skein_memory.links import convert as links_convert
 from skein_memory.listing.convert import selection_filter
 from skein_memory.listing.rpc import versions_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skein_memory.erasure.access_log_erasure import AccessLogErasure
     from skein_memory.erasure.archive_purge import ArchivePurgeStore
     from skein_memory.erasure.completion import ErasureCompleter
-    from skein_memory.erasure.model import PurgeReceipt
+    from skein_memory.erasure.receipt import PurgeReceipt
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.listing.filter import Filter
     from skein_memory.listing.store import MemoryListStore

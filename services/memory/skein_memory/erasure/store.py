@@ -13,14 +13,14 @@ from skein_kit.ids import min_id_at, new_id, parse_id
 from skein_kit.search_text import postings
 from skein_memory.blocks import purge as block_purge
 from skein_memory.erasure import access_log_erasure
-from skein_memory.erasure.model import KEPT_RESPONSE_TYPES, PurgeReceipt
+from skein_memory.erasure.content_tables import CONTENT_TABLES
+from skein_memory.erasure.receipt import KEPT_RESPONSE_TYPES, PurgeReceipt
 from skein_memory.errors import BlockNotDeleted, BlockNotFound
 from skein_memory.events import writer
 from skein_memory.listing import store as listing_store
-from skein_memory.memories import names
+from skein_memory.memories import names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import purge_events
-from skein_memory.memories.rows import CONTENT_TABLES
 from skein_memory.queries import QUERIES
 from skein_memory.tombstones import store as tombstones
 
@@ -136,7 +136,7 @@ class PurgeStore:
             memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
             for memory in (await memory_rows.read_memories(tx, tenant_id, memory_ids)).values():
                 deleted = memory.delete(at=at, by=by)
-                await memory_rows.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
+                await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
             await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
         return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=selected.after)
 
@@ -161,7 +161,7 @@ class PurgeStore:
                     break
                 after_id = scanned[-1]["memory_id"]
             if memory_ids:
-                locked = await memory_rows.lock_memories(tx, tenant_id, memory_ids)
+                locked = await writes.lock_memories(tx, tenant_id, memory_ids)
                 # A memory may have been changed while this transaction waited for its lock.
                 old = [id_ for id_ in memory_ids if id_ in locked and locked[id_].record_time < before]
                 await self._purge(tx, tenant_id, old, at=at, by=by, dry_run=False)
@@ -182,7 +182,7 @@ class PurgeStore:
                 rows = await tx.rows(
                     QUERIES["longest_expired"], tenant_id=tenant_id, before=at - grace, count=_EXPIRED_BATCH_SIZE
                 )
-                locked = await memory_rows.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
+                locked = await writes.lock_memories(tx, tenant_id, [row["memory_id"] for row in rows])
                 # A concurrent import may have moved its expiry.
                 over = sorted(id_ for id_, memory in locked.items() if memory.is_expired(at - grace))
                 await self._purge(tx, tenant_id, over, at=at, by=by, dry_run=False, cause="expired")

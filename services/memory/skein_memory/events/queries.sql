@@ -90,3 +90,9 @@ LEFT JOIN LATERAL (
     LIMIT :count
 ) AS c ON true
 ORDER BY c.transaction DESC, c.change_id DESC;
+
+-- last_revision --
+-- Return the number of the last stored revision of an item, from which the next one counts on.
+SELECT max(revision)
+FROM memory.revisions
+WHERE tenant_id = :tenant_id AND kind = :kind AND item_id = :item_id;

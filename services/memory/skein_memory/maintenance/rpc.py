@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from skein_memory.curation.store import CurationStore
     from skein_memory.erasure.store import PurgeStore
     from skein_memory.maintenance.expiry import Expiry
-    from skein_memory.maintenance.store import Partitions, TenantPurgeStore
+    from skein_memory.maintenance.partitions import Partitions
+    from skein_memory.maintenance.tenant_purge import TenantPurgeStore
     from skein_memory.memories.store import MemoryStore
     from skein_memory.snapshots.store import SnapshotStore
 

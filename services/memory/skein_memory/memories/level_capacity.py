@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_memory.memories import rows as memory_rows
+from skein_memory.memories import writes
 from skein_memory.memories.model import LEVELS, capacity, demote_or_hide
 from skein_memory.queries import QUERIES
 
@@ -45,7 +46,7 @@ async def enforce_capacities(
             if memory.draft.level != level or memory.draft.archive_time is not None:
                 continue
             after, event = demote_or_hide(memory, at=at, by=by)
-            await memory_rows.update_memory(tx, tenant_id, memory, after, at=at, event=event)
+            await writes.update_memory(tx, tenant_id, memory, after, at=at, event=event)
             moved += 1
         if rows:
             levels.update(LEVELS[occupied_level + 1 : occupied_level + 2])
@@ -77,7 +78,7 @@ async def evict_least_important(
     if len(evicted) < needed:
         return 0
     for memory in evicted:
-        await memory_rows.update_memory(
+        await writes.update_memory(
             tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
         )
     return needed

@@ -211,3 +211,19 @@ FOR NO KEY UPDATE SKIP LOCKED;
 SELECT coalesce(sum(amount), 0)::bigint AS used
 FROM memory.usage
 WHERE tenant_id = :tenant_id AND kind = 'memories';
+
+-- insert_properties --
+-- Insert scalar properties of memories.
+INSERT INTO memory.properties (tenant_id, memory_id, name, value)
+VALUES (:tenant_id, :memory_id, :name, :value);
+
+-- delete_properties --
+-- Delete the properties of a memory.
+DELETE FROM memory.properties
+WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
+
+-- find_other_documents --
+-- Return which of some ids the search index has for an item that is no memory.
+SELECT item_id
+FROM recall.documents
+WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[]) AND kind <> 'memory';

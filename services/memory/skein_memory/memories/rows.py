@@ -1,135 +1,23 @@
-"""Memories within a transaction: read, locked, inserted and updated, with all their dependent rows.
-
-Every change of a memory goes through `insert_memories` and `update_memory`: they keep its tags, names, document in
-the search index, earlier version and event together.
-"""
+"""Memories read from their rows, by id, with their scores."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from dataclasses import replace as but
-from datetime import UTC
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from skein_kit.errors import ExternalIdTaken
-from skein_kit.filters.fields import properties_of
-from skein_kit.ids import parse_id
-from skein_kit.json_values import exact
-from skein_kit.search_text import postings
-from skein_memory.errors import FactKeyTaken, MemoryNotFound
-from skein_memory.events import writer
-from skein_memory.memories import memory_type, names
-from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory, MemoryScores, archive, memory_event
+from skein_memory.memories.model import DRAFT_FIELDS, Draft, Memory
 from skein_memory.queries import QUERIES
-from skein_memory.scoring.model import ScoreInputs, scores_of, source_key
-from skein_memory.scoring.store import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NOTHING, read_score_inputs
+from skein_memory.scoring.model import score_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
     from uuid import UUID
 
     import asyncpg
 
-    from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Transaction
     from skein_kit.policies.store import PolicyCache
-    from skein_kit.search_text.postings import Document
-
-_DRAFT_COLUMNS = tuple(name for name in DRAFT_FIELDS if name != "tags")
-# Columns that no change touches.
-_WRITTEN_ONCE = frozenset({"external_id", "create_time", "created_by"})
-# Every table with content of memories, children before the memories themselves. Each query purges the rows of
-# `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
-CONTENT_TABLES: Mapping[str, Query] = {
-    "memory.versions": QUERIES["purge_memory_versions"],
-    "memory.revisions": QUERIES["purge_memory_revisions"],
-    "memory.accesses": QUERIES["purge_memory_accesses"],
-    "memory.links": QUERIES["purge_memory_links"],
-    "memory.waiting": QUERIES["purge_memory_waiting"],
-    "memory.tags": QUERIES["purge_memory_tags"],
-    "memory.properties": QUERIES["purge_memory_properties"],
-    "memory.external_ids": QUERIES["purge_memory_external_ids"],
-    "memory.fact_keys": QUERIES["purge_memory_fact_keys"],
-    "memory.secrets": QUERIES["purge_memory_secrets"],
-    "memory.tasks": QUERIES["purge_memory_tasks"],
-    "memory.aliases": QUERIES["purge_memory_aliases"],
-    "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
-    "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
-    "recall.documents": QUERIES["purge_memory_documents"],
-    "memory.entries": QUERIES["purge_memory_entries"],
-}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Task:
-    """The row of a task or an objective."""
-
-    memory_id: UUID
-    kind: str
-    status: str
-    due_time: datetime | None
-    objective_id: UUID | None
-    importance: float
-    update_time: datetime
-
-    @classmethod
-    def of(cls, memory: Memory) -> Self | None:
-        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
-        draft = memory.draft
-        if draft.type not in memory_type.TASK_TYPES or not memory.is_active or draft.archive_time is not None:
-            return None
-        data = exact.loads(draft.data) if draft.data else {}
-        objective_id = data.get("objective_id")
-        due_time = memory_type.time_of(draft.data, "due_time")
-        return cls(
-            memory_id=memory.memory_id,
-            kind=draft.type,
-            status=data.get("status", memory_type.OPEN),
-            due_time=None if due_time is None else due_time.astimezone(UTC),
-            objective_id=None if objective_id is None else parse_id(objective_id),
-            importance=draft.importance,
-            update_time=memory.update_time,
-        )
-
-
-async def insert_memories(
-    tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], documents: Sequence[Document], *, at: datetime
-) -> None:
-    """Store memories with tags, names, documents and events; the caller charges the quota and has created the months.
-
-    Raises ExternalIdTaken and FactKeyTaken, with the "index" of the memory.
-    """
-    if not memories:
-        return
-    created = [memory_event("memory_created", memory) for memory in memories]
-    await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
-    await writer.insert_events(tx, tenant_id, created, at=at, by=memories[0].created_by)
-    await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
-    await _insert_tasks(tx, tenant_id, memories)
-    await _insert_properties(tx, tenant_id, memories)
-    await postings.add_documents(tx, tenant_id, documents)
-    await _claim_names(tx, tenant_id, memories, at=at)
-
-
-async def lock_memory(tx: Transaction, tenant_id: UUID, name: str) -> Memory:
-    """Read a memory, by id or external id, and lock it. Raises MemoryNotFound."""
-    locked = await names.read_by_name(tx, QUERIES["lock_memory"], tenant_id, name)
-    if locked is None:
-        raise MemoryNotFound
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=[locked["memory_id"]])
-    return memory_of(rows[0])
-
-
-async def lock_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
-    """Read and lock memories, deleted ones too, until the transaction ends; missing ones are left out.
-
-    They are locked in the order of their ids, so that two transactions never wait for each other.
-    """
-    ids = sorted(set(memory_ids))
-    await tx.rows(QUERIES["lock_memories"], tenant_id=tenant_id, memory_ids=ids)
-    rows = await tx.rows(QUERIES["get_memories"], tenant_id=tenant_id, memory_ids=ids)
-    return {row["memory_id"]: memory_of(row) for row in rows}
 
 
 async def read_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[UUID]) -> dict[UUID, Memory]:
@@ -138,171 +26,15 @@ async def read_memories(tx: Transaction, tenant_id: UUID, memory_ids: Sequence[U
     return {row["memory_id"]: memory_of(row) for row in rows}
 
 
-async def update_memory(
-    tx: Transaction,
-    tenant_id: UUID,
-    before: Memory,
-    after: Memory,
-    *,
-    at: datetime,
-    event: str = "memory_updated",
-    by: str | None = None,
-) -> list[Document]:
-    """Store the next revision of a locked memory and the version before, and record the event.
-
-    `by` is the principal of the event where it differs from the memory's updated_by.
-
-    Return the documents that were added to the index. The caller charges the quota. Raises FactKeyTaken, and
-    ExternalIdTaken when an expired memory comes back.
-    """
-    after = but(after, record_time=at)
-    values = {name: value for name, value in _entry(after).items() if name not in _WRITTEN_ONCE}
-    await tx.insert(QUERIES["insert_versions"], tenant_id, [_version(before, until=at)])
-    await tx.execute(
-        QUERIES["update_memory"],
-        tenant_id=tenant_id,
-        is_active=after.is_active,
-        delete_time=after.delete_time,
-        revision=after.revision,
-        **values,
-    )
-    await _replace_tags(tx, tenant_id, before, after)
-    # While it was expired, another memory may have taken its names.
-    comes_back = before.is_expired(at) and not after.is_expired(at)
-    if before.fact_key != after.fact_key or comes_back:
-        await _move_key(tx, tenant_id, before, after, at=at)
-    if comes_back and (name := after.draft.external_id) is not None:
-        taken_id = await names.claim_external_ids(tx, tenant_id, [(name, after.memory_id)], at=at)
-        if taken_id is not None:
-            raise ExternalIdTaken(external_id=taken_id)
-    await _replace_task(tx, tenant_id, before, after)
-    await _replace_properties(tx, tenant_id, before, after)
-    changed = [name for name in DRAFT_FIELDS if getattr(before.draft, name) != getattr(after.draft, name)]
-    await writer.insert_events(tx, tenant_id, [memory_event(event, after, changed)], at=at, by=by or after.updated_by)
-    if before.needs_reindex:
-        return await reindex(tx, tenant_id, after, at=at)
-    return await _reindex(tx, tenant_id, before.indexed, after.document(at))
-
-
-async def archive_memories(
-    tx: Transaction, tenant_id: UUID, memories: Iterable[Memory], *, event: str, at: datetime, by: str
-) -> None:
-    """Archive locked memories; those that are archived already stay as they are."""
-    for before in memories:
-        after = archive(before, at=at, by=by)
-        if after is not before:
-            await update_memory(tx, tenant_id, before, after, at=at, event=event)
-
-
-async def reindex(tx: Transaction, tenant_id: UUID, memory: Memory, *, at: datetime) -> list[Document]:
-    """Replace the documents of a memory in the index; return the new ones."""
-    await postings.remove_documents(tx, tenant_id, [memory.memory_id])
-    document = memory.document(at)
-    documents = [] if document is None else [document]
-    await postings.add_documents(tx, tenant_id, documents)
-    return documents
-
-
-async def reindex_outdated(tx: Transaction, tenant_id: UUID, *, at: datetime, count: int) -> int:
-    """Compute what follows from the text of some memories again that an older release stored; return how many."""
-    rows = await tx.rows(QUERIES["lock_outdated"], tenant_id=tenant_id, count=count)
-    if not rows:
-        return 0
-    words_before = {row["memory_id"]: row["words"] for row in rows}
-    memories = await read_memories(tx, tenant_id, list(words_before))
-    for memory_id, memory in memories.items():
-        words = memory.draft.data_text
-        await tx.execute(
-            QUERIES["update_text"],
-            tenant_id=tenant_id,
-            memory_id=memory_id,
-            words=words,
-            content_hash=memory.draft.content_hash,
-            fingerprint=memory.draft.fingerprint,
-        )
-        # The same text keeps its vectors.
-        if words != words_before[memory_id]:
-            await reindex(tx, tenant_id, memory, at=at)
-    return len(rows)
-
-
-async def _reindex(
-    tx: Transaction, tenant_id: UUID, before_document: Document | None, after_document: Document | None
-) -> list[Document]:
-    """Update a memory's document in the index; return the documents that were added. The old one may be gone."""
-    # A title that becomes the key leaves the text as it was, but the index has the key in a column of its own.
-    if (
-        before_document is not None
-        and after_document is not None
-        and (before_document.text, before_document.key) == (after_document.text, after_document.key)
-    ):
-        if but(before_document, revision=after_document.revision) == after_document:
-            return []
-        # The same text has the same vectors, so only the columns for filters change.
-        if await postings.update_document(tx, tenant_id, after_document):
-            return []
-    elif before_document is not None:
-        await postings.remove_documents(tx, tenant_id, [before_document.item_id])
-    documents = [] if after_document is None else [after_document]
-    await postings.add_documents(tx, tenant_id, documents)
-    return documents
-
-
-async def _replace_tags(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    if before.draft.tags == after.draft.tags:
-        return
-    dropped = sorted(set(before.draft.tags) - set(after.draft.tags))
-    if dropped:
-        await tx.execute(QUERIES["delete_tags"], tenant_id=tenant_id, memory_id=after.memory_id, tags=dropped)
-    # All tags: remaining ones may have moved, and older releases stored no positions.
-    await tx.insert(QUERIES["place_tags"], tenant_id, _tags(after))
-
-
-def _tags(memory: Memory) -> list[dict[str, object]]:
-    return [
-        {"memory_id": memory.memory_id, "tag": tag, "position": position}
-        for position, tag in enumerate(memory.draft.tags)
-    ]
-
-
-async def _claim_names(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory], *, at: datetime) -> None:
-    ids = [memory.memory_id for memory in memories]
-    expired_ids = {memory.memory_id for memory in memories if memory.is_expired(at)}
-    indexes = {name: index for index, memory in enumerate(memories) if (name := memory.draft.external_id) is not None}
-    if indexes:
-        claims = [(name, ids[index]) for name, index in indexes.items()]
-        taken_id = await names.claim_external_ids(tx, tenant_id, claims, at=at, expired_ids=expired_ids)
-        if taken_id is not None:
-            raise ExternalIdTaken(external_id=taken_id, index=indexes[taken_id])
-    if keys := [(key, memory.memory_id) for memory in memories if (key := memory.fact_key) is not None]:
-        taken_key = await names.claim_fact_keys(tx, tenant_id, keys, at=at, expired_ids=expired_ids)
-        if taken_key is not None:
-            key, memory_id = taken_key
-            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None, index=ids.index(memory_id))
-
-
-async def _move_key(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory, *, at: datetime) -> None:
-    if before.fact_key is not None:
-        await tx.execute(QUERIES["release_fact_key"], tenant_id=tenant_id, memory_id=before.memory_id)
-    if after.fact_key is not None:
-        key, memory_id = after.fact_key, after.memory_id
-        expired_ids = {memory_id} if after.is_expired(at) else set()
-        if await names.claim_fact_keys(tx, tenant_id, [(key, memory_id)], at=at, expired_ids=expired_ids) is not None:
-            raise FactKeyTaken(key=key.key, subject_id=key.subject_id or None)
-
-
-def _entry(memory: Memory) -> dict[str, object]:
-    draft = memory.draft
-    return {name: getattr(draft, name) for name in _DRAFT_COLUMNS} | {
-        "memory_id": memory.memory_id,
-        "content_hash": draft.content_hash,
-        "words": draft.data_text,
-        "fingerprint": draft.fingerprint,
-        "update_time": memory.update_time,
-        "record_time": memory.record_time,
-        "created_by": memory.created_by,
-        "updated_by": memory.updated_by,
-    }
+async def with_scores(
+    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
+) -> list[Memory]:
+    """Return memories, in order, with their scores at the time `at`."""
+    if not memories:
+        return []
+    inputs = await read_score_inputs(tx, tenant_id, memories)
+    formula = (await policies.get(tx, tenant_id)).importance_formula
+    return [score_memory(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
 
 
 def memory_of(row: asyncpg.Record) -> Memory:
@@ -320,88 +52,4 @@ def memory_of(row: asyncpg.Record) -> Memory:
         updated_by=row["updated_by"],
         # A row of a list or of a version has no such column; it is never changed itself.
         needs_reindex=row.get("is_outdated", False),
-    )
-
-
-def _version(memory: Memory, *, until: datetime) -> dict[str, object]:
-    return {name: getattr(memory.draft, name) for name in DRAFT_FIELDS} | {
-        "memory_id": memory.memory_id,
-        "revision": memory.revision,
-        "delete_time": memory.delete_time,
-        "update_time": memory.update_time,
-        "record_time": memory.record_time,
-        "until_time": until,
-        "content_hash": memory.draft.content_hash,
-        "created_by": memory.created_by,
-        "updated_by": memory.updated_by,
-    }
-
-
-async def _insert_tasks(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Insert or replace the rows of those memories that are tasks or objectives."""
-    rows = [asdict(task) for memory in memories if (task := Task.of(memory)) is not None]
-    await tx.insert(QUERIES["put_task"], tenant_id, rows)
-
-
-async def _replace_task(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    """Update the row of a task or objective after a change of its memory."""
-    if Task.of(after) is not None:
-        await _insert_tasks(tx, tenant_id, [after])
-    elif Task.of(before) is not None:
-        await tx.execute(QUERIES["delete_task"], tenant_id=tenant_id, memory_id=after.memory_id)
-
-
-async def _insert_properties(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> None:
-    """Insert the scalar properties of memories, by which lists are filtered."""
-    rows = [
-        {"memory_id": memory.memory_id, "name": name, "value": value}
-        for memory in memories
-        for name, value in properties_of(memory.draft.metadata, memory.draft.data)
-    ]
-    await tx.insert(QUERIES["insert_properties"], tenant_id, rows)
-
-
-async def _replace_properties(tx: Transaction, tenant_id: UUID, before: Memory, after: Memory) -> None:
-    """Update the properties of a memory."""
-    properties_before = properties_of(before.draft.metadata, before.draft.data)
-    if properties_before != properties_of(after.draft.metadata, after.draft.data):
-        await tx.execute(QUERIES["delete_properties"], tenant_id=tenant_id, memory_id=after.memory_id)
-        await _insert_properties(tx, tenant_id, [after])
-
-
-async def with_scores(
-    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return memories, in order, with their scores at the time `at`."""
-    if not memories:
-        return []
-    inputs = await read_score_inputs(tx, tenant_id, memories)
-    formula = (await policies.get(tx, tenant_id)).importance_formula
-    return [_with_scores(memory, inputs.get(memory.memory_id, NOTHING), formula, at) for memory in memories]
-
-
-async def with_scores_of_new(
-    tx: Transaction, tenant_id: UUID, policies: PolicyCache, memories: Sequence[Memory], *, at: datetime
-) -> list[Memory]:
-    """Return new memories with their scores: they have no links and no accesses yet."""
-    keys = sorted({source_key(memory.draft.source) for memory in memories} - {""})
-    trust: Mapping[str, float] = {}
-    if keys:
-        rows = await tx.rows(QUERIES["read_trust"], tenant_id=tenant_id, source_keys=keys)
-        trust = {row["source_key"]: row["trust"] for row in rows}
-    formula = (await policies.get(tx, tenant_id)).importance_formula
-    return [
-        _with_scores(memory, ScoreInputs(trust=trust.get(source_key(memory.draft.source))), formula, at)
-        for memory in memories
-    ]
-
-
-def _with_scores(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
-    return but(
-        memory,
-        memory_scores=MemoryScores(
-            scores=scores_of(memory, inputs, formula=formula, at=at),
-            access_count=inputs.access_count,
-            last_access_time=inputs.last_access_time,
-        ),
     )

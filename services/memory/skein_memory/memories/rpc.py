@@ -1,4 +1,4 @@
-"""Handlers of the RPCs that create, update and delete memories, and reveal their secrets."""
+"""Handlers of the RPCs that create, read, update and delete memories, and list their types."""
 
 from __future__ import annotations
 
@@ -230,13 +230,6 @@ class MemoryHandlers:
         return pb.ListMemoryTypesResponse(
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
-
-    async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
-        caller = caller_of(context)
-        memory_id, secret = await self._store.reveal_secret(
-            caller.require_tenant(), request.memory_id, by=caller.principal, at=now()
-        )
-        return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
     async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
         return await self._embeddings.request_embeddings(

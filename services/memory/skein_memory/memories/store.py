@@ -11,7 +11,7 @@ from skein_kit.errors import QuotaExceeded, RpcError
 from skein_kit.search_text import postings
 from skein_memory.events import writer
 from skein_memory.events.model import Event
-from skein_memory.memories import level_capacity, memory_type, names
+from skein_memory.memories import level_capacity, memory_type, names, writes
 from skein_memory.memories import rows as memory_rows
 from skein_memory.memories.model import LEVELS
 from skein_memory.queries import QUERIES
@@ -70,7 +70,7 @@ class MemoryStore:
         await self._months.ensure(memory.draft.create_time for memory in memories)
         options = TxOptions(plan_once=not self._may_move_others(tenant_id))
         async with self._database.transaction(tenant_id, options) as tx:
-            yield tx, await memory_rows.with_scores_of_new(tx, tenant_id, self._policies, memories, at=at)
+            yield tx, await writes.with_scores_of_new(tx, tenant_id, self._policies, memories, at=at)
 
     async def create_memories(
         self,
@@ -89,7 +89,7 @@ class MemoryStore:
         """
         policy = await self._policies.get(tx, tenant_id)
         memory_type.check_type_allowed(policy, [memory.draft.type for memory in memories])
-        await memory_rows.insert_memories(tx, tenant_id, memories, documents, at=at)
+        await writes.insert_memories(tx, tenant_id, memories, documents, at=at)
         if secrets:
             await self._vault.put(tx, tenant_id, secrets, at=at)
         await self._charge_quota(tx, tenant_id, policy, memories, at=at)
@@ -123,7 +123,7 @@ class MemoryStore:
 
     async def lock_memory(self, tx: Transaction, tenant_id: UUID, name: str) -> Memory:
         """Read a memory, by id or external id, deleted or not, and lock it. Raises MemoryNotFound."""
-        return await memory_rows.lock_memory(tx, tenant_id, name)
+        return await writes.lock_memory(tx, tenant_id, name)
 
     async def update_memory(
         self,
@@ -143,7 +143,7 @@ class MemoryStore:
         """
         documents: list[Document] = []
         if after is not before:
-            documents = await memory_rows.update_memory(tx, tenant_id, before, after, at=at, event=event)
+            documents = await writes.update_memory(tx, tenant_id, before, after, at=at, event=event)
             after = await self._after_update(tx, tenant_id, before, after, secret, at=at)
             await self._quotas.charge(tx, tenant_id, {"memories": int(after.is_active) - int(before.is_active)})
         (scored,) = await memory_rows.with_scores(tx, tenant_id, self._policies, [after], at=at)
@@ -194,7 +194,7 @@ class MemoryStore:
         Raises MemoryNotFound, SecretNotFound and SecretUndecryptable.
         """
         async with self._database.transaction(tenant_id) as tx:
-            memory = await memory_rows.lock_memory(tx, tenant_id, name)
+            memory = await writes.lock_memory(tx, tenant_id, name)
             memory.check_visible(at)
             value = await self._vault.get(tx, tenant_id, memory.memory_id)
             revealed = Event(
@@ -242,7 +242,7 @@ class MemoryStore:
         while reindexed < count:
             batch_size = min(REINDEX_BATCH_SIZE, count - reindexed)
             async with self._database.transaction(tenant_id) as tx:
-                refreshed = await memory_rows.reindex_outdated(tx, tenant_id, at=at, count=batch_size)
+                refreshed = await writes.reindex_outdated(tx, tenant_id, at=at, count=batch_size)
             reindexed += refreshed
             if refreshed < batch_size:
                 return reindexed, False

@@ -16,7 +16,7 @@ from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.store import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NOTHING, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

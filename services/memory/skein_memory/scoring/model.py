@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from skein_kit.filters.fields import priority_of
-from skein_memory.memories.model import Scores
+from skein_memory.memories.model import MemoryScores, Scores
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -90,6 +90,18 @@ class Explanation:
 def scores_of(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Scores:
     """Return the scores of a memory at the time `at`; `formula` is the policy's name for it."""
     return explain(memory, inputs, formula=formula, at=at).scores
+
+
+def score_memory(memory: Memory, inputs: ScoreInputs, formula: str, at: datetime) -> Memory:
+    """Return the memory with its scores at the time `at`, and its use; `formula` is the policy's name for it."""
+    return replace(
+        memory,
+        memory_scores=MemoryScores(
+            scores=scores_of(memory, inputs, formula=formula, at=at),
+            access_count=inputs.access_count,
+            last_access_time=inputs.last_access_time,
+        ),
+    )
 
 
 def explain(memory: Memory, inputs: ScoreInputs, *, formula: str, at: datetime) -> Explanation:

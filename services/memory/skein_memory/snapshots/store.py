@@ -15,7 +15,7 @@ from skein_memory.events.model import Event
 from skein_memory.queries import QUERIES
 from skein_memory.snapshots.model import CREATING, DELETING, READY, Snapshot
 from skein_memory.transfer import exporter
-from skein_memory.transfer.import_items import ImportBatch, ImportMode, parse_import
+from skein_memory.transfer.import_parsing import ImportBatch, ImportMode, parse_import
 from skein_memory.transfer.importer import Importer
 from skein_memory.transfer.model import (
     KINDS,

@@ -1,11 +1,12 @@
-"""Tasks and objectives: changes of status, and the score of a next action. No gRPC, no SQL, no clock."""
+"""Tasks and objectives: their rows, changes of status, and the score of a next action. No gRPC, no SQL, no clock."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
+from skein_kit.ids import parse_id
 from skein_kit.json_values import exact
 from skein_memory.errors import NotATask
 from skein_memory.memories import memory_type
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from skein_memory.memories.model import Memory
-    from skein_memory.memories.rows import Task
 
 
 # The shares of MemoryVault's next actions: 0.68 importance, 0.22 freshness, and urgency with at most the rest.
@@ -26,6 +26,38 @@ FRESHNESS_SHARE = 0.22
 FRESH_DAYS = 30.0
 # By how soon it is due; overdue is soonest.
 URGENCY = ((timedelta(days=1), 0.1), (timedelta(days=3), 0.07), (timedelta(days=7), 0.04))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Task:
+    """The row of a task or an objective."""
+
+    memory_id: UUID
+    kind: str
+    status: str
+    due_time: datetime | None
+    objective_id: UUID | None
+    importance: float
+    update_time: datetime
+
+    @classmethod
+    def of(cls, memory: Memory) -> Self | None:
+        """Read a memory; None unless it is a task or an objective that is neither deleted nor archived."""
+        draft = memory.draft
+        if draft.type not in TASK_TYPES or not memory.is_active or draft.archive_time is not None:
+            return None
+        data = exact.loads(draft.data) if draft.data else {}
+        objective_id = data.get("objective_id")
+        due_time = memory_type.time_of(draft.data, "due_time")
+        return cls(
+            memory_id=memory.memory_id,
+            kind=draft.type,
+            status=data.get("status", OPEN),
+            due_time=None if due_time is None else due_time.astimezone(UTC),
+            objective_id=None if objective_id is None else parse_id(objective_id),
+            importance=draft.importance,
+            update_time=memory.update_time,
+        )
 
 
 def freshness(update_time: datetime, at: datetime) -> float:

@@ -9,7 +9,6 @@ from uuid import UUID
 from skein_memory.errors import ObjectiveNotFound
 from skein_memory.memories import memory_type, names
 from skein_memory.memories import rows as memory_rows
-from skein_memory.memories.rows import Task
 from skein_memory.queries import QUERIES
 from skein_memory.tasks import model as tasks
 
@@ -69,7 +68,7 @@ class TaskStore:
             rows = await tx.rows(
                 QUERIES["list_next_tasks"], tenant_id=tenant_id, objective_id=objective_id, count=_CANDIDATES
             )
-            scores = {row["memory_id"]: tasks.score(Task(**dict(row)), at) for row in rows}
+            scores = {row["memory_id"]: tasks.score(tasks.Task(**dict(row)), at) for row in rows}
             ordered = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
             next_memories: list[Memory] = []
             # Others take the places of expired ones.

@@ -32,15 +32,14 @@ from skein_memory.events import writer
 from skein_memory.events.model import Event
 from skein_memory.links import store as link_store
 from skein_memory.links.model import Link, LinkDraft
-from skein_memory.memories import memory_type, names
-from skein_memory.memories import rows as memory_rows
+from skein_memory.memories import memory_type, names, writes
 from skein_memory.memories.model import Memory, documents_of
 from skein_memory.queries import QUERIES
 from skein_memory.scoring.model import source_key
 from skein_memory.source_trust import store as trust_store
 from skein_memory.source_trust.model import SourceTrust
 from skein_memory.tombstones import store as tombstones
-from skein_memory.transfer.import_items import (
+from skein_memory.transfer.import_parsing import (
     ImportBatch,
     ImportItem,
     ImportMode,
@@ -164,7 +163,7 @@ class Importer:
         external = await names.external_id_holders(tx, tenant_id, [memory.draft.external_id for memory in memories])
         holders = await names.fact_key_holders(tx, tenant_id, [memory.fact_key for memory in memories])
         ids = {memory.memory_id for memory in memories} | {*external.values(), *holders.values()}
-        existing = await memory_rows.lock_memories(tx, tenant_id, list(ids))
+        existing = await writes.lock_memories(tx, tenant_id, list(ids))
         # An expired fact loses its key to the next claim.
         keys = {
             key: id_ for key, id_ in holders.items() if id_ not in existing or not existing[id_].is_expired(self._at)
@@ -201,7 +200,7 @@ class Importer:
                 self.errors.append(import_error(item.line_number, "memory", refusal))
         documents = documents_of(new, at=self._at, embeddings=embeddings)
         with raise_on_concurrent_import(asyncpg.UniqueViolationError, ExternalIdTaken, FactKeyTaken):
-            await memory_rows.insert_memories(tx, tenant_id, new, documents, at=self._at)
+            await writes.insert_memories(tx, tenant_id, new, documents, at=self._at)
         self.documents += documents
         self.usage["memories"] += len(new)
 
@@ -223,7 +222,7 @@ class Importer:
             await names.check_external_id_free(self._tx, self._tenant_id, after, at=self._at)
         kind = "memory_updated" if before.is_active else "memory_restored"
         with raise_on_concurrent_import(ExternalIdTaken, FactKeyTaken):
-            self.documents += await memory_rows.update_memory(
+            self.documents += await writes.update_memory(
                 self._tx, self._tenant_id, before, after, at=self._at, event=kind
             )
         if memory_type.VAULT in {before.draft.type} - {after.draft.type}:
@@ -431,13 +430,11 @@ class Importer:
         tx, tenant_id, at, by = self._tx, self._tenant_id, self._at, self._by
         self.removed += [kind] * len(item_ids)
         if kind == "memory":
-            memories = await memory_rows.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
+            memories = await writes.lock_memories(tx, tenant_id, [UUID(item_id) for item_id in item_ids])
             for memory in memories.values():
                 if memory.is_active:
                     deleted_memory = memory.delete(at=at, by=by)
-                    await memory_rows.update_memory(
-                        tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted"
-                    )
+                    await writes.update_memory(tx, tenant_id, memory, deleted_memory, at=at, event="memory_deleted")
                     self.usage["memories"] -= 1
         elif kind == "link":
             gone_links = await link_store.remove(tx, tenant_id, [UUID(item_id) for item_id in item_ids], at=at, by=by)

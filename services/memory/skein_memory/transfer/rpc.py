@@ -17,10 +17,10 @@ from skein_kit.rpc.pagination import (
     resolve_page_size,
 )
 from skein_kit.rpc.well_known_types import to_timestamp
-from skein_memory.dry_run import begin_write
+from skein_memory.idempotent_writes import begin_write
 from skein_memory.transfer import convert, memoryvault
 from skein_memory.transfer import model as transfer_model
-from skein_memory.transfer.import_items import ImportMode
+from skein_memory.transfer.import_parsing import ImportMode
 from skein_memory.transfer.model import KINDS, MAX_ITEMS, TransferCursor
 
 if TYPE_CHECKING:

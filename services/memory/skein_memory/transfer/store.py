@@ -10,7 +10,7 @@ from skein_memory.events.model import Event
 from skein_memory.memories import level_capacity
 from skein_memory.memories.model import LEVELS
 from skein_memory.transfer import exporter
-from skein_memory.transfer.import_items import parse_import
+from skein_memory.transfer.import_parsing import parse_import
 from skein_memory.transfer.importer import Importer
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.policies.store import PolicyCache
     from skein_kit.quotas.store import QuotaCounter
-    from skein_memory.transfer.import_items import ImportBatch, ImportMode
+    from skein_memory.transfer.import_parsing import ImportBatch, ImportMode
     from skein_memory.transfer.model import ImportLine, ImportProblem, TransferCursor, TransferItem
 
 

@@ -1,4 +1,4 @@
-"""Handler of the RPC that rotates the keys of the vault."""
+"""Handlers of the RPCs that reveal a secret of the vault and rotate its keys."""
 
 from __future__ import annotations
 
@@ -12,15 +12,24 @@ from skein_kit.ids import now
 
 if TYPE_CHECKING:
     from skein_kit.idempotency.store import IdempotencyStore
+    from skein_memory.memories.store import MemoryStore
     from skein_memory.vault.store import TenantKeyStore
 
 
 class VaultHandlers:
-    """Rotation of a tenant's key."""
+    """Secrets of memories, and rotation of a tenant's key."""
 
-    def __init__(self, store: TenantKeyStore, idempotency: IdempotencyStore) -> None:
+    def __init__(self, store: TenantKeyStore, idempotency: IdempotencyStore, *, memories: MemoryStore) -> None:
         self._store = store
         self._idempotency = idempotency
+        self._memories = memories
+
+    async def RevealSecret(self, request: pb.RevealSecretRequest, context: Context) -> pb.RevealSecretResponse:
+        caller = caller_of(context)
+        memory_id, secret = await self._memories.reveal_secret(
+            caller.require_tenant(), request.memory_id, by=caller.principal, at=now()
+        )
+        return pb.RevealSecretResponse(memory_id=memory_id, secret_value=secret)
 
     async def RotateTenantKey(self, request: pb.RotateTenantKeyRequest, context: Context) -> pb.RotateTenantKeyResponse:
         caller = caller_of(context)

@@ -13,7 +13,7 @@ from skein_kit.ids import new_ids
 from skein_kit.json_values import exact
 from skein_memory.errors import DeliveryNotFound
 from skein_memory.memories import rows
-from skein_memory.memories.filter_fields import fields_of
+from skein_memory.memories.filter_values import fields_of
 from skein_memory.queries import QUERIES
 from skein_memory.webhooks.concurrency import PER_DESTINATION_OF_TENANT
 from skein_memory.webhooks.model import (

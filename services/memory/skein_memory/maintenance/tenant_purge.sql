@@ -178,7 +178,3 @@ WHERE tenant_id = :tenant_id AND erasure_id = ANY (ARRAY(
 DELETE FROM memory.access_keys
 WHERE tenant_id = :tenant_id AND tenant_id IN (
     SELECT tenant_id FROM memory.access_keys WHERE tenant_id = :tenant_id LIMIT :count);
-
--- ensure_month --
--- Create the partition of a month for memories; return true if it was missing.
-SELECT memory.ensure_month(:month);

@@ -1,22 +1,18 @@
-"""The purge of a deleted tenant, table by table; and monthly partitions."""
+"""The purge of a deleted tenant, table by table."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from skein_kit.database.tenant_purge import purge_tenant_rows
-from skein_kit.ids import add_months, month_start
 from skein_memory.queries import QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from datetime import datetime
     from uuid import UUID
 
-    from skein_kit.database.monthly_partitions import MonthlyPartitions
     from skein_kit.database.named_queries import Query
     from skein_kit.database.transactions import Database
-    from skein_memory.access_log.store import AccessLogStore
 
 
 # Every table with rows of tenants, children before parents.
@@ -65,23 +61,3 @@ class TenantPurgeStore:
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may be left."""
         return await purge_tenant_rows(self._database, tenant_id, TENANT_TABLES, limit)
-
-
-class Partitions:
-    """The partitions of all tables by month."""
-
-    def __init__(self, months: MonthlyPartitions, *, access_log: AccessLogStore, access_log_months: int) -> None:
-        """Keep `access_log_months` months of the access log; 0 keeps all."""
-        self._months = months
-        self._access_log = access_log
-        self._access_log_months = access_log_months
-
-    async def ensure_ahead(self, at: datetime, months: int) -> tuple[int, datetime]:
-        """Create the partitions of the next months, and drop old ones of the access log.
-
-        Return how many were created, and the time up to which partitions exist.
-        """
-        created, horizon = await self._months.ensure_ahead(at, months)
-        if self._access_log_months:
-            await self._access_log.drop_before(add_months(month_start(at), -self._access_log_months))
-        return created, horizon

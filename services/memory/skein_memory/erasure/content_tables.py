@@ -1,0 +1,33 @@
+"""The tables with content of memories, from which a purge removes them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skein_memory.queries import QUERIES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skein_kit.database.named_queries import Query
+
+# Every table with content of memories, children before the memories themselves. Each query purges the rows of
+# `memory_ids`. Rows of other tables are purged by their foreign keys, uncounted.
+CONTENT_TABLES: Mapping[str, Query] = {
+    "memory.versions": QUERIES["purge_memory_versions"],
+    "memory.revisions": QUERIES["purge_memory_revisions"],
+    "memory.accesses": QUERIES["purge_memory_accesses"],
+    "memory.links": QUERIES["purge_memory_links"],
+    "memory.waiting": QUERIES["purge_memory_waiting"],
+    "memory.tags": QUERIES["purge_memory_tags"],
+    "memory.properties": QUERIES["purge_memory_properties"],
+    "memory.external_ids": QUERIES["purge_memory_external_ids"],
+    "memory.fact_keys": QUERIES["purge_memory_fact_keys"],
+    "memory.secrets": QUERIES["purge_memory_secrets"],
+    "memory.tasks": QUERIES["purge_memory_tasks"],
+    "memory.aliases": QUERIES["purge_memory_aliases"],
+    "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
+    "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
+    "recall.documents": QUERIES["purge_memory_documents"],
+    "memory.entries": QUERIES["purge_memory_entries"],
+}
