@@ -36,21 +36,23 @@ def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
     if len(realms) > 1:
         raise ImportRefused(
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
-            f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
+            f"the tenant of your key, or bring all as the operator with --all. It has {_names_of(realms)}."
         )
     return realms
 
 
 def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
     """Return the realm whose id or slug is `name`; an id goes first. Raises ImportRefused for none and for several."""
-    found = [realm for realm in realms if realm.key == name]
-    found = found or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
+    matching = [realm for realm in realms if realm.key == name]
+    matching = matching or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        message = (
+            f"{len(matching)} realms of the source have the slug {name!r}; name one by its id: {_names_of(matching)}."
+        )
     else:
-        message = f"The source has no realm {name!r}. It has {_listed(realms)}."
+        message = f"The source has no realm {name!r}. It has {_names_of(realms)}."
     raise ImportRefused(message)
 
 
@@ -61,8 +63,8 @@ def dry_run(
     for realm in realms:
         read_all(source.records(realm, report.notes), report, done)
     if every:
-        for one in source.people(report.notes):
-            count_read(one, report)
+        for account in source.people(report.notes):
+            count_read(account, report)
             done(1)
 
 
@@ -127,7 +129,7 @@ async def compare_all(
     return comparison
 
 
-def _listed(realms: Sequence[Realm]) -> str:
+def _names_of(realms: Sequence[Realm]) -> str:
     shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
     return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
 

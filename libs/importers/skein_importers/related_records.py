@@ -69,7 +69,7 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
     for session_id in session_ids:
         request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
         async for item in iterate_pages(api.sessions.ListItems, request, "items"):
-            kept = states_pb2.PutItemRequest(
+            request_item = states_pb2.PutItemRequest(
                 session_id=session_id,
                 key=item.key,
                 value=item.value,
@@ -77,7 +77,7 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
                 update_time=item.update_time,
                 expire_time=item.expire_time,
             )
-            put(Kind.ITEM, kept)
+            put(Kind.ITEM, request_item)
     states = states_pb2.ListAgentStatesRequest(page_size=_PAGE)
     async for state in iterate_pages(api.sessions.ListAgentStates, states, "states"):
         put(Kind.AGENT_STATE, state)
@@ -107,19 +107,19 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
     """Export conflicts, aliases, source trust, and the tenant's policies and webhooks."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
-        said = curation_pb2.SetSourceTrustRequest(
+        trust_request = curation_pb2.SetSourceTrustRequest(
             source=source.source_key,
             trust=source.trust,
             notes=source.notes,
             create_time=source.create_time,
             update_time=source.update_time,
         )
-        put(Kind.TRUST, said)
+        put(Kind.TRUST, trust_request)
     async for alias in iterate_pages(
         api.curation.ListAliases, curation_pb2.ListAliasesRequest(page_size=_PAGE), "aliases"
     ):
         if alias.alias_memory_id in names and alias.canonical_memory_id in names:
-            resolved = curation_pb2.ResolveEntityRequest(
+            alias_request = curation_pb2.ResolveEntityRequest(
                 alias_memory_id=names[alias.alias_memory_id],
                 canonical_memory_id=names[alias.canonical_memory_id],
                 confidence=alias.confidence,
@@ -127,20 +127,20 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
                 create_time=alias.create_time,
                 update_time=alias.update_time,
             )
-            put(Kind.ALIAS, resolved)
+            put(Kind.ALIAS, alias_request)
     conflicts = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
-    async for said_of in iterate_pages(api.curation.ListConflictResolutions, conflicts, "resolutions"):
-        if said_of.a_memory_id in names and said_of.b_memory_id in names:
-            settled = curation_pb2.ResolveConflictRequest(
-                a_memory_id=names[said_of.a_memory_id],
-                b_memory_id=names[said_of.b_memory_id],
-                status=said_of.status,
-                canonical_memory_id=names.get(said_of.canonical_memory_id, ""),
-                note=said_of.note,
-                create_time=said_of.create_time,
-                update_time=said_of.update_time,
+    async for resolution in iterate_pages(api.curation.ListConflictResolutions, conflicts, "resolutions"):
+        if resolution.a_memory_id in names and resolution.b_memory_id in names:
+            conflict_request = curation_pb2.ResolveConflictRequest(
+                a_memory_id=names[resolution.a_memory_id],
+                b_memory_id=names[resolution.b_memory_id],
+                status=resolution.status,
+                canonical_memory_id=names.get(resolution.canonical_memory_id, ""),
+                note=resolution.note,
+                create_time=resolution.create_time,
+                update_time=resolution.update_time,
             )
-            put(Kind.CONFLICT, settled)
+            put(Kind.CONFLICT, conflict_request)
     policy = (await api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     if policy.revision > _AS_MADE:
         rules = subjects_pb2.UpdatePolicyRequest(policy=policy)

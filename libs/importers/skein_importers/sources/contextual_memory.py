@@ -77,13 +77,13 @@ class ContextualMemory:
 
     def _sessions(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read each session once, with the time of its first context."""
-        seen: set[str] = set()
+        session_ids: set[str] = set()
 
         def session(row: Row) -> Iterator[Record]:
             session_id = str(row.value("session_id") or "").strip()
-            if not session_id or session_id in seen:
+            if not session_id or session_id in session_ids:
                 return
-            seen.add(session_id)
+            session_ids.add(session_id)
             notes.read(row.table)
             made = session_pb2.Session(session_id=row.text("session_id").strip())
             if (created := row.time("created_at")) is not None:
@@ -107,13 +107,13 @@ class ContextualMemory:
             source_agent=row.text("source_agent", 255),
             tags=tags_of(row, "tags"),
         )
-        if isinstance(data, dict) and (kept := metadata_of("context_data", data)) is not None:
-            memory.data.CopyFrom(kept)
+        if isinstance(data, dict) and (struct := metadata_of("context_data", data)) is not None:
+            memory.data.CopyFrom(struct)
         for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
             if (moment := row.time(column)) is not None:
                 field.CopyFrom(to_timestamp(moment))
-        if (kept := metadata_of("metadata", rest)) is not None:
-            memory.metadata.CopyFrom(kept)
+        if (struct := metadata_of("metadata", rest)) is not None:
+            memory.metadata.CopyFrom(struct)
         yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
     def _embedding(self, row: Row) -> Iterator[Record]:
@@ -127,10 +127,10 @@ class ContextualMemory:
                 "embedding", "made anew: no model is named" if vector is not None else "made anew: no vector"
             )
             return
-        put = recall_pb2.PutEmbeddingRequest(
+        request = recall_pb2.PutEmbeddingRequest(
             external_id=row.required_text("context_id"), model=model, embeddings=[recall_pb2.Embedding(values=vector)]
         )
-        yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=row.table)
+        yield Record(where=row.where, kind=Kind.EMBEDDING, item=request, table=row.table)
 
     def _is_over(self, row: Row) -> bool:
         try:

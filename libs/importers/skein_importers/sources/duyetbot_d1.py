@@ -145,13 +145,13 @@ class Duyetbot:
 
     def _item(self, row: Row) -> Iterator[Record]:
         expires = row.time("expires_at")
-        left = _DAY if expires is None else expires - self._now
-        if left <= timedelta(seconds=1):
+        lifetime = _DAY if expires is None else expires - self._now
+        if lifetime <= timedelta(seconds=1):
             row.notes.count_ignored(row.table, "items whose time is over")
             return
-        if left > _LONGEST_LIFE:
+        if lifetime > _LONGEST_LIFE:
             row.count_converted("expires_at", "an item lives for 30 days at most")
-        put = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
+        request = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
         value = row.value("value")
         try:
             value = make_storable(parse_json(value) if isinstance(value, str) else value)
@@ -159,10 +159,10 @@ class Duyetbot:
         except (ValueError, RecursionError, json_format.ParseError):
             value = row.text("value")
             row.count_converted("value", "no JSON: kept as a text")
-        put.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
-        put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
-        put.expire_time.CopyFrom(to_timestamp(self._now + min(left, _LONGEST_LIFE)))
-        yield Record(where=row.where, kind=Kind.ITEM, item=put, table=row.table)
+        request.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
+        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _LONGEST_LIFE).total_seconds())))
+        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _LONGEST_LIFE)))
+        yield Record(where=row.where, kind=Kind.ITEM, item=request, table=row.table)
 
 
 @contextmanager
@@ -177,8 +177,8 @@ def _subject(row: Row) -> Iterator[Record]:
     profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
     if (created := row.time("created_at")) is not None:
         profile["created_at"] = format_iso(created)
-    if (kept := metadata_of("profile", profile)) is not None:
-        subject.profile.CopyFrom(kept)
+    if (struct := metadata_of("profile", profile)) is not None:
+        subject.profile.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
 
 
@@ -203,8 +203,8 @@ def _session(row: Row) -> Iterator[Record]:
     if (updated := row.time("updated_at")) is not None and updated != created:
         metadata["updated_at"] = format_iso(updated)
         row.count_converted("updated_at", "kept as metadata.updated_at")
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        session.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        session.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
 
 
@@ -228,8 +228,8 @@ def _message(row: Row) -> Iterator[Record]:
     moment = row.time("timestamp") or row.time("created_at")
     if moment is not None:
         message.create_time.CopyFrom(to_timestamp(moment))
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        message.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        message.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MESSAGE, item=message, table=row.table)
 
 
@@ -266,8 +266,8 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
             field.CopyFrom(to_timestamp(moment))
     if (updated := row.time("updated_at")) is not None:
         metadata["updated_at"] = format_iso(updated)
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        memory.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        memory.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 

@@ -104,7 +104,7 @@ class MemoryVault:
         """Read `database`."""
         self._database = database
         # The brains that memories name, once they were asked for.
-        self._named: frozenset[str] | None = None
+        self._memory_brains: frozenset[str] | None = None
 
     def tenants(self) -> list[Realm]:
         """Return the brains, also those that only memories name; without `brains` there is one at least."""
@@ -208,12 +208,12 @@ class MemoryVault:
         )
 
     def _brains_of_memories(self) -> frozenset[str]:
-        if self._named is None:
+        if self._memory_brains is None:
             has_brains = self._database.has_column("memories", "brain_id")
             brain = f"COALESCE(NULLIF(brain_id, ''), '{LEGACY_BRAIN}')" if has_brains else f"'{LEGACY_BRAIN}'"
-            found = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
-            self._named = frozenset(str(key) for (key,) in found)
-        return self._named
+            brains = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
+            self._memory_brains = frozenset(str(key) for (key,) in brains)
+        return self._memory_brains
 
     def _is_of(self, table: str, brain: str) -> str:
         """Return SQL that is true for a brain's rows of a table; its one parameter is the brain."""
@@ -249,10 +249,10 @@ class MemoryVault:
         rows = self._database.rows("memories", where=where, parameters=(brain,))
         for row in rows:
             if str(row["type"]).strip().lower() == "fact":
-                said = (row["archived_at"] is None, _seconds(row), str(row["id"]))
+                rank = (row["archived_at"] is None, _seconds(row), str(row["id"]))
                 key = str(row["key"]).strip().lower()
-                best[key] = max(best.get(key, said), said)
-        return {key: said[2] for key, said in best.items()}
+                best[key] = max(best.get(key, rank), rank)
+        return {key: rank[2] for key, rank in best.items()}
 
 
 def _brain_without_row(key: str) -> Realm:
@@ -274,14 +274,14 @@ def _seconds(row: Mapping[str, Any]) -> float:
 
 
 def _person(row: Row, email: str) -> Person:
-    given = row.text("password_hash")
-    found = password_hash_of(given)
-    if given and not found:
+    stored_hash = row.text("password_hash")
+    password_hash = password_hash_of(stored_hash)
+    if stored_hash and not password_hash:
         row.count_converted("password_hash", "in a form that is not known: they need a new password")
     return Person(
         where=row.where,
         email=email,
-        password_hash=found,
+        password_hash=password_hash,
         display_name=row.text("display_name", 255),
         create_time=row.time("created_at"),
         update_time=row.time("updated_at"),
@@ -291,8 +291,8 @@ def _person(row: Row, email: str) -> Person:
 def _client(row: Row) -> OAuthClient:
     rest: dict[str, Any] = {}
     lists = {name: row.sequence(name, rest) for name in ("redirect_uris", "grant_types", "response_types")}
-    for name, found in lists.items():
-        if f"{name}_text" in rest or not all(isinstance(text, str) for text in found):
+    for name, values in lists.items():
+        if f"{name}_text" in rest or not all(isinstance(text, str) for text in values):
             raise RowRefused(f"{name} is no JSON array of texts")
     method = row.text("token_endpoint_auth_method").strip() or "none"
     secret_hash = "" if method == "none" else sha256_of(row.text("client_secret_hash"))

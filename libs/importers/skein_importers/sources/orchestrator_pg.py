@@ -126,15 +126,15 @@ class Orchestrator:
         """Read a table row by row; invalid rows become UnreadableRecord."""
         for values in self._database.rows(table, also=also):
             notes.read(table)
-            kept = "profile" if table == "user_profiles" else "metadata"
-            row = Row(table, str(values[key]), values, notes, f"{kept}.orchestrator")
+            field = "profile" if table == "user_profiles" else "metadata"
+            row = Row(table, str(values[key]), values, notes, f"{field}.orchestrator")
             try:
-                found = read(row)
+                result = read(row)
             except (RowRefused, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
-            if found is not None:
-                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
+            if result is not None:
+                yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
         rest = _times(row)
@@ -177,12 +177,12 @@ class Orchestrator:
     def _states(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read states; of several without a session, the newest counts."""
         last: Record | UnreadableRecord | None = None
-        for found in self._table("agent_states", "agent_id", notes, self._state):
-            if isinstance(last, Record) and isinstance(found, Record) and last.name == found.name:
+        for state in self._table("agent_states", "agent_id", notes, self._state):
+            if isinstance(last, Record) and isinstance(state, Record) and last.name == state.name:
                 notes.count_ignored("agent_states", "an older state of the same agent and session")
             elif last is not None:
                 yield last
-            last = found
+            last = state
         if last is not None:
             yield last
 
@@ -331,8 +331,8 @@ def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
     for column in columns or ("created_at", "updated_at"):
         if row.value(column) is None or (unless_as and row.value(column) == row.value(unless_as)):
             continue
-        if (found := row.time(column)) is not None:
-            rest[column] = format_iso(found)
+        if (moment := row.time(column)) is not None:
+            rest[column] = format_iso(moment)
     return rest
 
 

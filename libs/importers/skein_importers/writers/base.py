@@ -120,15 +120,15 @@ class Writer:
     def writable(self, records: Sequence[Record]) -> list[Record]:
         """Return the records that can be written; count those that expiry excludes as ignored."""
         at = datetime.now(UTC)
-        kept = []
+        result = []
         for record in records:
             if not self._context.keeps_times and is_expired(record, at):
                 self._context.report.count_ignored(record, _EXPIRED)
             elif any(self._context.has_expired(getattr(record.item, name)) for name in self.memory_fields):
                 self._context.report.count_ignored(record, _EXPIRED_END)
             else:
-                kept.append(record)
-        return kept
+                result.append(record)
+        return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Write records in one call: one record, unless `is_batched`. Raises the cluster's refusals."""
@@ -211,4 +211,4 @@ async def call_each(
         async with slots:
             return await find_one(record)
 
-    return [found for found in await asyncio.gather(*(one(record) for record in records)) if found is not None]
+    return [result for result in await asyncio.gather(*(one(record) for record in records)) if result is not None]
