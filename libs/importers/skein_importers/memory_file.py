@@ -30,7 +30,7 @@ _BYTES = 3_000_000
 
 @dataclass(kw_only=True, slots=True)
 class ImportCounts:
-    """Counts of a file's items by kind, and the refused ones with their line, or their place in a list."""
+    """Counts of a file's items by kind, and the refused ones with their line, or their number in a list."""
 
     created: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
@@ -92,7 +92,7 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):
-        # The service reports what is wrong.
+        # The service reports the error.
         yield 1, text
         return
     head = {name: value for name, value in document.items() if isinstance(value, str)}

@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
 
 class RecordInvalid(Exception):
-    """A record cannot be read. The message names the field and the reason; `hint` shows what such a record needs."""
+    """A record cannot be read. The message names the field and the reason; `hint` shows the fields of such a record."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         """Say `message`."""
@@ -85,7 +85,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Return the id by which the record is known in its file."""
+        """Return the record's id in its file."""
         return " ".join(str(getattr(self.item, name)) for name in _NAMES.get(self.kind, ())).strip()
 
 

@@ -39,7 +39,7 @@ def clear_revision(item: Message) -> None:
 
 
 async def export_agents_and_subjects(api: Client, put: Callable[[Kind, Message], None]) -> None:
-    """Export what sessions and memories refer to: subjects, agents, tools and blocks."""
+    """Export subjects, agents, tools and blocks, to which sessions and memories refer."""
     async for subject in iterate_pages(
         api.tenancy.ListSubjects, subjects_pb2.ListSubjectsRequest(page_size=_PAGE), "subjects"
     ):

@@ -74,7 +74,7 @@ TABLES = {
         order=("id",),
     ),
 }
-_GONE = "deleted there (is_deleted is true)"
+_DELETED = "deleted there (is_deleted is true)"
 _ID = 255
 _MOST_LIMIT = 100_000
 _ROLES = {
@@ -134,7 +134,7 @@ class AgentMem:
         for row in self._database.rows("organizations"):
             notes.read("organizations")
             if row["is_deleted"]:
-                notes.count_ignored("organizations", _GONE)
+                notes.count_ignored("organizations", _DELETED)
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read an organization's users, agents, tools, blocks, messages and memories."""
@@ -166,18 +166,18 @@ class _Organization:
             yield from self._read(Row(table, str(values["id"]), values, self._notes, metadata_path), read)
 
     def attached(
-        self, table: str, column: str, whose: str, read: Callable[[Row], tuple[Kind, Message]]
+        self, table: str, column: str, target: str, read: Callable[[Row], tuple[Kind, Message]]
     ) -> Iterator[Record | UnreadableRecord]:
         """Read the attachments of tools or blocks to agents."""
-        if not (self._database.has(table) and self._database.has(whose)):
+        if not (self._database.has(table) and self._database.has(target)):
             return
         is_deleted = " OR ".join(
-            f"EXISTS (SELECT FROM {other} WHERE {other}.id = {table}.{name} AND {other}.is_deleted)"
-            for other, name in ((whose, column), ("agents", "agent_id"))
-            if "is_deleted" in self._database.columns(other)
+            f"EXISTS (SELECT FROM {joined} WHERE {joined}.id = {table}.{name} AND {joined}.is_deleted)"
+            for joined, name in ((target, column), ("agents", "agent_id"))
+            if "is_deleted" in self._database.columns(joined)
         )
         is_of_organization = (
-            f"EXISTS (SELECT FROM {whose} WHERE {whose}.id = {table}.{column} AND {whose}.organization_id = $1)"
+            f"EXISTS (SELECT FROM {target} WHERE {target}.id = {table}.{column} AND {target}.organization_id = $1)"
         )
         for values in self._database.rows(table, is_of_organization, self._key, also={"gone": is_deleted or "FALSE"}):
             row = Row(table, f"{values[column]} {values['agent_id']}", values, self._notes)
@@ -190,7 +190,7 @@ class _Organization:
     def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         self._notes.read(row.table)
         if row.boolean("is_deleted", default=False):
-            self._notes.count_ignored(row.table, _GONE)
+            self._notes.count_ignored(row.table, _DELETED)
             return
         try:
             kind, item = read(row)

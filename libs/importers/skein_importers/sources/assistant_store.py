@@ -87,7 +87,7 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
         yield AssistantStore(source, shape, None, "")
         return
     with open_sqlite(source, name, {}) as database:
-        for table, columns in database.named():
+        for table, columns in database.all_tables():
             if shape.key in columns and columns.intersection(shape.fields):
                 database.describe(table, Table(needs=(shape.key,), may_have=sorted(columns - {shape.key})))
                 yield AssistantStore(source, shape, database, table)
@@ -98,14 +98,14 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
 
 
 def convert_rows(
-    rows: Iterable[Row], bring: Callable[[Row], Iterable[Record]], *, counted: bool = True
+    rows: Iterable[Row], convert: Callable[[Row], Iterable[Record]], *, counted: bool = True
 ) -> Iterator[Record | UnreadableRecord]:
-    """Convert rows one by one; invalid rows become UnreadableRecord. `uncounted` rows were counted before."""
+    """Convert rows one by one; invalid rows become UnreadableRecord. Rows are counted as read if `counted`."""
     for row in rows:
         if counted:
             row.notes.read(row.table)
         try:
-            records = list(bring(row))
+            records = list(convert(row))
         except RowRefused as error:
             yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         except (ValueError, ArithmeticError, RecursionError):

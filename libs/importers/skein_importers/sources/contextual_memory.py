@@ -45,7 +45,7 @@ NAME = "contextual-memory"
 SHAPE = StoreFormat(
     table="contexts", key="context_id", fields=("context_data", "embedding", "source_agent"), inside=("contexts",)
 )
-_KNOWN = (
+_MAPPED = (
     "context_id", "session_id", "context_data", "embedding", "embedding_model", "created_at", "expires_at",
     "source_agent", "tags",
 )  # fmt: skip
@@ -85,16 +85,16 @@ class ContextualMemory:
                 return
             session_ids.add(session_id)
             notes.read(row.table)
-            made = session_pb2.Session(session_id=row.text("session_id").strip())
+            item = session_pb2.Session(session_id=row.text("session_id").strip())
             if (created := row.time("created_at")) is not None:
-                made.create_time.CopyFrom(to_timestamp(created))
-            yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=made, table=row.table)
+                item.create_time.CopyFrom(to_timestamp(created))
+            yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=item, table=row.table)
 
         yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, counted=False)
 
     def _memory(self, row: Row) -> Iterator[Record]:
         external_id = row.required_text("context_id")
-        rest = unmapped_fields(row, _KNOWN)
+        rest = unmapped_fields(row, _MAPPED)
         data = _data(row, rest)
         content = text_of(row, "context_data", data)
         if not content:
@@ -117,7 +117,7 @@ class ContextualMemory:
         yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
     def _embedding(self, row: Row) -> Iterator[Record]:
-        if row.value("embedding") in (None, "", b"") or self._is_over(row):
+        if row.value("embedding") in (None, "", b"") or self._has_expired(row):
             return
         row.notes.read(row.table)
         vector = vector_of(row.value("embedding"))
@@ -132,7 +132,7 @@ class ContextualMemory:
         )
         yield Record(where=row.where, kind=Kind.EMBEDDING, item=request, table=row.table)
 
-    def _is_over(self, row: Row) -> bool:
+    def _has_expired(self, row: Row) -> bool:
         try:
             return parse_time(row.value("expires_at"))[0] <= self._now
         except ValueError:

@@ -117,7 +117,7 @@ class Duyetbot:
         for table in _SHORT:
             yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item)
         for table in _LONG:
-            yield from convert_rows(self._rows(table, notes), _memories(self._losers(table)))
+            yield from convert_rows(self._rows(table, notes), _memories(self._outdated(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
             notes.count_ignored(_TOKENS, "session tokens: each login makes a new one")
@@ -127,7 +127,7 @@ class Duyetbot:
             key = values.get("id") if values.get("id") is not None else f"row {values['rowid']}"
             yield Row(table, str(key)[:80], values, notes)
 
-    def _losers(self, table: str) -> set[int]:
+    def _outdated(self, table: str) -> set[int]:
         """Return the rows whose key a newer row has."""
         if not self._database.has(table):
             return set()
@@ -136,9 +136,9 @@ class Duyetbot:
             for column in ("updated_at", "created_at")
             if self._database.has_column(table, column)
         )
-        placed = f'row_number() OVER (PARTITION BY trim("key") ORDER BY {newest + ", " if newest else ""}rowid DESC)'
+        rank = f'row_number() OVER (PARTITION BY trim("key") ORDER BY {newest + ", " if newest else ""}rowid DESC)'
         statement = (
-            f'SELECT number FROM (SELECT rowid AS number, {placed} AS place FROM "{table}" '  # noqa: S608 - our names.
+            f'SELECT number FROM (SELECT rowid AS number, {rank} AS place FROM "{table}" '  # noqa: S608 - our names.
             "WHERE \"key\" <> '') WHERE place > 1"
         )
         return {number for (number,) in self._database.ask(statement)}
@@ -233,9 +233,9 @@ def _message(row: Row) -> Iterator[Record]:
     yield Record(where=row.where, kind=Kind.MESSAGE, item=message, table=row.table)
 
 
-def _memories(losers: Collection[int]) -> Callable[[Row], Iterator[Record]]:
-    """Return the reader of long-term items; a newer item has the key of each of `losers`."""
-    return lambda row: _memory(row, has_key=row.value("rowid") not in losers)
+def _memories(outdated: Collection[int]) -> Callable[[Row], Iterator[Record]]:
+    """Return the reader of long-term items; a newer item has the key of each of `outdated`."""
+    return lambda row: _memory(row, has_key=row.value("rowid") not in outdated)
 
 
 def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
@@ -272,7 +272,7 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
 
 
 def _identity(row: Row) -> str:
-    """Return the row's id, or its place without one."""
+    """Return the row's id, or its rowid without one."""
     return row.text("id") if isinstance(row.value("id"), str) else str(row.value("id") or row.value("rowid"))
 
 

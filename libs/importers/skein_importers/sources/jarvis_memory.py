@@ -44,7 +44,7 @@ SHAPE = StoreFormat(
     fields=("preferences", "entity_knowledge", "interaction_history", "skill_states"),
     inside=("users",),
 )
-_KNOWN = ("user_id", "name", "display_name", *SHAPE.fields)
+_MAPPED = ("user_id", "name", "display_name", *SHAPE.fields)
 _NAMES = ("name", "entity", "entity_name", "title")
 _TIMES = ("timestamp", "created_at", "time")
 # Keys of a user's input and of its answer.
@@ -93,7 +93,7 @@ def open_source(source: str) -> Iterator[JarvisMemory]:
 
 def _subject(row: Row) -> Iterator[Record]:
     user_id = row.required_text("user_id")
-    rest = unmapped_fields(row, _KNOWN)
+    rest = unmapped_fields(row, _MAPPED)
     subject = subjects_pb2.Subject(
         subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
     )

@@ -78,7 +78,7 @@ class LongTerm:
             yield from convert_rows(
                 self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
             )
-            for reason in vectors.left(self._database):
+            for reason in vectors.ignored_reasons(self._database):
                 notes.read(_VECTORS)
                 notes.count_ignored(_VECTORS, reason)
 
@@ -115,7 +115,7 @@ class VectorDump:
         self._offsets.execute("BEGIN")
         offset = 0
         for line in self._file:
-            self._keep(line, offset)
+            self._index_line(line, offset)
             offset += len(line)
         self._offsets.execute("COMMIT")
         return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
@@ -129,7 +129,7 @@ class VectorDump:
         entry = exact.loads_mixed(self._file.readline())
         return next(entry[name] for name in _VALUES if name in entry)
 
-    def left(self, database: Database) -> Iterator[str]:
+    def ignored_reasons(self, database: Database) -> Iterator[str]:
         """Return the reason for each unused line, on the first call only."""
         if self._is_reported:
             return
@@ -146,7 +146,7 @@ class VectorDump:
         self._file.close()
         self._offsets.close()
 
-    def _keep(self, line: bytes, offset: int) -> None:
+    def _index_line(self, line: bytes, offset: int) -> None:
         if not line.strip():
             return
         try:

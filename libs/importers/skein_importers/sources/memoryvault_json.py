@@ -35,7 +35,7 @@ _LISTS: Mapping[str, tuple[str, ...]] = {
     "memory_watches": ("watches", "memory_watches"),
 }
 _POLICY = ("policy", "brain_policy")
-_LEFT = {
+_IGNORED = {
     "changelog": "what happened there; the history here begins with the import",
     "memory_changelog": "what happened there; the history here begins with the import",
     "snapshots": "copies in a form of its own; make a snapshot when the import is done",
@@ -78,7 +78,7 @@ class Export:
                     continue
                 known_ends = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
                 yield from brain.records(table, [{**row, **known_ends}])
-        for name, why in _LEFT.items():
+        for name, why in _IGNORED.items():
             if isinstance(entries := self._lists.get(name), list) and entries:
                 notes.ignored[name, why] += len(entries)
 

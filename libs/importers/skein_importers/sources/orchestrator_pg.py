@@ -71,10 +71,12 @@ TABLES = {
 _LOWEST, _HIGHEST = 1, 10
 _MOST_SUMMARY = 100_000
 # Types whose data has a schema.
-_FORMED = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"})
+_TYPES_WITH_SCHEMA = frozenset(
+    {"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"}
+)
 # Content keys without a meaning of their own.
-_ABOUT = frozenset({"text", "source_agent", "metadata"})
-_GONE = "deleted there (is_active is false)"
+_DESCRIPTIVE_KEYS = frozenset({"text", "source_agent", "metadata"})
+_DELETED = "deleted there (is_active is false)"
 _EXPIRED = "expired"
 
 
@@ -213,13 +215,13 @@ class Orchestrator:
 
     def _memory(self, row: Row) -> tuple[Kind, Message] | None:
         if not row.boolean("is_active", default=True):
-            row.notes.count_ignored(row.table, _GONE)
+            row.notes.count_ignored(row.table, _DELETED)
             return None
         expires = row.time("expires_at")
         rest = _times(row, "updated_at", unless_as="created_at")
         content = _content(row, rest)
         text = content.get("text")
-        if not (isinstance(text, str) and text.strip()) and not content.keys() - _ABOUT:
+        if not (isinstance(text, str) and text.strip()) and not content.keys() - _DESCRIPTIVE_KEYS:
             raise RowRefused("content holds no text and nothing else")
         about = content.get("metadata")
         source_agent = row.text("source_agent", 255) or content.get("source_agent")
@@ -231,7 +233,7 @@ class Orchestrator:
             tags=row.tags("tags", row.value("tags") or ()),
             importance=_importance(row),
         )
-        if memory.type in _FORMED:
+        if memory.type in _TYPES_WITH_SCHEMA:
             row.count_converted(
                 "content", f"kept as metadata.orchestrator.content: data of the type {memory.type} has a form"
             )

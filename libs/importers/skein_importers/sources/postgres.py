@@ -97,7 +97,7 @@ class Database:
         yield from self.query(statement, *parameters)
 
     def query(self, statement: str, *parameters: object) -> Iterator[Mapping[str, Any]]:
-        """Read what a statement returns, some rows at a time."""
+        """Read the rows of a statement, some at a time."""
         cursor = self._run(self._connection.cursor(statement, *parameters))
         while rows := self._run(cursor.fetch(_FETCH)):
             yield from rows

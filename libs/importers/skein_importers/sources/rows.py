@@ -43,7 +43,7 @@ _NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?")
 
 
 class RowRefused(Exception):
-    """A row cannot be imported; the message follows the row's place in the report."""
+    """A row cannot be imported; the message follows the row's name in the report."""
 
 
 def parse_json(text: str) -> Any:

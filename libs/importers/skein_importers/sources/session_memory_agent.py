@@ -44,7 +44,7 @@ SHAPE = StoreFormat(
     inside=("sessions",),
 )
 _TURNS = "conversation_history"
-_KNOWN = (
+_MAPPED = (
     "session_id", "conversation_history", "session_data", "session_summary", "created_at", "last_interaction",
     "user_id", "session_type", "title",
 )  # fmt: skip
@@ -60,7 +60,7 @@ _ROLES = {
 }
 _SPEAKERS = ("role", "speaker", "sender", "type")
 _TIMES = ("timestamp", "created_at", "time")
-_SAID = ("content", "text", "message")
+_CONTENTS = ("content", "text", "message")
 # Keys of a user's turn and its answer in one entry.
 _PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
 
@@ -105,7 +105,7 @@ def _session(row: Row) -> Iterator[Record]:
     )
     if (created := row.time("created_at")) is not None:
         session.create_time.CopyFrom(to_timestamp(created))
-    rest = unmapped_fields(row, _KNOWN)
+    rest = unmapped_fields(row, _MAPPED)
     metadata = {**row.mapping("session_data", rest), **rest}
     if (last := row.time("last_interaction")) is not None:
         session.update_time.CopyFrom(to_timestamp(last))
@@ -152,7 +152,7 @@ def _message(
 ) -> tuple[Record | None, datetime | None]:
     """Return a message and its time, which a following message without a time gets."""
     turn = Row(row.table, external_id, entry, row.notes)
-    value = next((entry[name] for name in _SAID if entry.get(name) not in (None, "")), None)
+    value = next((entry[name] for name in _CONTENTS if entry.get(name) not in (None, "")), None)
     content = text_of(turn, _TURNS, value)
     if not content:
         row.notes.count_ignored(row.table, "turns that say nothing")
@@ -174,7 +174,7 @@ def _message(
     moment = moment or before
     if moment is not None:
         message.create_time.CopyFrom(to_timestamp(moment))
-    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_SAID, column}}
+    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_CONTENTS, column}}
     if (struct := metadata_of(_TURNS, rest)) is not None:
         message.metadata.CopyFrom(struct)
     return Record(where=turn.where, kind=Kind.MESSAGE, item=message, table=turn.table), moment

@@ -71,7 +71,7 @@ class Database:
         self._tables = {**self._tables, table: described}
         self._columns[table] = self._columns_of(table)
 
-    def named(self) -> list[tuple[str, frozenset[str]]]:
+    def all_tables(self) -> list[tuple[str, frozenset[str]]]:
         """Return every table of the file and its columns."""
         statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
         names = [str(name) for (name,) in self.ask(f"{statement} ORDER BY name")]
@@ -79,7 +79,7 @@ class Database:
 
     def check(self, system: str) -> None:
         """Check required tables and columns. Raises SourceInvalid."""
-        tables = {name.lower(): columns for name, columns in self.named()}
+        tables = {name.lower(): columns for name, columns in self.all_tables()}
         for name, table in self._tables.items():
             if name not in tables:
                 if table.optional:

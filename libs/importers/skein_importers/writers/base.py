@@ -31,7 +31,7 @@ class WriterContext:
     """State of one import that its writers share."""
 
     def __init__(self, api: Client, report: Report, operator: Client | None = None) -> None:
-        """Write through `api` and count in `report`; `operator` may do what a tenant may not."""
+        """Write through `api` and count in `report`; `operator` has permissions that a tenant lacks."""
         self.api = api
         self.operator = operator
         self.report = report
@@ -67,7 +67,7 @@ class WriterContext:
         return external_id in self._expired
 
     def has_made_memory(self, external_id: str) -> bool:
-        """Say whether this import is known to have created the memory."""
+        """Say whether this import remembers that it created the memory."""
         return external_id in self._memories
 
 
@@ -93,7 +93,7 @@ class Writer:
     is_comparable: ClassVar[bool] = True
 
     def __init__(self, context: WriterContext) -> None:
-        """Write with what the writers of an import share."""
+        """Write with the state that the writers of an import share."""
         self._context = context
         self._api = context.api
 
@@ -204,11 +204,11 @@ class AlreadyWritten(Exception):
 async def call_each(
     records: Iterable[Record], find_one: Callable[[Record], Awaitable[tuple[str, Message] | None]]
 ) -> list[tuple[str, Message]]:
-    """Call `look` for each record, some at a time; return the results without None."""
+    """Call `find_one` for each record, some at a time; return the results without None."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
-    async def one(record: Record) -> tuple[str, Message] | None:
+    async def find(record: Record) -> tuple[str, Message] | None:
         async with slots:
             return await find_one(record)
 
-    return [result for result in await asyncio.gather(*(one(record) for record in records)) if result is not None]
+    return [result for result in await asyncio.gather(*(find(record) for record in records)) if result is not None]

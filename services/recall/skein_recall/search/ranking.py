@@ -319,8 +319,8 @@ class _SignalValues(NamedTuple):
     raw: _Numbers
     # Scaled to 0 to 1.
     values: _Numbers
-    # Whether the signal knows the candidate.
-    found: NDArray[np.bool_]
+    # Whether the candidate has this signal.
+    measured: NDArray[np.bool_]
 
 
 class _ComponentTable:
@@ -438,7 +438,9 @@ class _CandidatePool:
         row_of = dict(zip(self._candidates.item_ids, range(missing), strict=True))
         before = np.full(missing + 1, missing)
         after = np.full(missing + 1, missing)
-        steps_by_row = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
+        steps_by_row = [
+            (row_of.get(item_id), row_of.get(previous_id)) for item_id, previous_id in self._candidates.previous.items()
+        ]
         steps = np.array([step for step in steps_by_row if None not in step], dtype=np.intp).reshape(-1, 2)
         before[steps[:, 0]] = steps[:, 1]
         # Of several items with the same previous one, the last follows it.
@@ -512,14 +514,16 @@ class _CandidatePool:
 
 def _boolean_signal(values: ArrayLike) -> _SignalValues:
     """Return 1 for true and 0 for false."""
-    found = np.asarray(values, dtype=np.bool_)
-    numbers = found.astype(np.float64)
-    return _SignalValues(numbers, numbers, found)
+    booleans = np.asarray(values, dtype=np.bool_)
+    numbers = booleans.astype(np.float64)
+    return _SignalValues(numbers, numbers, booleans)
 
 
 def _ranks(measure: _SignalValues, rows: _Rows) -> _Rows:
     """Return the ranks (n,) of some rows by one signal, from 1; 0 for all others. The rows are ascending."""
     ranks = np.zeros(len(measure.values), dtype=np.intp)
-    found = rows[measure.found[rows]]
-    ranks[found[np.argsort(-measure.values[found], kind="stable")]] = np.arange(1, len(found) + 1)
+    measured_rows = rows[measure.measured[rows]]
+    ranks[measured_rows[np.argsort(-measure.values[measured_rows], kind="stable")]] = np.arange(
+        1, len(measured_rows) + 1
+    )
     return ranks
