@@ -52,16 +52,16 @@ async def export_memory(api: Client, write: Callable[[str], object]) -> int:
 
 async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
     """Import a file's items in batches. Repeating it changes nothing."""
-    done = ImportCounts()
+    counts = ImportCounts()
     for first, portion in _lines(text) if form == "skein" else _documents(text):
         response = await api.snapshots.ImportData(
             pb.ImportDataRequest(lines=portion, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
         )
-        done.created.update(response.counts.created)
-        done.updated.update(response.counts.updated)
-        done.unchanged.update(response.counts.unchanged)
-        done.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
-    return done
+        counts.created.update(response.counts.created)
+        counts.updated.update(response.counts.updated)
+        counts.unchanged.update(response.counts.unchanged)
+        counts.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
+    return counts
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:

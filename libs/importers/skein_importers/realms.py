@@ -57,23 +57,23 @@ def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
 
 
 def dry_run(
-    source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
+    source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None], *, every: bool
 ) -> None:
     """Count everything without writing."""
     for realm in realms:
-        read_all(source.records(realm, report.notes), report, done)
+        read_all(source.records(realm, report.notes), report, on_done)
     if every:
         for account in source.people(report.notes):
             count_read(account, report)
-            done(1)
+            on_done(1)
 
 
 async def import_into_tenant(
-    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None]
 ) -> None:
     """Import realms into the tenant of `api`."""
     for realm in realms:
-        await Importer(api, report, done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
+        await Importer(api, report, on_done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
 
 
 async def import_all(
@@ -82,7 +82,7 @@ async def import_all(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_done: Callable[[int], None],
 ) -> dict[str, str]:
     """Import each realm into its own tenant, which is created if needed; then accounts, OAuth clients and memberships.
 
@@ -91,19 +91,19 @@ async def import_all(
     tenants = await all_tenants(operator, source.name, realms)
     for realm in realms:
         async with open_tenant(tenants[realm.key]) as api:
-            importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
+            importer = Importer(api, report, on_done, at_once=_AT_ONCE, operator=operator)
             await importer.run(source.records(realm, report.notes))
     await AccountImporter(operator, tenants, report).run(source.people(report.notes))
     return dict(tenants)
 
 
 async def compare_one(
-    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None]
 ) -> Comparison:
     """Compare realms with the tenant of `api`."""
     comparison = Comparison()
     for realm in realms:
-        await compare(api, source.records(realm, report.notes), comparison, done)
+        await compare(api, source.records(realm, report.notes), comparison, on_done)
     return comparison
 
 
@@ -113,7 +113,7 @@ async def compare_all(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_done: Callable[[int], None],
 ) -> Comparison:
     """Compare each realm with its tenant. A realm without a tenant is missing as a whole."""
     comparison = Comparison()
@@ -122,16 +122,16 @@ async def compare_all(
         records = source.records(realm, report.notes)
         if realm.key in tenants:
             async with open_tenant(tenants[realm.key]) as api:
-                await compare(api, records, comparison, done)
+                await compare(api, records, comparison, on_done)
         else:
             comparison.without_tenant.append(realm.key)
-            await count_all_missing(records, comparison, done)
+            await count_all_missing(records, comparison, on_done)
     return comparison
 
 
 def _names_of(realms: Sequence[Realm]) -> str:
-    shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
-    return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
+    names = ", ".join(_described(realm) for realm in realms[:_SHOWN])
+    return f"{names}, …" if len(realms) > _SHOWN else names or "none"
 
 
 def _described(realm: Realm) -> str:

@@ -25,8 +25,8 @@ _PAGE = 500
 # Items of one call for vectors.
 _VECTORS = 100
 # The revision of an unchanged policy, and the fields that callers cannot set.
-_AS_MADE = 1
-_OF_THE_SERVICE = frozenset({"revision", "update_time", "updated_by"})
+_FIRST_REVISION = 1
+_READ_ONLY_FIELDS = frozenset({"revision", "update_time", "updated_by"})
 
 
 def clear_revision(item: Message) -> None:
@@ -142,9 +142,9 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
             )
             put(Kind.CONFLICT, conflict_request)
     policy = (await api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
-    if policy.revision > _AS_MADE:
+    if policy.revision > _FIRST_REVISION:
         rules = subjects_pb2.UpdatePolicyRequest(policy=policy)
         rules.update_mask.paths.extend(
-            field.name for field, _ in policy.ListFields() if field.name not in _OF_THE_SERVICE
+            field.name for field, _ in policy.ListFields() if field.name not in _READ_ONLY_FIELDS
         )
         put(Kind.POLICY, rules)

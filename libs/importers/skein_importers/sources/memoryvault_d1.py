@@ -109,7 +109,7 @@ class MemoryVault:
         self._memory_brains: frozenset[str] | None = None
 
     def tenants(self) -> list[Realm]:
-        """Return the brains, also those that only memories name; a database without `brains` has at least one."""
+        """Return the brains, also brains that only memories name; a database without `brains` has at least one."""
         realms = {
             str(row["id"]): Realm(
                 key=str(row["id"]),

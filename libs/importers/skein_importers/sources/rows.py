@@ -1,6 +1,6 @@
 """Converts rows of other systems to messages, and notes every conversion.
 
-Values without a field are kept under metadata, values out of range are moved to the nearest valid one, and unreadable
+Values without a field are kept under metadata. Values out of range are moved to the nearest valid one. Unreadable
 values are refused by the caller. Each is noted.
 """
 
@@ -33,7 +33,6 @@ _TAG = 255
 _NAME = 64
 # Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
 _SECONDS = 100_000_000_000
-# Whole numbers beyond are not exact in JSON as messages have it.
 # Three levels of messages hold one of JSON, and a message has 100.
 _DEEPEST = 30
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -47,7 +46,7 @@ class RowRefused(Exception):
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON as the standard has it. Raises ValueError."""
+    """Read standard JSON. Raises ValueError."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=exact.ExactFloat.read)
     except RecursionError:
@@ -171,9 +170,9 @@ class Row:
         """Return the row's name in reports."""
         return f"{self.table} {self.key}"
 
-    def count_converted(self, column: str, how: str) -> None:
+    def count_converted(self, column: str, conversion: str) -> None:
         """Count a converted value."""
-        self.notes.count_converted(self.table, column, how, self.where)
+        self.notes.count_converted(self.table, column, conversion, self.where)
 
     def value(self, column: str) -> Any:
         """Return a raw value; None when it or the column is missing."""

@@ -150,7 +150,7 @@ def is_sqlite(path: Path) -> bool:
 
 @contextmanager
 def open_sqlite(source: str, system: str, tables: Mapping[str, Table]) -> Iterator[Database]:
-    """Read a file until the block ends; `what` names the system. Raises SourceInvalid."""
+    """Read a file until the block ends; `system` is the name for messages. Raises SourceInvalid."""
     path = Path(source)
     if is_sqlite(path):
         with closing(_opened(path)) as connection:

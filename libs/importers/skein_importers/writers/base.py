@@ -118,7 +118,7 @@ class Writer:
         return set(await self.find(records))
 
     def writable(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that can be written; count those that expiry excludes as ignored."""
+        """Return the records that can be written; count records that expiry excludes as ignored."""
         at = datetime.now(UTC)
         result = []
         for record in records:

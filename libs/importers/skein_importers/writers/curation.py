@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 # The revision of an unchanged policy.
-_AS_MADE = 1
+_FIRST_REVISION = 1
 
 
 class Trust(Writer):
@@ -142,7 +142,7 @@ class Policies(Writer):
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Treat a policy that was ever changed as existing."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        return {record.name for record in records} if answer.policy.revision > _AS_MADE else set()
+        return {record.name for record in records} if answer.policy.revision > _FIRST_REVISION else set()
 
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
         """Return the policy's fields that the record has."""

@@ -1,10 +1,10 @@
 """Ranking: the signals of a search become one score. No database, no protobuf, no clock.
 
-Each signal is scaled by its theoretical bounds, not by the best and worst of one response, so that scores of separate
-calls are comparable: the cosine as it is, BM25 as a share of the query's upper bound (Bruch et al., "An Analysis of
-Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
+Each signal is scaled by its theoretical bounds, not by the best and worst of one response. So scores of separate
+calls are comparable. The cosine stays unscaled; BM25 is a share of the query's upper bound (Bruch et al., "An Analysis
+of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
 
-The neighbours of an item tell what it is about. So words and meaning are also measured over its neighbours, and an item
+The neighbours of an item tell its subject. So words and meaning are also measured over its neighbours, and an item
 that follows a matching question is likely the answer.
 """
 
@@ -52,7 +52,7 @@ Fusion: TypeAlias = Literal["scores", "rrf"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weights:
-    """Weights of the signals; 0 switches one off. Those that a query can use are scaled to sum to 1."""
+    """Weights of the signals; 0 switches one off. Weights of usable signals are scaled to sum to 1."""
 
     # Cosine of query and item; its mean over the item and its neighbours.
     dense: float = 0.20
@@ -471,7 +471,7 @@ class _CandidatePool:
         return np.where(is_alone[:missing], self._candidates.bm25, bm25[:missing])
 
     def _context(self, near: Iterable[_Rows]) -> _SignalValues:
-        """Return the mean cosine of each item and its neighbours, of those that have one."""
+        """Return the mean cosine of each item and its neighbours; items without a cosine do not count."""
         cosines = np.append(self._cosines, 0.0)
         embedded = np.append(self._embedded, False).astype(np.float64)
         total, number = cosines.copy(), embedded.copy()
