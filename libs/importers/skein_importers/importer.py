@@ -58,8 +58,8 @@ class Importer:
     ) -> None:
         """Write through `api`, `batch` records a call and `at_once` calls side by side.
 
-        `on_done` is called with the number of records finished. An operator's `Client` registers models that the cluster
-        does not know.
+        `on_done` is called with the number of records finished. An operator's `Client` registers models that the
+        cluster lacks.
         """
         self._report = report
         self._on_done = on_done
