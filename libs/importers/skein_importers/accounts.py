@@ -52,7 +52,7 @@ class AccountImporter:
 
     async def run(self, people: Iterable[Person | OAuthClient | Membership | UnreadableRecord]) -> None:
         """Import all entries, which are ordered: people first, memberships last."""
-        async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It hands on what it is given.
+        async for chunk in read_chunks(people):  # type: ignore[arg-type]  # It yields the same items.
             for entry in chunk:
                 await self._write(entry)  # type: ignore[arg-type]  # As above.
 

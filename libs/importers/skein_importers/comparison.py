@@ -75,13 +75,13 @@ async def compare(
     api: Client,
     records: Iterable[Record | UnreadableRecord],
     comparison: Comparison,
-    done: Callable[[int], None],
+    on_done: Callable[[int], None],
 ) -> None:
     """Compare all records with the tenant of `api`."""
     context = WriterContext(api, Report())
     writers: dict[Kind, Writer] = {}
 
-    async def look(kind: Kind, batch: Sequence[Record]) -> None:
+    async def compare_batch(kind: Kind, batch: Sequence[Record]) -> None:
         writer = writers.setdefault(kind, WRITERS[kind](context))
         if not writer.is_comparable:
             comparison.unchecked[kind] += len(batch)
@@ -99,12 +99,12 @@ async def compare(
                 by_kind.setdefault(record.kind, []).append(record)
         await asyncio.gather(
             *(
-                look(kind, some[first : first + _BATCH])
-                for kind, some in by_kind.items()
-                for first in range(0, len(some), _BATCH)
+                compare_batch(kind, records_of_kind[first : first + _BATCH])
+                for kind, records_of_kind in by_kind.items()
+                for first in range(0, len(records_of_kind), _BATCH)
             )
         )
-        done(len(chunk))
+        on_done(len(chunk))
 
 
 async def _find(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message]:
@@ -121,7 +121,7 @@ async def _find(writer: Writer, batch: Sequence[Record]) -> Mapping[str, Message
 
 
 async def count_all_missing(
-    records: Iterable[Record | UnreadableRecord], comparison: Comparison, done: Callable[[int], None]
+    records: Iterable[Record | UnreadableRecord], comparison: Comparison, on_done: Callable[[int], None]
 ) -> None:
     """Count the records of a realm that has no tenant."""
     async for chunk in read_chunks(records):
@@ -133,7 +133,7 @@ async def count_all_missing(
             else:
                 comparison.in_source[record.kind] += 1
                 comparison.add_missing(record)
-        done(len(chunk))
+        on_done(len(chunk))
 
 
 def _compare_record(writer: Writer, record: Record, stored: Message | None, comparison: Comparison) -> None:

@@ -15,13 +15,13 @@ _DERIVED_PREFIX = "jsonl-"
 _DERIVED_DIGITS = 32
 
 
-def derived_id(given: Mapping[str, Any]) -> str:
+def derived_id(values: Mapping[str, Any]) -> str:
     """Return an id that depends on the line alone, so that a repeated import adds nothing.
 
     Raises InvalidJson for numbers that JSON cannot express.
     """
     try:
-        text = exact.dumps(_plain(given), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
+        text = exact.dumps(_plain(values), sort_keys=True, ensure_ascii=True, separators=(", ", ": "))
     except (ValueError, ArithmeticError, RecursionError):
         raise exact.InvalidJson(f"is not JSON: {exact.NO_NUMBER}") from None
     digest = hashlib.sha256(text.encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ImportRefused(Exception):
-    """An import cannot begin or go on. The message says why, and what to do."""
+    """An import cannot begin or go on. The message names the reason and the remedy."""
 
 
 class SourceInvalid(ImportRefused):
@@ -12,7 +12,7 @@ class SourceInvalid(ImportRefused):
 
 
 class QuotaReached(ImportRefused):
-    """The tenant's quota is used up. What was written stays."""
+    """The tenant's quota is used up. Written records stay."""
 
 
 class SlugTaken(ImportRefused):

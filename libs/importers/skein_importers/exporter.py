@@ -37,8 +37,8 @@ async def export(api: Client, write: Callable[[str], object]) -> Counter[str]:
     await related_records.export_agents_and_subjects(api, put)
     # Lists are newest first and may repeat a session that is updated meanwhile; write each once, oldest first.
     request = session_pb2.ListSessionsRequest(page_size=_PAGE, states=_STATES)
-    listed = iterate_pages(api.sessions.ListSessions, request, "sessions")
-    sessions = {session.session_id: session async for session in listed}
+    newest_first = iterate_pages(api.sessions.ListSessions, request, "sessions")
+    sessions = {session.session_id: session async for session in newest_first}
     for session in reversed(sessions.values()):
         put(Kind.SESSION, session)
         turns = session_pb2.ListMessagesRequest(session_id=session.session_id, page_size=_PAGE, show_archived=True)

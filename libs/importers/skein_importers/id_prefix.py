@@ -48,7 +48,7 @@ class PrefixedSource:
         return add_prefix(self._source.records(realm, notes), self._prefix)
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
-        """Read who signs in."""
+        """Read the accounts, OAuth clients and memberships."""
         return self._source.people(notes)
 
 

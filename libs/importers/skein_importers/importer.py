@@ -58,8 +58,8 @@ class Importer:
     ) -> None:
         """Write through `api`, `batch` records a call and `at_once` calls side by side.
 
-        `done` is called with the number of records finished. An operator's `Client` registers models that the cluster
-        does not know.
+        `on_done` is called with the number of records finished. An operator's `Client` registers models that the
+        cluster lacks.
         """
         self._report = report
         self._on_done = on_done
@@ -177,8 +177,8 @@ class Importer:
         # One id is invalid: split the batch, so that the others are imported.
         middle = len(batch) // 2
         existing, readable = await self._find_existing(writer, batch[:middle])
-        others_there, others = await self._find_existing(writer, batch[middle:])
-        return existing | others_there, [*readable, *others]
+        other_existing, others = await self._find_existing(writer, batch[middle:])
+        return existing | other_existing, [*readable, *others]
 
     async def _write_or_split(self, writer: Writer, records: Sequence[Record]) -> None:
         """Write records in one call; split a refused batch until only faulty records are left out."""

@@ -52,8 +52,8 @@ def _sample(sample_id: str, conversation: dict[str, Any]) -> Iterator[Record | U
         session = session_pb2.Session(session_id=session_id, title=f"{people}, session {number}")
         session.create_time.FromDatetime(at)
         yield Record(where=where, kind=Kind.SESSION, item=session)
-        for place, turn in enumerate(conversation[name], start=1):
-            yield _turn(f"{where} turn {place}", sample_id, session_id, at, turn)
+        for turn_number, turn in enumerate(conversation[name], start=1):
+            yield _turn(f"{where} turn {turn_number}", sample_id, session_id, at, turn)
 
 
 def _turn(where: str, sample_id: str, session_id: str, at: datetime, turn: Any) -> Record | UnreadableRecord:

@@ -30,7 +30,7 @@ _BYTES = 3_000_000
 
 @dataclass(kw_only=True, slots=True)
 class ImportCounts:
-    """Counts of a file's items by kind, and the refused ones with their line, or their place in a list."""
+    """Counts of a file's items by kind, and the refused ones with their line, or their number in a list."""
 
     created: Counter[str] = field(default_factory=Counter)
     updated: Counter[str] = field(default_factory=Counter)
@@ -52,16 +52,16 @@ async def export_memory(api: Client, write: Callable[[str], object]) -> int:
 
 async def import_memory(api: Client, text: str, form: str, mode: str, *, dry_run: bool) -> ImportCounts:
     """Import a file's items in batches. Repeating it changes nothing."""
-    done = ImportCounts()
+    counts = ImportCounts()
     for first, portion in _lines(text) if form == "skein" else _documents(text):
         response = await api.snapshots.ImportData(
             pb.ImportDataRequest(lines=portion, format=FORMS[form], mode=MODES[mode], dry_run=dry_run)
         )
-        done.created.update(response.counts.created)
-        done.updated.update(response.counts.updated)
-        done.unchanged.update(response.counts.unchanged)
-        done.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
-    return done
+        counts.created.update(response.counts.created)
+        counts.updated.update(response.counts.updated)
+        counts.unchanged.update(response.counts.unchanged)
+        counts.refused += [(first + error.line - 1, error.kind, error.reason) for error in response.errors]
+    return counts
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
@@ -92,7 +92,7 @@ def _documents(text: str) -> Iterator[tuple[int, str]]:
     inner = document.get("data") if isinstance(document, dict) else None
     lists = inner if isinstance(inner, dict) else document
     if not isinstance(lists, dict):
-        # The service reports what is wrong.
+        # The service reports the error.
         yield 1, text
         return
     head = {name: value for name, value in document.items() if isinstance(value, str)}

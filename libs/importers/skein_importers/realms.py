@@ -36,42 +36,44 @@ def choose_realms(source: Source, key: str, *, every: bool) -> list[Realm]:
     if len(realms) > 1:
         raise ImportRefused(
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
-            f"the tenant of your key, or bring all as the operator with --all. It has {_listed(realms)}."
+            f"the tenant of your key, or bring all as the operator with --all. It has {_names_of(realms)}."
         )
     return realms
 
 
 def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
     """Return the realm whose id or slug is `name`; an id goes first. Raises ImportRefused for none and for several."""
-    found = [realm for realm in realms if realm.key == name]
-    found = found or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        message = f"{len(found)} realms of the source have the slug {name!r}; name one by its id: {_listed(found)}."
+    matching = [realm for realm in realms if realm.key == name]
+    matching = matching or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        message = (
+            f"{len(matching)} realms of the source have the slug {name!r}; name one by its id: {_names_of(matching)}."
+        )
     else:
-        message = f"The source has no realm {name!r}. It has {_listed(realms)}."
+        message = f"The source has no realm {name!r}. It has {_names_of(realms)}."
     raise ImportRefused(message)
 
 
 def dry_run(
-    source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None], *, every: bool
+    source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None], *, every: bool
 ) -> None:
     """Count everything without writing."""
     for realm in realms:
-        read_all(source.records(realm, report.notes), report, done)
+        read_all(source.records(realm, report.notes), report, on_done)
     if every:
-        for one in source.people(report.notes):
-            count_read(one, report)
-            done(1)
+        for account in source.people(report.notes):
+            count_read(account, report)
+            on_done(1)
 
 
 async def import_into_tenant(
-    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None]
 ) -> None:
     """Import realms into the tenant of `api`."""
     for realm in realms:
-        await Importer(api, report, done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
+        await Importer(api, report, on_done, at_once=_AT_ONCE).run(source.records(realm, report.notes))
 
 
 async def import_all(
@@ -80,7 +82,7 @@ async def import_all(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_done: Callable[[int], None],
 ) -> dict[str, str]:
     """Import each realm into its own tenant, which is created if needed; then accounts, OAuth clients and memberships.
 
@@ -89,19 +91,19 @@ async def import_all(
     tenants = await all_tenants(operator, source.name, realms)
     for realm in realms:
         async with open_tenant(tenants[realm.key]) as api:
-            importer = Importer(api, report, done, at_once=_AT_ONCE, operator=operator)
+            importer = Importer(api, report, on_done, at_once=_AT_ONCE, operator=operator)
             await importer.run(source.records(realm, report.notes))
     await AccountImporter(operator, tenants, report).run(source.people(report.notes))
     return dict(tenants)
 
 
 async def compare_one(
-    api: Client, source: Source, realms: Sequence[Realm], report: Report, done: Callable[[int], None]
+    api: Client, source: Source, realms: Sequence[Realm], report: Report, on_done: Callable[[int], None]
 ) -> Comparison:
     """Compare realms with the tenant of `api`."""
     comparison = Comparison()
     for realm in realms:
-        await compare(api, source.records(realm, report.notes), comparison, done)
+        await compare(api, source.records(realm, report.notes), comparison, on_done)
     return comparison
 
 
@@ -111,7 +113,7 @@ async def compare_all(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_done: Callable[[int], None],
 ) -> Comparison:
     """Compare each realm with its tenant. A realm without a tenant is missing as a whole."""
     comparison = Comparison()
@@ -120,16 +122,16 @@ async def compare_all(
         records = source.records(realm, report.notes)
         if realm.key in tenants:
             async with open_tenant(tenants[realm.key]) as api:
-                await compare(api, records, comparison, done)
+                await compare(api, records, comparison, on_done)
         else:
             comparison.without_tenant.append(realm.key)
-            await count_all_missing(records, comparison, done)
+            await count_all_missing(records, comparison, on_done)
     return comparison
 
 
-def _listed(realms: Sequence[Realm]) -> str:
-    shown = ", ".join(_described(realm) for realm in realms[:_SHOWN])
-    return f"{shown}, …" if len(realms) > _SHOWN else shown or "none"
+def _names_of(realms: Sequence[Realm]) -> str:
+    names = ", ".join(_described(realm) for realm in realms[:_SHOWN])
+    return f"{names}, …" if len(realms) > _SHOWN else names or "none"
 
 
 def _described(realm: Realm) -> str:

@@ -58,7 +58,7 @@ class Kind(StrEnum):
 
 
 class RecordInvalid(Exception):
-    """A record cannot be read. The message names the field and the reason; `hint` shows what such a record needs."""
+    """A record cannot be read. The message names the field and the reason; `hint` shows the fields of such a record."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         """Say `message`."""
@@ -85,7 +85,7 @@ class Record:
 
     @property
     def name(self) -> str:
-        """Return the id by which the record is known in its file."""
+        """Return the record's id in its file."""
         return " ".join(str(getattr(self.item, name)) for name in _NAMES.get(self.kind, ())).strip()
 
 
@@ -202,7 +202,7 @@ def _measure(name: str) -> Field:
     return Field(name, _number, _same)
 
 
-def _named(name: str, enum: Any, *, required: bool = False) -> Field:
+def _enum(name: str, enum: Any, *, required: bool = False) -> Field:
     """Return a field whose values are those of a protobuf enum, in lower case and without the prefix."""
     prefix = enum.Name(0).removesuffix("UNSPECIFIED")
     allowed = [value.removeprefix(prefix).lower() for value in enum.keys()[1:]]
@@ -227,14 +227,14 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "end_time": _at("end_time"),
         "hide_time": _at("hide_time"),
         "summary": _optional("summary"),
-        "state": _named("state", session_pb2.SessionState),
+        "state": _enum("state", session_pb2.SessionState),
         "end_reason": _optional("end_reason"),
         "metadata": _json("metadata"),
     },
     Kind.MESSAGE: {
         "external_id": _required("external_id"),
         "session_id": _required("session_id"),
-        "role": _named("role", session_pb2.MessageRole, required=True),
+        "role": _enum("role", session_pb2.MessageRole, required=True),
         "content": _optional("content"),
         "name": _optional("name"),
         "subject_id": _optional("subject_id"),
@@ -264,8 +264,8 @@ FIELDS: Mapping[Kind, Mapping[str, Field]] = {
         "subject_id": _optional("subject_id"),
         "session_id": _optional("session_id"),
         "agent_id": _optional("agent_id"),
-        "scope": _named("scope", memory_pb2.Scope),
-        "level": _named("level", memory_pb2.Level),
+        "scope": _enum("scope", memory_pb2.Scope),
+        "level": _enum("level", memory_pb2.Level),
         "importance": _measure("importance"),
         "confidence": _measure("confidence"),
         "create_time": _at("create_time"),
@@ -336,38 +336,38 @@ def parse(where: str, line: str | bytes) -> Record:
         raise RecordInvalid(f"is not JSON in UTF-8: {str(error).removeprefix('is not JSON: ')}", _hint(None)) from None
     if not isinstance(values, dict):
         raise RecordInvalid("is no JSON object", _hint(None))
-    given = {name: value for name, value in values.items() if value is not None}
-    name = given.pop("record", None)
-    if name is None and "content" in given:
+    present = {name: value for name, value in values.items() if value is not None}
+    name = present.pop("record", None)
+    if name is None and "content" in present:
         name = Kind.MEMORY
     if name not in [*FIELDS, *ITEMS]:
         reason = f"record: should be one of {', '.join([*FIELDS, *ITEMS])}"
         raise RecordInvalid(reason if name is not None else f"content: is needed for a memory; {reason}", _hint(None))
     kind = Kind(name)
     try:
-        item = _whole_item(kind, given) if kind in ITEMS else _checked_item(kind, given)
+        item = _whole_item(kind, present) if kind in ITEMS else _checked_item(kind, present)
     except (RecordInvalid, exact.InvalidJson) as error:
         raise RecordInvalid(str(error), _hint(kind)) from None
     return Record(where=where, kind=kind, item=item)
 
 
-def _checked_item(kind: Kind, given: dict[str, Any]) -> Any:
-    unknown = sorted(set(given) - set(FIELDS[kind]))
+def _checked_item(kind: Kind, values: dict[str, Any]) -> Any:
+    unknown = sorted(set(values) - set(FIELDS[kind]))
     if unknown:
         raise RecordInvalid(f"{unknown[0]}: no such field in a {kind}")
-    missing = [name for name in _required_fields(kind, given) if name not in given or given[name] == ""]
+    missing = [name for name in _required_fields(kind, values) if name not in values or values[name] == ""]
     if missing:
         raise RecordInvalid(f"{missing[0]}: is needed")
-    item = _item(kind, given)
+    item = _item(kind, values)
     if kind is Kind.MEMORY and not item.external_id:
-        item.external_id = derived_id(given)
+        item.external_id = derived_id(values)
     return item
 
 
-def _required_fields(kind: Kind, given: Mapping[str, Any]) -> list[str]:
+def _required_fields(kind: Kind, values: Mapping[str, Any]) -> list[str]:
     required = [name for name, field in FIELDS[kind].items() if field.required]
     instead = _INSTEAD_OF_CONTENT.get(kind, ())
-    return [*required, "content"] if instead and not any(name in given for name in instead) else required
+    return [*required, "content"] if instead and not any(name in values for name in instead) else required
 
 
 def _hint(kind: Kind | None) -> str:
@@ -379,14 +379,14 @@ def _hint(kind: Kind | None) -> str:
     article = "an" if kind[0] in "aeiou" else "a"
     if kind in ITEMS:
         names = ", ".join(field.name for field in ITEMS[kind].DESCRIPTOR.fields)
-        wanted = f"Beside `record`, {article} {kind} has one field, `item`, an object of {names}."
-        return f"{wanted} `skein export` writes such lines."
+        summary = f"Beside `record`, {article} {kind} has one field, `item`, an object of {names}."
+        return f"{summary} `skein export` writes such lines."
     required = _required_fields(kind, {})
     instead = _INSTEAD_OF_CONTENT.get(kind, ())
     optional = ", ".join(name for name in FIELDS[kind] if name not in {*required, *instead})
     alternatives = f" (or {', '.join(instead)})" if instead else ""
-    wanted = f"{article.capitalize()} {kind} needs {', '.join(required)}{alternatives}; it may have {optional}."
-    return f"{wanted} A line that works:\n{example}"
+    summary = f"{article.capitalize()} {kind} needs {', '.join(required)}{alternatives}; it may have {optional}."
+    return f"{summary} A line that works:\n{example}"
 
 
 def line_of(kind: Kind, item: Message) -> str:
@@ -416,23 +416,23 @@ def read_jsonl(path: Path) -> Iterator[Record | UnreadableRecord]:
                 yield UnreadableRecord(where=f"line {number}", reason=str(error), hint=error.hint)
 
 
-def _whole_item(kind: Kind, given: Mapping[str, Any]) -> Message:
-    if set(given) != {"item"} or not isinstance(given["item"], dict):
+def _whole_item(kind: Kind, values: Mapping[str, Any]) -> Message:
+    if set(values) != {"item"} or not isinstance(values["item"], dict):
         raise RecordInvalid(f"item: a {kind} has this field alone, a JSON object")
     try:
         item = ITEMS[kind]()
-        fields.from_values(given["item"], item)
+        fields.from_values(values["item"], item)
     except FieldInvalid as error:
-        field, what = error.violations[0]
-        raise RecordInvalid(f"item: {field} {what}") from None
+        field, problem = error.violations[0]
+        raise RecordInvalid(f"item: {field} {problem}") from None
     except (ValueError, ArithmeticError, RecursionError, json_format.ParseError) as error:
         raise RecordInvalid(f"item: cannot be read ({error})") from None
     return item
 
 
-def _item(kind: Kind, given: Mapping[str, Any]) -> Any:
+def _item(kind: Kind, values: Mapping[str, Any]) -> Any:
     item = _MESSAGES[kind]()
-    for name, value in given.items():
+    for name, value in values.items():
         field = FIELDS[kind][name]
         try:
             read = field.read(value)

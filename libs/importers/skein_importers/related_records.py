@@ -25,8 +25,8 @@ _PAGE = 500
 # Items of one call for vectors.
 _VECTORS = 100
 # The revision of an unchanged policy, and the fields that callers cannot set.
-_AS_MADE = 1
-_OF_THE_SERVICE = frozenset({"revision", "update_time", "updated_by"})
+_FIRST_REVISION = 1
+_READ_ONLY_FIELDS = frozenset({"revision", "update_time", "updated_by"})
 
 
 def clear_revision(item: Message) -> None:
@@ -39,7 +39,7 @@ def clear_revision(item: Message) -> None:
 
 
 async def export_agents_and_subjects(api: Client, put: Callable[[Kind, Message], None]) -> None:
-    """Export what sessions and memories refer to: subjects, agents, tools and blocks."""
+    """Export subjects, agents, tools and blocks, to which sessions and memories refer."""
     async for subject in iterate_pages(
         api.tenancy.ListSubjects, subjects_pb2.ListSubjectsRequest(page_size=_PAGE), "subjects"
     ):
@@ -69,7 +69,7 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
     for session_id in session_ids:
         request = states_pb2.ListItemsRequest(session_id=session_id, page_size=_PAGE)
         async for item in iterate_pages(api.sessions.ListItems, request, "items"):
-            kept = states_pb2.PutItemRequest(
+            request_item = states_pb2.PutItemRequest(
                 session_id=session_id,
                 key=item.key,
                 value=item.value,
@@ -77,7 +77,7 @@ async def export_session_items(api: Client, session_ids: Iterable[str], put: Cal
                 update_time=item.update_time,
                 expire_time=item.expire_time,
             )
-            put(Kind.ITEM, kept)
+            put(Kind.ITEM, request_item)
     states = states_pb2.ListAgentStatesRequest(page_size=_PAGE)
     async for state in iterate_pages(api.sessions.ListAgentStates, states, "states"):
         put(Kind.AGENT_STATE, state)
@@ -107,19 +107,19 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
     """Export conflicts, aliases, source trust, and the tenant's policies and webhooks."""
     trust = curation_pb2.ListSourceTrustRequest(page_size=_PAGE)
     async for source in iterate_pages(api.curation.ListSourceTrust, trust, "source_trust"):
-        said = curation_pb2.SetSourceTrustRequest(
+        trust_request = curation_pb2.SetSourceTrustRequest(
             source=source.source_key,
             trust=source.trust,
             notes=source.notes,
             create_time=source.create_time,
             update_time=source.update_time,
         )
-        put(Kind.TRUST, said)
+        put(Kind.TRUST, trust_request)
     async for alias in iterate_pages(
         api.curation.ListAliases, curation_pb2.ListAliasesRequest(page_size=_PAGE), "aliases"
     ):
         if alias.alias_memory_id in names and alias.canonical_memory_id in names:
-            resolved = curation_pb2.ResolveEntityRequest(
+            alias_request = curation_pb2.ResolveEntityRequest(
                 alias_memory_id=names[alias.alias_memory_id],
                 canonical_memory_id=names[alias.canonical_memory_id],
                 confidence=alias.confidence,
@@ -127,24 +127,24 @@ async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[
                 create_time=alias.create_time,
                 update_time=alias.update_time,
             )
-            put(Kind.ALIAS, resolved)
+            put(Kind.ALIAS, alias_request)
     conflicts = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
-    async for said_of in iterate_pages(api.curation.ListConflictResolutions, conflicts, "resolutions"):
-        if said_of.a_memory_id in names and said_of.b_memory_id in names:
-            settled = curation_pb2.ResolveConflictRequest(
-                a_memory_id=names[said_of.a_memory_id],
-                b_memory_id=names[said_of.b_memory_id],
-                status=said_of.status,
-                canonical_memory_id=names.get(said_of.canonical_memory_id, ""),
-                note=said_of.note,
-                create_time=said_of.create_time,
-                update_time=said_of.update_time,
+    async for resolution in iterate_pages(api.curation.ListConflictResolutions, conflicts, "resolutions"):
+        if resolution.a_memory_id in names and resolution.b_memory_id in names:
+            conflict_request = curation_pb2.ResolveConflictRequest(
+                a_memory_id=names[resolution.a_memory_id],
+                b_memory_id=names[resolution.b_memory_id],
+                status=resolution.status,
+                canonical_memory_id=names.get(resolution.canonical_memory_id, ""),
+                note=resolution.note,
+                create_time=resolution.create_time,
+                update_time=resolution.update_time,
             )
-            put(Kind.CONFLICT, settled)
+            put(Kind.CONFLICT, conflict_request)
     policy = (await api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
-    if policy.revision > _AS_MADE:
+    if policy.revision > _FIRST_REVISION:
         rules = subjects_pb2.UpdatePolicyRequest(policy=policy)
         rules.update_mask.paths.extend(
-            field.name for field, _ in policy.ListFields() if field.name not in _OF_THE_SERVICE
+            field.name for field, _ in policy.ListFields() if field.name not in _READ_ONLY_FIELDS
         )
         put(Kind.POLICY, rules)

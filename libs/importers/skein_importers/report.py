@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_client.errors import SkeinError
     from skein_importers.records import Kind
 
-# Refusals whose place is kept; more are only counted.
+# Refusals reported with their line or id; more are only counted.
 MAX_REFUSED_SHOWN = 10_000
 
 
@@ -59,7 +59,7 @@ class Report:
     # Records written whose vectors follow.
     pending: int = 0
     notes: Notes = field(default_factory=Notes)
-    # Says in a sentence what the cluster refused; the `skein` command adds what to do about it.
+    # Describes the cluster's refusal in a sentence; the `skein` command adds the remedy.
     describe_error: Callable[[SkeinError], str] = str
 
     def count_read(self, record: Record | UnreadableRecord) -> None:
@@ -92,7 +92,7 @@ class Report:
         self.notes.count_converted(record.table, "embedding", f"made anew: {which}", record.where)
 
     def refuse(self, record: Record | UnreadableRecord, reason: str) -> None:
-        """Count a refused record, and note its place."""
+        """Count a refused record, and note its line or id."""
         kind: Kind | str = record.kind if isinstance(record, Record) else ""
         self.outcomes[record.table, kind, Outcome.REFUSED] += 1
         self.refused_count += 1

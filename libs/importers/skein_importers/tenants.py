@@ -43,14 +43,14 @@ async def known_tenants(operator: Client, form: str, realms: Sequence[Realm]) ->
     result: dict[str, str] = {}
     request = tenancy_pb2.ListTenantsRequest(page_size=1000, organization_id=organization_id)
     async for tenant in iterate_pages(operator.tenancy.ListTenants, request, "tenants"):
-        named = by_slug.get(tenant.slug)
-        if named is None:
+        realm_of_slug = by_slug.get(tenant.slug)
+        if realm_of_slug is None:
             continue
         # The tenant of MemoryVault's shared token may exist before the import.
-        is_legacy = tenant.slug == named.key == LEGACY_SLUG
-        if not is_legacy and json_format.MessageToDict(tenant.metadata).get(_MARK) != _mark(form, named):
-            raise _slug_taken(named)
-        result[named.key] = str(tenant.tenant_id)
+        is_legacy = tenant.slug == realm_of_slug.key == LEGACY_SLUG
+        if not is_legacy and json_format.MessageToDict(tenant.metadata).get(_MARK) != _mark(form, realm_of_slug):
+            raise _slug_taken(realm_of_slug)
+        result[realm_of_slug.key] = str(tenant.tenant_id)
     return result
 
 
@@ -60,14 +60,14 @@ async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> M
     organization_id = await ensure_organization(operator, DEFAULT_NAME, DEFAULT_SLUG)
     for realm in realms:
         if realm.key not in result:
-            wanted = tenancy_pb2.Tenant(
+            tenant = tenancy_pb2.Tenant(
                 organization_id=organization_id,
                 display_name=make_storable(realm.name)[:255] or realm.slug,
                 slug=realm.slug,
                 metadata=struct({_MARK: _mark(form, realm)}),
             )
-            made = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
-            result[realm.key] = made.tenant.tenant_id
+            answer = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
+            result[realm.key] = answer.tenant.tenant_id
     return result
 
 

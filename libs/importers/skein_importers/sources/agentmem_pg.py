@@ -74,7 +74,7 @@ TABLES = {
         order=("id",),
     ),
 }
-_GONE = "deleted there (is_deleted is true)"
+_DELETED = "deleted there (is_deleted is true)"
 _ID = 255
 _MOST_LIMIT = 100_000
 _ROLES = {
@@ -121,12 +121,12 @@ class AgentMem:
 
     def tenants(self) -> list[Realm]:
         """Return the organizations without deleted ones."""
-        found = [
+        realms = [
             Realm(key=row["id"], name=row["name"], slug=slug_of(row["name"], row["id"]))
             for row in self._database.rows("organizations")
             if not row["is_deleted"]
         ]
-        return sorted(found, key=lambda realm: realm.key)
+        return sorted(realms, key=lambda realm: realm.key)
 
     def people(self, notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
         """Return nothing, because its users do not log in; count deleted organizations as ignored."""
@@ -134,7 +134,7 @@ class AgentMem:
         for row in self._database.rows("organizations"):
             notes.read("organizations")
             if row["is_deleted"]:
-                notes.count_ignored("organizations", _GONE)
+                notes.count_ignored("organizations", _DELETED)
 
     def records(self, realm: Realm, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read an organization's users, agents, tools, blocks, messages and memories."""
@@ -161,23 +161,25 @@ class _Organization:
 
     def table(self, table: str, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         """Read the organization's rows of a table; invalid rows become UnreadableRecord."""
-        kept = f"{'profile' if table == 'users' else 'metadata'}.agentmem"
+        metadata_path = f"{'profile' if table == 'users' else 'metadata'}.agentmem"
         for values in self._database.rows(table, "organization_id = $1", self._key):
-            yield from self._read(Row(table, str(values["id"]), values, self._notes, kept), read)
+            yield from self._read(Row(table, str(values["id"]), values, self._notes, metadata_path), read)
 
     def attached(
-        self, table: str, column: str, whose: str, read: Callable[[Row], tuple[Kind, Message]]
+        self, table: str, column: str, target: str, read: Callable[[Row], tuple[Kind, Message]]
     ) -> Iterator[Record | UnreadableRecord]:
         """Read the attachments of tools or blocks to agents."""
-        if not (self._database.has(table) and self._database.has(whose)):
+        if not (self._database.has(table) and self._database.has(target)):
             return
-        gone = " OR ".join(
-            f"EXISTS (SELECT FROM {other} WHERE {other}.id = {table}.{name} AND {other}.is_deleted)"
-            for other, name in ((whose, column), ("agents", "agent_id"))
-            if "is_deleted" in self._database.columns(other)
+        is_deleted = " OR ".join(
+            f"EXISTS (SELECT FROM {joined} WHERE {joined}.id = {table}.{name} AND {joined}.is_deleted)"
+            for joined, name in ((target, column), ("agents", "agent_id"))
+            if "is_deleted" in self._database.columns(joined)
         )
-        mine = f"EXISTS (SELECT FROM {whose} WHERE {whose}.id = {table}.{column} AND {whose}.organization_id = $1)"
-        for values in self._database.rows(table, mine, self._key, also={"gone": gone or "FALSE"}):
+        is_of_organization = (
+            f"EXISTS (SELECT FROM {target} WHERE {target}.id = {table}.{column} AND {target}.organization_id = $1)"
+        )
+        for values in self._database.rows(table, is_of_organization, self._key, also={"gone": is_deleted or "FALSE"}):
             row = Row(table, f"{values[column]} {values['agent_id']}", values, self._notes)
             if values["gone"]:
                 self._notes.read(table)
@@ -188,7 +190,7 @@ class _Organization:
     def _read(self, row: Row, read: Callable[[Row], tuple[Kind, Message]]) -> Iterator[Record | UnreadableRecord]:
         self._notes.read(row.table)
         if row.boolean("is_deleted", default=False):
-            self._notes.count_ignored(row.table, _GONE)
+            self._notes.count_ignored(row.table, _DELETED)
             return
         try:
             kind, item = read(row)
@@ -214,7 +216,7 @@ class _Organization:
             yield Record(where=row.where, kind=Kind.SESSION, item=session, table="messages")
 
     def subject(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row)
+        rest = _times_and_authors(row)
         status = row.text("status")
         subject = subjects_pb2.Subject(
             subject_id=row.required_text("id"),
@@ -232,7 +234,7 @@ class _Organization:
         return Kind.SUBJECT, subject
 
     def agent(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row)
+        rest = _times_and_authors(row)
         metadata = row.mapping("metadata_", rest)
         if message_ids := row.document("message_ids", rest):
             rest["message_ids"] = message_ids
@@ -246,8 +248,8 @@ class _Organization:
             mcp_servers=_names(row, "mcp_tools", rest),
         )
         for column, field in (("llm_config", agent.llm_config), ("embedding_config", agent.embedding_config)):
-            if found := row.mapping(column, rest):
-                field.CopyFrom(struct(found))
+            if config := row.mapping(column, rest):
+                field.CopyFrom(struct(config))
         rules = row.document("tool_rules", rest)
         if isinstance(rules, list):
             row.count_converted("tool_rules", "a list became tool_rules.rules")
@@ -259,7 +261,7 @@ class _Organization:
         return Kind.AGENT, agent
 
     def tool(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row)
+        rest = _times_and_authors(row)
         metadata = row.mapping("metadata_", rest)
         name = row.required_text("name")
         if name in self._tools:
@@ -287,7 +289,7 @@ class _Organization:
         )
 
     def block(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row)
+        rest = _times_and_authors(row)
         metadata = row.mapping("metadata_", rest)
         value = row.text("value")
         limit = row.number("limit") or 0
@@ -317,7 +319,7 @@ class _Organization:
         )
 
     def message(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row, created=False)
+        rest = _times_and_authors(row, created=False)
         role = row.text("role").strip().lower()
         if role not in _ROLES:
             raise RowRefused(f"role is none of {', '.join(sorted(_ROLES))}")
@@ -340,13 +342,13 @@ class _Organization:
         if role != session_pb2.MessageRole.Name(message.role).removeprefix("MESSAGE_ROLE_").lower():
             row.count_converted("role", "by its usual name")
         calls, returns = row.sequence("tool_calls", rest), row.sequence("tool_returns", rest)
-        for found, field in (
+        for values, field in (
             (parts, message.parts),
             (calls, message.tool_calls),
             (returns, message.tool_returns),
         ):
-            if found:
-                field.CopyFrom(list_value(found))
+            if values:
+                field.CopyFrom(list_value(values))
         if not (message.content.strip() or parts or calls or returns):
             raise RowRefused("has neither a text nor content, nor tool calls")
         if (created := row.time("created_at")) is not None:
@@ -356,7 +358,7 @@ class _Organization:
         return Kind.MESSAGE, message
 
     def memory(self, row: Row) -> tuple[Kind, Message]:
-        rest = _by(row, created=False)
+        rest = _times_and_authors(row, created=False)
         metadata = row.mapping("metadata", rest)
         for column in ("hash", "score", "access_count"):
             if row.value(column):
@@ -369,8 +371,8 @@ class _Organization:
             content=row.required_text("content"),
             agent_id=row.text("agent_id"),
             subject_id=row.text("user_id"),
-            scope=_known(row, "scope", _SCOPES, rest, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
-            level=_known(row, "level", _LEVELS, rest, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
+            scope=_number_of(row, "scope", _SCOPES, rest, memory_pb2.SCOPE_AGENT),  # type: ignore[arg-type]  # Numbers.
+            level=_number_of(row, "level", _LEVELS, rest, memory_pb2.LEVEL_OPERATIONAL),  # type: ignore[arg-type]  # Numbers.
             importance=row.share("importance"),
         )
         if (created := row.time("created_at")) is not None:
@@ -393,14 +395,14 @@ def session_of(agent_id: str, user_id: str) -> str:
     return plain if len(plain) <= _ID else f"agentmem-{hashlib.sha256(plain.encode()).hexdigest()}"
 
 
-def _by(row: Row, *, created: bool = True) -> dict[str, Any]:
+def _times_and_authors(row: Row, *, created: bool = True) -> dict[str, Any]:
     """Return a row's times and authors that have no field here."""
     rest: dict[str, Any] = {}
     for column in ("created_at", "updated_at") if created else ("updated_at",):
         if not created and row.value(column) == row.value("created_at"):
             continue
-        if (found := row.time(column)) is not None:
-            rest[column] = format_iso(found)
+        if (moment := row.time(column)) is not None:
+            rest[column] = format_iso(moment)
     for column in ("created_by_id", "last_updated_by_id"):
         if text := row.text(column):
             rest[column] = text
@@ -422,20 +424,20 @@ def _timezone(row: Row, rest: dict[str, Any]) -> str:
 
 
 def _names(row: Row, column: str, rest: dict[str, Any]) -> list[str]:
-    found = row.sequence(column, rest)
-    names = [name for name in found if isinstance(name, str) and 0 < len(name) <= _ID][:100]
-    if len(names) != len(found):
+    values = row.sequence(column, rest)
+    names = [name for name in values if isinstance(name, str) and 0 < len(name) <= _ID][:100]
+    if len(names) != len(values):
         row.count_converted(column, f"what is no name is kept as metadata.agentmem.{column}")
-        rest[column] = found
+        rest[column] = values
     return names
 
 
-def _known(row: Row, column: str, known: Mapping[str, int], rest: dict[str, Any], otherwise: int) -> int:
+def _number_of(row: Row, column: str, numbers: Mapping[str, int], rest: dict[str, Any], otherwise: int) -> int:
     name = row.text(column).strip()
     if not name:
         return otherwise
-    if name.lower() not in known:
+    if name.lower() not in numbers:
         row.count_converted(column, f"no such {column} here: kept as metadata.agentmem.{column}")
         rest[column] = name
         return otherwise
-    return known[name.lower()]
+    return numbers[name.lower()]

@@ -56,7 +56,7 @@ class AssistantStore:
 
     def rows(self, notes: Notes, table: str = "") -> Iterator[Row]:
         """Read entries one by one; `table` is their name in reports."""
-        for place, (name, value) in enumerate(self._entries(), 1):
+        for number, (name, value) in enumerate(self._entries(), 1):
             values = value if isinstance(value, dict) else {}
             if name and not values.keys() & {self._shape.key, *self._shape.fields}:
                 notes.count_ignored(table or self._shape.table, "a member of the document that is no entry")
@@ -64,7 +64,7 @@ class AssistantStore:
             if name and values.get(self._shape.key) is None:
                 values = {**values, self._shape.key: name}
             key = values.get(self._shape.key)
-            label = make_storable(str(key))[:80] if isinstance(key, str | int) and str(key) else f"#{place}"
+            label = make_storable(str(key))[:80] if isinstance(key, str | int) and str(key) else f"#{number}"
             yield Row(table or self._shape.table, label, values, notes)
 
     def _entries(self) -> Iterator[tuple[str, Any]]:
@@ -87,7 +87,7 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
         yield AssistantStore(source, shape, None, "")
         return
     with open_sqlite(source, name, {}) as database:
-        for table, columns in database.named():
+        for table, columns in database.all_tables():
             if shape.key in columns and columns.intersection(shape.fields):
                 database.describe(table, Table(needs=(shape.key,), may_have=sorted(columns - {shape.key})))
                 yield AssistantStore(source, shape, database, table)
@@ -98,14 +98,14 @@ def open_store(source: str, name: str, shape: StoreFormat) -> Iterator[Assistant
 
 
 def convert_rows(
-    rows: Iterable[Row], bring: Callable[[Row], Iterable[Record]], *, counted: bool = True
+    rows: Iterable[Row], convert: Callable[[Row], Iterable[Record]], *, counted: bool = True
 ) -> Iterator[Record | UnreadableRecord]:
-    """Convert rows one by one; invalid rows become UnreadableRecord. `uncounted` rows were counted before."""
+    """Convert rows one by one; invalid rows become UnreadableRecord. Rows are counted as read if `counted`."""
     for row in rows:
         if counted:
             row.notes.read(row.table)
         try:
-            made = list(bring(row))
+            records = list(convert(row))
         except RowRefused as error:
             yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         except (ValueError, ArithmeticError, RecursionError):
@@ -113,7 +113,7 @@ def convert_rows(
                 where=row.where, reason="holds what cannot be stored: nested too deeply", table=row.table
             )
         else:
-            for record in made:
+            for record in records:
                 set_times(row, record.kind, record.item)
                 yield record
 
@@ -128,9 +128,9 @@ def text_of(row: Row, column: str, value: Any) -> str:
     if isinstance(value, str):
         return _cleaned(value)
     if isinstance(value, dict):
-        said = next((value[name] for name in _TEXTS if isinstance(value.get(name), str) and value[name].strip()), None)
-        if said is not None:
-            return _cleaned(said)
+        text = next((value[name] for name in _TEXTS if isinstance(value.get(name), str) and value[name].strip()), None)
+        if text is not None:
+            return _cleaned(text)
     if value in (None, {}, []):
         return ""
     row.count_converted(column, "has no text: its fields became one")
@@ -186,16 +186,16 @@ def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
         raise RowRefused(f"{column} is nested too deeply") from None
 
 
-def unmapped_fields(row: Row, known: Sequence[str]) -> dict[str, Any]:
+def unmapped_fields(row: Row, mapped: Sequence[str]) -> dict[str, Any]:
     """Return the fields without a target, for the metadata."""
     rest: dict[str, Any] = {}
     for name, value in row.values.items():
-        if name in known or name == "rowid" or value is None:
+        if name in mapped or name == "rowid" or value is None:
             continue
-        kept = format_iso(value) if hasattr(value, "astimezone") else value
-        if isinstance(kept, bytes):
-            kept = row.text(name)
-        rest[str(name)] = make_storable(kept)
+        converted = format_iso(value) if hasattr(value, "astimezone") else value
+        if isinstance(converted, bytes):
+            converted = row.text(name)
+        rest[str(name)] = make_storable(converted)
     return rest
 
 

@@ -102,9 +102,9 @@ class Notes:
         """Count a row that was read."""
         self.rows[table] += 1
 
-    def count_converted(self, table: str, column: str, how: str, where: str) -> None:
-        """Count a converted value; `how` names the conversion, `where` the row."""
-        self.conversions.setdefault((table, column, how), CountWithSamples()).add(where)
+    def count_converted(self, table: str, column: str, conversion: str, where: str) -> None:
+        """Count a converted value of the row that `where` names."""
+        self.conversions.setdefault((table, column, conversion), CountWithSamples()).add(where)
 
     def count_ignored(self, table: str, why: str) -> None:
         """Count an ignored row."""

@@ -45,7 +45,7 @@ NAME = "contextual-memory"
 SHAPE = StoreFormat(
     table="contexts", key="context_id", fields=("context_data", "embedding", "source_agent"), inside=("contexts",)
 )
-_KNOWN = (
+_MAPPED = (
     "context_id", "session_id", "context_data", "embedding", "embedding_model", "created_at", "expires_at",
     "source_agent", "tags",
 )  # fmt: skip
@@ -77,24 +77,24 @@ class ContextualMemory:
 
     def _sessions(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read each session once, with the time of its first context."""
-        seen: set[str] = set()
+        session_ids: set[str] = set()
 
         def session(row: Row) -> Iterator[Record]:
             session_id = str(row.value("session_id") or "").strip()
-            if not session_id or session_id in seen:
+            if not session_id or session_id in session_ids:
                 return
-            seen.add(session_id)
+            session_ids.add(session_id)
             notes.read(row.table)
-            made = session_pb2.Session(session_id=row.text("session_id").strip())
+            item = session_pb2.Session(session_id=row.text("session_id").strip())
             if (created := row.time("created_at")) is not None:
-                made.create_time.CopyFrom(to_timestamp(created))
-            yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=made, table=row.table)
+                item.create_time.CopyFrom(to_timestamp(created))
+            yield Record(where=f"{row.table} {session_id[:80]}", kind=Kind.SESSION, item=item, table=row.table)
 
         yield from convert_rows(self._store.rows(notes, "sessions of contexts"), session, counted=False)
 
     def _memory(self, row: Row) -> Iterator[Record]:
         external_id = row.required_text("context_id")
-        rest = unmapped_fields(row, _KNOWN)
+        rest = unmapped_fields(row, _MAPPED)
         data = _data(row, rest)
         content = text_of(row, "context_data", data)
         if not content:
@@ -107,17 +107,17 @@ class ContextualMemory:
             source_agent=row.text("source_agent", 255),
             tags=tags_of(row, "tags"),
         )
-        if isinstance(data, dict) and (kept := metadata_of("context_data", data)) is not None:
-            memory.data.CopyFrom(kept)
+        if isinstance(data, dict) and (struct := metadata_of("context_data", data)) is not None:
+            memory.data.CopyFrom(struct)
         for column, field in (("created_at", memory.create_time), ("expires_at", memory.expire_time)):
             if (moment := row.time(column)) is not None:
                 field.CopyFrom(to_timestamp(moment))
-        if (kept := metadata_of("metadata", rest)) is not None:
-            memory.metadata.CopyFrom(kept)
+        if (struct := metadata_of("metadata", rest)) is not None:
+            memory.metadata.CopyFrom(struct)
         yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
     def _embedding(self, row: Row) -> Iterator[Record]:
-        if row.value("embedding") in (None, "", b"") or self._is_over(row):
+        if row.value("embedding") in (None, "", b"") or self._has_expired(row):
             return
         row.notes.read(row.table)
         vector = vector_of(row.value("embedding"))
@@ -127,12 +127,12 @@ class ContextualMemory:
                 "embedding", "made anew: no model is named" if vector is not None else "made anew: no vector"
             )
             return
-        put = recall_pb2.PutEmbeddingRequest(
+        request = recall_pb2.PutEmbeddingRequest(
             external_id=row.required_text("context_id"), model=model, embeddings=[recall_pb2.Embedding(values=vector)]
         )
-        yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=row.table)
+        yield Record(where=row.where, kind=Kind.EMBEDDING, item=request, table=row.table)
 
-    def _is_over(self, row: Row) -> bool:
+    def _has_expired(self, row: Row) -> bool:
         try:
             return parse_time(row.value("expires_at"))[0] <= self._now
         except ValueError:

@@ -117,7 +117,7 @@ class Duyetbot:
         for table in _SHORT:
             yield from convert_rows(self._rows(table, notes, order='"session_id", "key"'), self._item)
         for table in _LONG:
-            yield from convert_rows(self._rows(table, notes), _memories(self._losers(table)))
+            yield from convert_rows(self._rows(table, notes), _memories(self._outdated(table)))
         for _ in self._rows(_TOKENS, notes):
             notes.read(_TOKENS)
             notes.count_ignored(_TOKENS, "session tokens: each login makes a new one")
@@ -127,7 +127,7 @@ class Duyetbot:
             key = values.get("id") if values.get("id") is not None else f"row {values['rowid']}"
             yield Row(table, str(key)[:80], values, notes)
 
-    def _losers(self, table: str) -> set[int]:
+    def _outdated(self, table: str) -> set[int]:
         """Return the rows whose key a newer row has."""
         if not self._database.has(table):
             return set()
@@ -136,22 +136,22 @@ class Duyetbot:
             for column in ("updated_at", "created_at")
             if self._database.has_column(table, column)
         )
-        placed = f'row_number() OVER (PARTITION BY trim("key") ORDER BY {newest + ", " if newest else ""}rowid DESC)'
+        rank = f'row_number() OVER (PARTITION BY trim("key") ORDER BY {newest + ", " if newest else ""}rowid DESC)'
         statement = (
-            f'SELECT number FROM (SELECT rowid AS number, {placed} AS place FROM "{table}" '  # noqa: S608 - our names.
+            f'SELECT number FROM (SELECT rowid AS number, {rank} AS place FROM "{table}" '  # noqa: S608 - our names.
             "WHERE \"key\" <> '') WHERE place > 1"
         )
         return {number for (number,) in self._database.ask(statement)}
 
     def _item(self, row: Row) -> Iterator[Record]:
         expires = row.time("expires_at")
-        left = _DAY if expires is None else expires - self._now
-        if left <= timedelta(seconds=1):
+        lifetime = _DAY if expires is None else expires - self._now
+        if lifetime <= timedelta(seconds=1):
             row.notes.count_ignored(row.table, "items whose time is over")
             return
-        if left > _LONGEST_LIFE:
+        if lifetime > _LONGEST_LIFE:
             row.count_converted("expires_at", "an item lives for 30 days at most")
-        put = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
+        request = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
         value = row.value("value")
         try:
             value = make_storable(parse_json(value) if isinstance(value, str) else value)
@@ -159,10 +159,10 @@ class Duyetbot:
         except (ValueError, RecursionError, json_format.ParseError):
             value = row.text("value")
             row.count_converted("value", "no JSON: kept as a text")
-        put.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
-        put.ttl.FromTimedelta(timedelta(seconds=math.floor(min(left, _LONGEST_LIFE).total_seconds())))
-        put.expire_time.CopyFrom(to_timestamp(self._now + min(left, _LONGEST_LIFE)))
-        yield Record(where=row.where, kind=Kind.ITEM, item=put, table=row.table)
+        request.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
+        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _LONGEST_LIFE).total_seconds())))
+        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _LONGEST_LIFE)))
+        yield Record(where=row.where, kind=Kind.ITEM, item=request, table=row.table)
 
 
 @contextmanager
@@ -177,8 +177,8 @@ def _subject(row: Row) -> Iterator[Record]:
     profile: dict[str, Any] = {name: row.text(name) for name in ("github_id", "github_login") if row.value(name)}
     if (created := row.time("created_at")) is not None:
         profile["created_at"] = format_iso(created)
-    if (kept := metadata_of("profile", profile)) is not None:
-        subject.profile.CopyFrom(kept)
+    if (struct := metadata_of("profile", profile)) is not None:
+        subject.profile.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SUBJECT, item=subject, table=row.table)
 
 
@@ -203,8 +203,8 @@ def _session(row: Row) -> Iterator[Record]:
     if (updated := row.time("updated_at")) is not None and updated != created:
         metadata["updated_at"] = format_iso(updated)
         row.count_converted("updated_at", "kept as metadata.updated_at")
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        session.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        session.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
 
 
@@ -228,14 +228,14 @@ def _message(row: Row) -> Iterator[Record]:
     moment = row.time("timestamp") or row.time("created_at")
     if moment is not None:
         message.create_time.CopyFrom(to_timestamp(moment))
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        message.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        message.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MESSAGE, item=message, table=row.table)
 
 
-def _memories(losers: Collection[int]) -> Callable[[Row], Iterator[Record]]:
-    """Return the reader of long-term items; a newer item has the key of each of `losers`."""
-    return lambda row: _memory(row, has_key=row.value("rowid") not in losers)
+def _memories(outdated: Collection[int]) -> Callable[[Row], Iterator[Record]]:
+    """Return the reader of long-term items; a newer item has the key of each of `outdated`."""
+    return lambda row: _memory(row, has_key=row.value("rowid") not in outdated)
 
 
 def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
@@ -266,13 +266,13 @@ def _memory(row: Row, *, has_key: bool) -> Iterator[Record]:
             field.CopyFrom(to_timestamp(moment))
     if (updated := row.time("updated_at")) is not None:
         metadata["updated_at"] = format_iso(updated)
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        memory.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        memory.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
 def _identity(row: Row) -> str:
-    """Return the row's id, or its place without one."""
+    """Return the row's id, or its rowid without one."""
     return row.text("id") if isinstance(row.value("id"), str) else str(row.value("id") or row.value("rowid"))
 
 

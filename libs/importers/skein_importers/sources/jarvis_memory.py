@@ -44,7 +44,7 @@ SHAPE = StoreFormat(
     fields=("preferences", "entity_knowledge", "interaction_history", "skill_states"),
     inside=("users",),
 )
-_KNOWN = ("user_id", "name", "display_name", *SHAPE.fields)
+_MAPPED = ("user_id", "name", "display_name", *SHAPE.fields)
 _NAMES = ("name", "entity", "entity_name", "title")
 _TIMES = ("timestamp", "created_at", "time")
 # Keys of a user's input and of its answer.
@@ -93,7 +93,7 @@ def open_source(source: str) -> Iterator[JarvisMemory]:
 
 def _subject(row: Row) -> Iterator[Record]:
     user_id = row.required_text("user_id")
-    rest = unmapped_fields(row, _KNOWN)
+    rest = unmapped_fields(row, _MAPPED)
     subject = subjects_pb2.Subject(
         subject_id=user_id, display_name=row.text("name", 255) or row.text("display_name", 255)
     )
@@ -105,7 +105,7 @@ def _subject(row: Row) -> Iterator[Record]:
 
 
 def _states(row: Row, *, is_shared: bool) -> Iterator[Record]:
-    for skill, value in _named(row, _SKILLS):
+    for skill, value in _named_entries(row, _SKILLS):
         user_id = row.text("user_id")
         entry = _entry(row, f"{user_id}/{skill}")
         agent_id = f"{skill}/{user_id}" if is_shared else skill
@@ -115,52 +115,52 @@ def _states(row: Row, *, is_shared: bool) -> Iterator[Record]:
         if data is not value:
             entry.count_converted(_SKILLS, "no object: kept as state_data.value")
         state = states_pb2.AgentState(agent_id=agent_id)
-        if (kept := metadata_of(_SKILLS, data)) is not None:
-            state.state_data.CopyFrom(kept)
+        if (struct := metadata_of(_SKILLS, data)) is not None:
+            state.state_data.CopyFrom(struct)
         yield Record(where=entry.where, kind=Kind.AGENT_STATE, item=state, table=row.table)
 
 
 def _entities(row: Row) -> Iterator[Record]:
-    for name, value in _named(row, _ENTITIES):
+    for name, value in _named_entries(row, _ENTITIES):
         user_id = row.text("user_id")
         entry = _entry(row, f"{user_id}/{name}")
-        known = json_to_text(value)
+        text = json_to_text(value)
         memory = memory_pb2.Memory(
             external_id=f"{user_id}/entity/{name}",
             type="entity",
             title=name[:1000],
-            content=f"{name}: {known}" if known else name,
+            content=f"{name}: {text}" if text else name,
             subject_id=user_id,
         )
         if isinstance(value, dict):
             _time(entry, value, memory)
-            if (kept := metadata_of(_ENTITIES, value)) is not None:
-                memory.data.CopyFrom(kept)
+            if (struct := metadata_of(_ENTITIES, value)) is not None:
+                memory.data.CopyFrom(struct)
         yield Record(where=entry.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
 def _interactions(row: Row) -> Iterator[Record]:
     rest: dict[str, Any] = {}
     turns = row.sequence(_INTERACTIONS, rest) or list(rest.values())
-    for place, value in enumerate(turns, 1):
+    for number, value in enumerate(turns, 1):
         user_id = row.text("user_id")
-        entry = _entry(row, f"{user_id}/{place}")
-        said = value if isinstance(value, dict) else {}
-        pair = next((pair for pair in _PAIRS if all(isinstance(said.get(name), str) for name in pair)), None)
-        content = f"user: {said[pair[0]]}\nassistant: {said[pair[1]]}" if pair else text_of(entry, _INTERACTIONS, value)
+        entry = _entry(row, f"{user_id}/{number}")
+        turn = value if isinstance(value, dict) else {}
+        pair = next((pair for pair in _PAIRS if all(isinstance(turn.get(name), str) for name in pair)), None)
+        content = f"user: {turn[pair[0]]}\nassistant: {turn[pair[1]]}" if pair else text_of(entry, _INTERACTIONS, value)
         if not content:
             row.notes.count_ignored(row.table, "interactions that say nothing")
             continue
         memory = memory_pb2.Memory(
-            external_id=f"{user_id}/interaction/{place}", type="interaction", content=content, subject_id=user_id
+            external_id=f"{user_id}/interaction/{number}", type="interaction", content=content, subject_id=user_id
         )
-        _time(entry, said, memory)
-        if (kept := metadata_of(_INTERACTIONS, said)) is not None:
-            memory.data.CopyFrom(kept)
+        _time(entry, turn, memory)
+        if (struct := metadata_of(_INTERACTIONS, turn)) is not None:
+            memory.data.CopyFrom(struct)
         yield Record(where=entry.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
-def _named(row: Row, column: str) -> Iterator[tuple[str, Any]]:
+def _named_entries(row: Row, column: str) -> Iterator[tuple[str, Any]]:
     """Yield named entries: members of an object, or elements of a list with names."""
     if not row.text("user_id").strip():
         # The user was refused, so the user's records are too.
@@ -170,9 +170,9 @@ def _named(row: Row, column: str) -> Iterator[tuple[str, Any]]:
     if rest:
         raise RowRefused(f"{column} is no JSON")
     if isinstance(value, list):
-        for place, inner in enumerate(value, 1):
+        for number, inner in enumerate(value, 1):
             name = next((inner[key] for key in _NAMES if isinstance(inner, dict) and inner.get(key)), None)
-            yield make_storable(str(name)) if name is not None else f"#{place}", inner
+            yield make_storable(str(name)) if name is not None else f"#{number}", inner
     elif isinstance(value, dict):
         yield from value.items()
     elif value is not None:

@@ -145,7 +145,7 @@ class _JsonStream:
             self.refuse()
 
     def refuse(self) -> NoReturn:
-        """Raise SourceInvalid, with the place."""
+        """Raise SourceInvalid, with the position."""
         raise SourceInvalid(
             f"{self._path} is no JSON store: it cannot be read as JSON at character {self._read + self._at + 1}. "
             "Check that the file is complete."

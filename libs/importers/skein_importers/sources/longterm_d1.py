@@ -58,8 +58,8 @@ class LongTerm:
 
     def tenants(self) -> list[Realm]:
         """Return a realm for each tenant_id."""
-        found = self._database.ask(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
-        keys = [str(key) for (key,) in found if _names_a_realm(key)]
+        rows = self._database.ask(f'SELECT DISTINCT "tenant_id" FROM "{_TABLE}" ORDER BY "tenant_id"')  # noqa: S608 - our names.
+        keys = [str(key) for (key,) in rows if _names_a_realm(key)]
         return [Realm(key=key, name=key, slug=slug_of(key, key)) for key in keys]
 
     def people(self, _notes: Notes) -> Iterator[Person | OAuthClient | Membership | UnreadableRecord]:
@@ -78,7 +78,7 @@ class LongTerm:
             yield from convert_rows(
                 self._rows(realm, notes, _VECTORS), lambda row: _embedding(row, vectors), counted=False
             )
-            for reason in vectors.left(self._database):
+            for reason in vectors.ignored_reasons(self._database):
                 notes.read(_VECTORS)
                 notes.count_ignored(_VECTORS, reason)
 
@@ -104,49 +104,49 @@ class VectorDump:
     def __init__(self, path: Path, folder: str) -> None:
         """Open the dump at `path`, with its index in `folder`."""
         self._file = path.open("rb")
-        self._places = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
-        self._places.execute("PRAGMA journal_mode = OFF")
-        self._places.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID")
+        self._offsets = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
+        self._offsets.execute("PRAGMA journal_mode = OFF")
+        self._offsets.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID")
         self._unreadable = self._repeated = 0
-        self._is_told = False
+        self._is_reported = False
 
     def index(self) -> bool:
         """Index the offsets of all vectors; return whether the dump has vectors or is empty."""
-        self._places.execute("BEGIN")
-        place = 0
+        self._offsets.execute("BEGIN")
+        offset = 0
         for line in self._file:
-            self._keep(line, place)
-            place += len(line)
-        self._places.execute("COMMIT")
-        return not place or bool(self._places.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
+            self._index_line(line, offset)
+            offset += len(line)
+        self._offsets.execute("COMMIT")
+        return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
 
     def of(self, identity: object) -> Any:
         """Return a row's vector, the last one of several; None without one."""
-        found = self._places.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
-        if found is None:
+        row = self._offsets.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        if row is None:
             return None
-        self._file.seek(found[0])
+        self._file.seek(row[0])
         entry = exact.loads_mixed(self._file.readline())
         return next(entry[name] for name in _VALUES if name in entry)
 
-    def left(self, database: Database) -> Iterator[str]:
+    def ignored_reasons(self, database: Database) -> Iterator[str]:
         """Return the reason for each unused line, on the first call only."""
-        if self._is_told:
+        if self._is_reported:
             return
-        self._is_told = True
+        self._is_reported = True
         yield from ["no JSON object with an id and values"] * self._unreadable
         yield from ["an earlier vector of the same id"] * self._repeated
-        known = f'SELECT EXISTS (SELECT 1 FROM "{_TABLE}" WHERE "id" = ?)'  # noqa: S608 - our names.
-        for (identity,) in self._places.execute("SELECT id FROM places ORDER BY id"):
-            if not database.ask(known, (identity,)).fetchone()[0]:
+        statement = f'SELECT EXISTS (SELECT 1 FROM "{_TABLE}" WHERE "id" = ?)'  # noqa: S608 - our names.
+        for (identity,) in self._offsets.execute("SELECT id FROM places ORDER BY id"):
+            if not database.ask(statement, (identity,)).fetchone()[0]:
                 yield f"no row of {_TABLE} has its id"
 
     def close(self) -> None:
         """Close its files."""
         self._file.close()
-        self._places.close()
+        self._offsets.close()
 
-    def _keep(self, line: bytes, place: int) -> None:
+    def _index_line(self, line: bytes, offset: int) -> None:
         if not line.strip():
             return
         try:
@@ -156,9 +156,9 @@ class VectorDump:
         except (ValueError, ArithmeticError, TypeError, KeyError, StopIteration, RecursionError):
             self._unreadable += 1
             return
-        known = self._places.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()
-        self._repeated += known is not None
-        self._places.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (_text(identity), place))
+        row = self._offsets.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        self._repeated += row is not None
+        self._offsets.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (_text(identity), offset))
 
 
 @contextmanager
@@ -193,19 +193,19 @@ def _memory(row: Row) -> Iterator[Record]:
     )
     if (created := row.time("created_at")) is not None:
         memory.create_time.CopyFrom(to_timestamp(created))
-    if (kept := metadata_of("metadata", metadata)) is not None:
-        memory.metadata.CopyFrom(kept)
+    if (struct := metadata_of("metadata", metadata)) is not None:
+        memory.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.MEMORY, item=memory, table=row.table)
 
 
 def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
-    found = vectors.of(row.value("id"))
-    if found is None:
+    values = vectors.of(row.value("id"))
+    if values is None:
         if row.value("embedding_model"):
             row.count_converted("embedding", "made anew: the dump has no vector of it")
         return
     row.notes.read(_VECTORS)
-    vector = vector_of(found)
+    vector = vector_of(values)
     if vector is None:
         row.count_converted("values", "made anew: no list of numbers")
     elif not row.value("embedding_model"):
@@ -213,13 +213,13 @@ def _embedding(row: Row, vectors: VectorDump) -> Iterator[Record]:
     elif row.value("embedding_dimensions") not in {None, len(vector)}:
         row.count_converted("embedding_dimensions", "made anew: the vector has other dimensions than the row says")
     else:
-        put = recall_pb2.PutEmbeddingRequest(
+        request = recall_pb2.PutEmbeddingRequest(
             external_id=row.required_text("id"),
             model=row.text("embedding_model"),
             provider=row.text("embedding_provider", 64),
             embeddings=[recall_pb2.Embedding(values=vector)],
         )
-        yield Record(where=row.where, kind=Kind.EMBEDDING, item=put, table=_VECTORS)
+        yield Record(where=row.where, kind=Kind.EMBEDDING, item=request, table=_VECTORS)
 
 
 def _names_a_realm(key: object) -> bool:

@@ -104,12 +104,12 @@ class BrainRows:
                 "metadata.memoryvault",
             )
             try:
-                found = self._readers[table](row)
+                result = self._readers[table](row)
             except (RowRefused, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
-            if found is not None:
-                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
+            if result is not None:
+                yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
 
     def _memory(self, row: Row) -> tuple[Kind, Message]:
         rest: dict[str, Any] = {}
@@ -167,20 +167,20 @@ class BrainRows:
 
     def _conflict(self, row: Row) -> tuple[Kind, Message]:
         _ends(row, "a_id", "b_id")
-        named = row.text("status").strip().lower()
-        if named not in _STATUSES:
+        status_name = row.text("status").strip().lower()
+        if status_name not in _STATUSES:
             raise RowRefused(f"status is none of {', '.join(_STATUSES)}")
         a, b, canonical, status = (
             row.required_text("a_id"),
             row.required_text("b_id"),
             row.text("canonical_id"),
-            _STATUSES[named],
+            _STATUSES[status_name],
         )
         if canonical and canonical not in {a, b}:
             row.count_converted("canonical_id", "neither of the two: left out")
             canonical = ""
         if canonical and status not in _WITH_CANONICAL:
-            row.count_converted("canonical_id", f"left out, as {named} names none")
+            row.count_converted("canonical_id", f"left out, as {status_name} names none")
             canonical = ""
         if status == curation_pb2.CONFLICT_STATUS_SUPERSEDED and not canonical:
             row.count_converted("status", "superseded by none of the two: resolved")
@@ -195,11 +195,11 @@ class BrainRows:
 
     def _policy(self, row: Row) -> tuple[Kind, Message] | None:
         rest: dict[str, Any] = {}
-        said = row.mapping("policy_json", rest)
+        rules = row.mapping("policy_json", rest)
         if rest:
             raise RowRefused("policy_json is no JSON object")
         request = subjects_pb2.UpdatePolicyRequest()
-        for name, value in said.items():
+        for name, value in rules.items():
             if name == "private_mode":
                 request.policy.private_mode = bool(value)
             elif name == "retention_days":
@@ -251,19 +251,19 @@ def _ends(row: Row, *columns: str) -> None:
 def _events(row: Row) -> list[str]:
     rest: dict[str, Any] = {}
     text = row.text("event_types").strip()
-    given = [text] if text == "*" else row.sequence("event_types", rest)
+    listed_names = [text] if text == "*" else row.sequence("event_types", rest)
     if rest:
-        given = text.split(",")
-    names = [str(name).strip() for name in given]
+        listed_names = text.split(",")
+    names = [str(name).strip() for name in listed_names]
     if "*" in names:
         return ["*"]
-    found = [name if name in _SAME_EVENTS else _EVENTS.get(name, "") for name in names]
-    if found != names:
+    translated = [name if name in _SAME_EVENTS else _EVENTS.get(name, "") for name in names]
+    if translated != names:
         row.count_converted("event_types", "by the names of here; what never happens here was left out")
-    kept = list(dict.fromkeys(name for name in found if name))
-    if not kept:
+    event_types = list(dict.fromkeys(name for name in translated if name))
+    if not event_types:
         raise RowRefused("event_types names nothing that happens here")
-    return kept
+    return event_types
 
 
 def _where(row: Row) -> str:

@@ -82,12 +82,14 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
     "memory_entity_aliases": ("alias_memory_id", "canonical_memory_id"),
     "memory_conflict_resolutions": ("a_id", "b_id"),
 }
-_KNOWN = "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
-_LEFT_OF_BRAIN = {
+_KNOWN_COLUMN = (
+    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
+)
+_IGNORED_OF_BRAIN = {
     "memory_changelog": "what happened there; the history here begins with the import",
     "brain_snapshots": "copies in a form of its own; make a snapshot when the import is done",
 }
-_LEFT = {
+_IGNORED = {
     "auth_sessions": "sign-ins and their tokens; people sign in anew",
     "oauth_authorization_codes": "codes of ten minutes",
     "rate_limits": "attempts to sign in there",
@@ -103,11 +105,11 @@ class MemoryVault:
     def __init__(self, database: Database) -> None:
         """Read `database`."""
         self._database = database
-        # The brains that memories name, once they were asked for.
-        self._named: frozenset[str] | None = None
+        # The brains that memories name; None before they are read.
+        self._memory_brains: frozenset[str] | None = None
 
     def tenants(self) -> list[Realm]:
-        """Return the brains, also those that only memories name; without `brains` there is one at least."""
+        """Return the brains, also brains that only memories name; a database without `brains` has at least one."""
         realms = {
             str(row["id"]): Realm(
                 key=str(row["id"]),
@@ -140,7 +142,7 @@ class MemoryVault:
                 table, where=self._is_of(table, realm.key), parameters=(realm.key,), also=self._are_known(table)
             )
             yield from brain.records(table, rows)
-        for table, why in _LEFT_OF_BRAIN.items():
+        for table, why in _IGNORED_OF_BRAIN.items():
             if self._database.has(table):
                 statement = f"SELECT count(*) FROM {table} WHERE {self._is_of(table, realm.key)}"  # noqa: S608 - our names.
                 if count := self._database.ask(statement, (realm.key,)).fetchone()[0]:
@@ -161,7 +163,7 @@ class MemoryVault:
             except (RowRefused, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=row.table)
         yield from self._memberships(notes, emails)
-        for table, why in _LEFT.items():
+        for table, why in _IGNORED.items():
             if (
                 self._database.has(table)
                 and (count := self._database.ask(f"SELECT count(*) FROM {table}").fetchone()[0])  # noqa: S608 - our names.
@@ -171,7 +173,7 @@ class MemoryVault:
     def _memberships(self, notes: Notes, emails: Mapping[str, str]) -> Iterator[Membership | UnreadableRecord]:
         brains: dict[str, Any] = {realm.key: None for realm in self.tenants()}
         brains |= {str(row["id"]): row["owner_user_id"] for row in self._database.rows("brains")}
-        seen: set[tuple[str, str]] = set()
+        members: set[tuple[str, str]] = set()
         for row in self._rows("brain_memberships", ("brain_id", "user_id"), notes):
             brain, user = row.text("brain_id"), row.text("user_id")
             if user == LEGACY_USER:
@@ -188,10 +190,10 @@ class MemoryVault:
             if brains[brain] == user and role != "owner":
                 row.count_converted("role", "owner, as brains.owner_user_id says")
                 role = "owner"
-            seen.add((brain, user))
+            members.add((brain, user))
             yield Membership(where=row.where, realm=brain, email=emails[user], role=role)
         for brain, owner in sorted(brains.items()):
-            if owner in emails and (brain, owner) not in seen:
+            if owner in emails and (brain, owner) not in members:
                 notes.count_converted("brains", "owner_user_id", "became a membership", f"brains {brain}")
                 yield Membership(where=f"brains {brain}", realm=brain, email=emails[owner], role="owner")
 
@@ -208,12 +210,12 @@ class MemoryVault:
         )
 
     def _brains_of_memories(self) -> frozenset[str]:
-        if self._named is None:
+        if self._memory_brains is None:
             has_brains = self._database.has_column("memories", "brain_id")
             brain = f"COALESCE(NULLIF(brain_id, ''), '{LEGACY_BRAIN}')" if has_brains else f"'{LEGACY_BRAIN}'"
-            found = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
-            self._named = frozenset(str(key) for (key,) in found)
-        return self._named
+            brains = self._database.ask(f"SELECT DISTINCT {brain} FROM memories")  # noqa: S608 - our names.
+            self._memory_brains = frozenset(str(key) for (key,) in brains)
+        return self._memory_brains
 
     def _is_of(self, table: str, brain: str) -> str:
         """Return SQL that is true for a brain's rows of a table; its one parameter is the brain."""
@@ -234,7 +236,7 @@ class MemoryVault:
                 for name, has in zip((table, "other"), has_brain, strict=True)
             ]
             same = " = ".join(sides)
-        return ", ".join(_KNOWN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
+        return ", ".join(_KNOWN_COLUMN.format(table=table, column=column, same=same) for column in _ENDS.get(table, ()))
 
     def _is_one_brain(self) -> bool:
         """Say whether the whole database is one brain."""
@@ -249,10 +251,10 @@ class MemoryVault:
         rows = self._database.rows("memories", where=where, parameters=(brain,))
         for row in rows:
             if str(row["type"]).strip().lower() == "fact":
-                said = (row["archived_at"] is None, _seconds(row), str(row["id"]))
+                rank = (row["archived_at"] is None, _seconds(row), str(row["id"]))
                 key = str(row["key"]).strip().lower()
-                best[key] = max(best.get(key, said), said)
-        return {key: said[2] for key, said in best.items()}
+                best[key] = max(best.get(key, rank), rank)
+        return {key: rank[2] for key, rank in best.items()}
 
 
 def _brain_without_row(key: str) -> Realm:
@@ -274,14 +276,14 @@ def _seconds(row: Mapping[str, Any]) -> float:
 
 
 def _person(row: Row, email: str) -> Person:
-    given = row.text("password_hash")
-    found = password_hash_of(given)
-    if given and not found:
+    stored_hash = row.text("password_hash")
+    password_hash = password_hash_of(stored_hash)
+    if stored_hash and not password_hash:
         row.count_converted("password_hash", "in a form that is not known: they need a new password")
     return Person(
         where=row.where,
         email=email,
-        password_hash=found,
+        password_hash=password_hash,
         display_name=row.text("display_name", 255),
         create_time=row.time("created_at"),
         update_time=row.time("updated_at"),
@@ -291,8 +293,8 @@ def _person(row: Row, email: str) -> Person:
 def _client(row: Row) -> OAuthClient:
     rest: dict[str, Any] = {}
     lists = {name: row.sequence(name, rest) for name in ("redirect_uris", "grant_types", "response_types")}
-    for name, found in lists.items():
-        if f"{name}_text" in rest or not all(isinstance(text, str) for text in found):
+    for name, values in lists.items():
+        if f"{name}_text" in rest or not all(isinstance(text, str) for text in values):
             raise RowRefused(f"{name} is no JSON array of texts")
     method = row.text("token_endpoint_auth_method").strip() or "none"
     secret_hash = "" if method == "none" else sha256_of(row.text("client_secret_hash"))

@@ -35,7 +35,7 @@ _LISTS: Mapping[str, tuple[str, ...]] = {
     "memory_watches": ("watches", "memory_watches"),
 }
 _POLICY = ("policy", "brain_policy")
-_LEFT = {
+_IGNORED = {
     "changelog": "what happened there; the history here begins with the import",
     "memory_changelog": "what happened there; the history here begins with the import",
     "snapshots": "copies in a form of its own; make a snapshot when the import is done",
@@ -76,11 +76,11 @@ class Export:
                     notes.read(table)
                     yield UnreadableRecord(where=f"{table} {number}", reason="is no JSON object", table=table)
                     continue
-                known = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
-                yield from brain.records(table, [{**row, **known}])
-        for name, why in _LEFT.items():
-            if isinstance(found := self._lists.get(name), list) and found:
-                notes.ignored[name, why] += len(found)
+                known_ends = {f"{name}_known": str(row[name]) in ids for name in _ENDS.get(table, ()) if name in row}
+                yield from brain.records(table, [{**row, **known_ends}])
+        for name, why in _IGNORED.items():
+            if isinstance(entries := self._lists.get(name), list) and entries:
+                notes.ignored[name, why] += len(entries)
 
     def _rows(self, table: str) -> list[Any]:
         rows = [row for name in _LISTS[table] for row in self._lists.get(name) or []]
@@ -109,15 +109,15 @@ def open_source(source: str) -> Iterator[Export]:
         raise SourceInvalid(
             f"{source} is no JSON: make the export again, and check that the file is complete."
         ) from None
-    wanted = f"{source} is no {FORMAT}: an object with the list `memories`, as MemoryVault's export gives it."
+    message = f"{source} is no {FORMAT}: an object with the list `memories`, as MemoryVault's export gives it."
     if not isinstance(document, dict):
-        raise SourceInvalid(wanted)
-    named = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
+        raise SourceInvalid(message)
+    format_name = next((document[name] for name in _NAMES if isinstance(document.get(name), str)), FORMAT)
     inner = document.get("data")
     lists = inner if isinstance(inner, dict) else document
-    known = [lists[name] for names in _LISTS.values() for name in names if lists.get(name) is not None]
-    if named != FORMAT or not known or not all(isinstance(rows, list) for rows in known):
-        raise SourceInvalid(wanted)
+    row_lists = [lists[name] for names in _LISTS.values() for name in names if lists.get(name) is not None]
+    if format_name != FORMAT or not row_lists or not all(isinstance(rows, list) for rows in row_lists):
+        raise SourceInvalid(message)
     brain = document.get("brain")
     yield Export(lists, brain if isinstance(brain, dict) else {})
 
@@ -131,7 +131,7 @@ def _keys(memories: list[Any]) -> dict[str, str]:
                 at = parse_time(row.get("updated_at") or row.get("created_at"))[0].timestamp()
             except ValueError:
                 at = 0.0
-            said = (row.get("archived_at") is None, at, str(row.get("id")))
+            rank = (row.get("archived_at") is None, at, str(row.get("id")))
             key = str(row["key"]).strip().lower()
-            best[key] = max(best.get(key, said), said)
-    return {key: said[2] for key, said in best.items()}
+            best[key] = max(best.get(key, rank), rank)
+    return {key: rank[2] for key, rank in best.items()}

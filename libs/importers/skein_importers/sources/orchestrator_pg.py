@@ -71,10 +71,12 @@ TABLES = {
 _LOWEST, _HIGHEST = 1, 10
 _MOST_SUMMARY = 100_000
 # Types whose data has a schema.
-_FORMED = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"})
+_TYPES_WITH_SCHEMA = frozenset(
+    {"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"}
+)
 # Content keys without a meaning of their own.
-_ABOUT = frozenset({"text", "source_agent", "metadata"})
-_GONE = "deleted there (is_active is false)"
+_DESCRIPTIVE_KEYS = frozenset({"text", "source_agent", "metadata"})
+_DELETED = "deleted there (is_active is false)"
 _EXPIRED = "expired"
 
 
@@ -126,15 +128,15 @@ class Orchestrator:
         """Read a table row by row; invalid rows become UnreadableRecord."""
         for values in self._database.rows(table, also=also):
             notes.read(table)
-            kept = "profile" if table == "user_profiles" else "metadata"
-            row = Row(table, str(values[key]), values, notes, f"{kept}.orchestrator")
+            field = "profile" if table == "user_profiles" else "metadata"
+            row = Row(table, str(values[key]), values, notes, f"{field}.orchestrator")
             try:
-                found = read(row)
+                result = read(row)
             except (RowRefused, ValueError) as error:
                 yield UnreadableRecord(where=row.where, reason=str(error), table=table)
                 continue
-            if found is not None:
-                yield Record(where=row.where, kind=found[0], item=set_times(row, *found), table=table)
+            if result is not None:
+                yield Record(where=row.where, kind=result[0], item=set_times(row, *result), table=table)
 
     def _subject(self, row: Row) -> tuple[Kind, Message]:
         rest = _times(row)
@@ -177,12 +179,12 @@ class Orchestrator:
     def _states(self, notes: Notes) -> Iterator[Record | UnreadableRecord]:
         """Read states; of several without a session, the newest counts."""
         last: Record | UnreadableRecord | None = None
-        for found in self._table("agent_states", "agent_id", notes, self._state):
-            if isinstance(last, Record) and isinstance(found, Record) and last.name == found.name:
+        for state in self._table("agent_states", "agent_id", notes, self._state):
+            if isinstance(last, Record) and isinstance(state, Record) and last.name == state.name:
                 notes.count_ignored("agent_states", "an older state of the same agent and session")
             elif last is not None:
                 yield last
-            last = found
+            last = state
         if last is not None:
             yield last
 
@@ -213,13 +215,13 @@ class Orchestrator:
 
     def _memory(self, row: Row) -> tuple[Kind, Message] | None:
         if not row.boolean("is_active", default=True):
-            row.notes.count_ignored(row.table, _GONE)
+            row.notes.count_ignored(row.table, _DELETED)
             return None
         expires = row.time("expires_at")
         rest = _times(row, "updated_at", unless_as="created_at")
         content = _content(row, rest)
         text = content.get("text")
-        if not (isinstance(text, str) and text.strip()) and not content.keys() - _ABOUT:
+        if not (isinstance(text, str) and text.strip()) and not content.keys() - _DESCRIPTIVE_KEYS:
             raise RowRefused("content holds no text and nothing else")
         about = content.get("metadata")
         source_agent = row.text("source_agent", 255) or content.get("source_agent")
@@ -231,7 +233,7 @@ class Orchestrator:
             tags=row.tags("tags", row.value("tags") or ()),
             importance=_importance(row),
         )
-        if memory.type in _FORMED:
+        if memory.type in _TYPES_WITH_SCHEMA:
             row.count_converted(
                 "content", f"kept as metadata.orchestrator.content: data of the type {memory.type} has a form"
             )
@@ -331,8 +333,8 @@ def _times(row: Row, *columns: str, unless_as: str = "") -> dict[str, Any]:
     for column in columns or ("created_at", "updated_at"):
         if row.value(column) is None or (unless_as and row.value(column) == row.value(unless_as)):
             continue
-        if (found := row.time(column)) is not None:
-            rest[column] = format_iso(found)
+        if (moment := row.time(column)) is not None:
+            rest[column] = format_iso(moment)
     return rest
 
 

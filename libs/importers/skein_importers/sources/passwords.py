@@ -1,8 +1,8 @@
 """Converts password hashes and secrets of other systems to forms of AuthService. No I/O.
 
-Supported are PBKDF2 with SHA-256, written as `pbkdf2_sha256$ITERATIONS$SALT$HASH` (also as `pbkdf2$...`,
-`pbkdf2-sha256$...`, and with colons) where salt and hash are base64, base64url or hexadecimal; `SALT:HASH`, which has
-MemoryVault's 100,000 iterations; and argon2id in its usual form.
+PBKDF2 with SHA-256 is written as `pbkdf2_sha256$ITERATIONS$SALT$HASH`, also as `pbkdf2$...`, `pbkdf2-sha256$...`, and
+with colons. Salt and hash are base64, base64url or hexadecimal. `SALT:HASH` has MemoryVault's 100,000 iterations.
+argon2id is read in its usual form.
 """
 
 from __future__ import annotations

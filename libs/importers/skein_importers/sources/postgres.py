@@ -86,43 +86,43 @@ class Database:
         if not self.has(table):
             return
         described, columns = self._tables[table], self._columns[table]
-        listed = [
+        expressions = [
             _column(table, name, is_there=name in columns, as_text=name in described.as_text)
             for name in (*described.needs, *described.may_have)
         ]
-        listed += [f'{expression} AS "{name}"' for name, expression in (also or {}).items()]
+        expressions += [f'{expression} AS "{name}"' for name, expression in (also or {}).items()]
         condition = f" WHERE {where}" if where else ""
-        places = ", ".join(f'"{table}"."{name}"' for name in described.order if name in columns)
-        statement = f'SELECT {", ".join(listed)} FROM "{table}"{condition} ORDER BY {places}'  # noqa: S608 - our names.
+        order = ", ".join(f'"{table}"."{name}"' for name in described.order if name in columns)
+        statement = f'SELECT {", ".join(expressions)} FROM "{table}"{condition} ORDER BY {order}'  # noqa: S608 - our names.
         yield from self.query(statement, *parameters)
 
     def query(self, statement: str, *parameters: object) -> Iterator[Mapping[str, Any]]:
-        """Read what a statement returns, some rows at a time."""
-        cursor = self._said(self._connection.cursor(statement, *parameters))
-        while found := self._said(cursor.fetch(_FETCH)):
-            yield from found
+        """Read the rows of a statement, some at a time."""
+        cursor = self._run(self._connection.cursor(statement, *parameters))
+        while rows := self._run(cursor.fetch(_FETCH)):
+            yield from rows
 
     def count(self, table: str) -> int:
         """Count a table's rows."""
         if not self.has(table):
             return 0
-        return int(self._said(self._connection.fetchval(f'SELECT count(*) FROM "{table}"')))  # noqa: S608 - our names.
+        return int(self._run(self._connection.fetchval(f'SELECT count(*) FROM "{table}"')))  # noqa: S608 - our names.
 
-    def _said(self, call: Any) -> Any:
-        return _said(self._loop, call)
+    def _run(self, call: Any) -> Any:
+        return _run(self._loop, call)
 
 
 @contextmanager
 def open_database(url: str, tables: Mapping[str, Table], system: str) -> Iterator[Database]:
     """Read a database as it is now until the block ends. Raises SourceInvalid, which names no password."""
-    place = _place(url)
+    server = _server_of(url)
     loop = asyncio.new_event_loop()
     try:
-        connection = _connected(loop, url, place)
+        connection = _connected(loop, url, server)
         try:
             begun = connection.transaction(isolation="repeatable_read", readonly=True)
-            _said(loop, begun.start())
-            columns = _checked(_said(loop, connection.fetch(_COLUMNS, list(tables))), tables, f"{system} ({place})")
+            _run(loop, begun.start())
+            columns = _checked(_run(loop, connection.fetch(_COLUMNS, list(tables))), tables, f"{system} ({server})")
             yield Database(loop, connection, tables, columns)
         finally:
             loop.run_until_complete(_closed(connection))
@@ -130,7 +130,7 @@ def open_database(url: str, tables: Mapping[str, Table], system: str) -> Iterato
         loop.close()
 
 
-def _place(url: str) -> str:
+def _server_of(url: str) -> str:
     """Return a URL's host, port and database, without secrets."""
     try:
         parts = urlsplit(url)
@@ -142,24 +142,24 @@ def _place(url: str) -> str:
     return f"{parts.hostname or 'the default host'}{port}{parts.path}"
 
 
-def _connected(loop: asyncio.AbstractEventLoop, url: str, place: str) -> asyncpg.Connection[asyncpg.Record]:
+def _connected(loop: asyncio.AbstractEventLoop, url: str, server: str) -> asyncpg.Connection[asyncpg.Record]:
     opening = asyncpg.connect(url, timeout=_CONNECT_SECONDS, server_settings=_SETTINGS)
     try:
         return loop.run_until_complete(opening)
     except asyncpg.InvalidAuthorizationSpecificationError:
-        message = f"{place} does not let this user in: check the user and the password of the URL (or PGPASSWORD)."
+        message = f"{server} does not let this user in: check the user and the password of the URL (or PGPASSWORD)."
     except asyncpg.InvalidCatalogNameError:
-        message = f"There is no such database: {place}."
+        message = f"There is no such database: {server}."
     except asyncpg.PostgresError as error:
-        message = f"{place} refused the connection ({error.sqlstate}): ask its administrator."
+        message = f"{server} refused the connection ({error.sqlstate}): ask its administrator."
     except (OSError, TimeoutError):
-        message = f"No Postgres answers at {place}: check the host and the port, and that it can be reached from here."
+        message = f"No Postgres answers at {server}: check the host and the port, and that it can be reached from here."
     except (ValueError, asyncpg.InterfaceError):
-        message = f"The URL of {place} has a part that Postgres does not know; check what follows the database's name."
+        message = f"The URL of {server} has a part that Postgres does not know; check what follows the database's name."
     raise SourceInvalid(message)
 
 
-def _said(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
+def _run(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
     """Await a query. Raises SourceInvalid for errors of the server or connection."""
     try:
         return loop.run_until_complete(_awaited(call))
@@ -187,32 +187,32 @@ async def _awaited(call: Any) -> Any:
 
 
 def _checked(
-    found: Sequence[Mapping[str, Any]], tables: Mapping[str, Table], what: str
+    rows: Sequence[Mapping[str, Any]], tables: Mapping[str, Table], system: str
 ) -> Mapping[str, frozenset[str]]:
     """Return the columns of each existing table. Raises SourceInvalid for missing or unreadable ones."""
     columns: dict[str, set[str]] = {}
-    for row in found:
+    for row in rows:
         columns.setdefault(row["table_name"], set()).add(row["column_name"])
     for name, table in tables.items():
         if name not in columns:
             if table.optional:
                 continue
             raise SourceInvalid(
-                f"This is no database of {what}: it has no table {name} (in the search path of this user)."
+                f"This is no database of {system}: it has no table {name} (in the search path of this user)."
             )
         missing = [column for column in table.needs if column not in columns[name]]
         if missing:
-            raise SourceInvalid(f"This is no database of {what}: its table {name} has no column {missing[0]}.")
-    closed = sorted({row["table_name"] for row in found if not row["readable"]})
+            raise SourceInvalid(f"This is no database of {system}: its table {name} has no column {missing[0]}.")
+    closed = sorted({row["table_name"] for row in rows if not row["readable"]})
     if closed:
         raise SourceInvalid(
             f"The user of the URL may not read {', '.join(closed)}: GRANT SELECT on it, and run the import again."
         )
-    return {name: frozenset(known) for name, known in columns.items()}
+    return {name: frozenset(names) for name, names in columns.items()}
 
 
 def _column(table: str, name: str, *, is_there: bool, as_text: bool) -> str:
     if not is_there:
         return f'NULL::text AS "{name}"'
-    place = f'"{table}"."{name}"'
-    return f'{place}::text AS "{name}"' if as_text else place
+    expression = f'"{table}"."{name}"'
+    return f'{expression}::text AS "{name}"' if as_text else expression

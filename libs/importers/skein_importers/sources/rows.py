@@ -1,6 +1,6 @@
 """Converts rows of other systems to messages, and notes every conversion.
 
-Values without a field are kept under metadata, values out of range are moved to the nearest valid one, and unreadable
+Values without a field are kept under metadata. Values out of range are moved to the nearest valid one. Unreadable
 values are refused by the caller. Each is noted.
 """
 
@@ -33,7 +33,6 @@ _TAG = 255
 _NAME = 64
 # Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
 _SECONDS = 100_000_000_000
-# Whole numbers beyond are not exact in JSON as messages have it.
 # Three levels of messages hold one of JSON, and a message has 100.
 _DEEPEST = 30
 _LAST = datetime(9999, 1, 1, tzinfo=UTC)
@@ -43,11 +42,11 @@ _NUMBER = re.compile(r"-?\d{1,18}(\.\d+)?")
 
 
 class RowRefused(Exception):
-    """A row cannot be imported; the message follows the row's place in the report."""
+    """A row cannot be imported; the message follows the row's name in the report."""
 
 
 def parse_json(text: str) -> Any:
-    """Read JSON as the standard has it. Raises ValueError."""
+    """Read standard JSON. Raises ValueError."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_float=exact.ExactFloat.read)
     except RecursionError:
@@ -71,10 +70,10 @@ def make_storable(value: Any, depth: int = 0) -> Any:
         return [make_storable(inner, depth + 1) for inner in value]
     if isinstance(value, bool):
         return value
-    return value if not isinstance(value, int | float) or _is_kept(value) else str(value)
+    return value if not isinstance(value, int | float) or _is_storable(value) else str(value)
 
 
-def _is_kept(number: float) -> bool:
+def _is_storable(number: float) -> bool:
     try:
         exact.check_numbers(exact.to_decimals(number))
     except exact.InvalidJson:
@@ -101,27 +100,27 @@ def list_value(values: Iterable[Any]) -> ListValue:
 def parse_time(value: object) -> tuple[datetime, str]:
     """Return a time and its conversion, "" for none. Raises ValueError."""
     try:
-        found, how = _moment(value)
+        moment, conversion = _moment(value)
     except OverflowError:
         raise ValueError("is no time") from None
-    if not _FIRST <= found < _LAST:
+    if not _FIRST <= moment < _LAST:
         raise ValueError("is a time before 1970 or after 9998")
-    return found, how
+    return moment, conversion
 
 
 def _moment(value: object) -> tuple[datetime, str]:
-    how = ""
+    conversion = ""
     if isinstance(value, str):
-        value, how = _of_text(value.strip())
+        value, conversion = _of_text(value.strip())
     if isinstance(value, datetime):
-        how = how or ("" if value.tzinfo else "a time without a zone, taken as UTC")
-        found = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+        conversion = conversion or ("" if value.tzinfo else "a time without a zone, taken as UTC")
+        moment = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        found, unit = _of_number(float(value))
-        how = unit or how
+        moment, unit = _of_number(float(value))
+        conversion = unit or conversion
     else:
         raise ValueError("is no time")
-    return found, how
+    return moment, conversion
 
 
 def _of_text(text: str) -> tuple[object, str]:
@@ -163,17 +162,17 @@ class Row:
     key: str
     values: Mapping[str, Any]
     notes: Notes
-    # Values without a field, for the metadata.
-    kept: str = "metadata"
+    # The path of values without a field, as reports name it.
+    metadata_path: str = "metadata"
 
     @property
     def where(self) -> str:
         """Return the row's name in reports."""
         return f"{self.table} {self.key}"
 
-    def count_converted(self, column: str, how: str) -> None:
+    def count_converted(self, column: str, conversion: str) -> None:
         """Count a converted value."""
-        self.notes.count_converted(self.table, column, how, self.where)
+        self.notes.count_converted(self.table, column, conversion, self.where)
 
     def value(self, column: str) -> Any:
         """Return a raw value; None when it or the column is missing."""
@@ -213,12 +212,12 @@ class Row:
         if value is None or value == "":
             return None
         try:
-            result, how = parse_time(value)
+            result, conversion = parse_time(value)
         except ValueError as error:
             self.count_converted(column, f"{error}: left out")
             return None
-        if how:
-            self.count_converted(column, how)
+        if conversion:
+            self.count_converted(column, conversion)
         return result
 
     def number(self, column: str) -> float | None:
@@ -264,16 +263,16 @@ class Row:
         if not is_read and not text.strip():
             return None
         try:
-            found = value if is_read else parse_json(text)
-            kept = make_storable(found)
-            list_value([kept])
+            parsed = value if is_read else parse_json(text)
+            storable = make_storable(parsed)
+            list_value([storable])
         except (ValueError, RecursionError):
-            self.count_converted(column, f"no JSON: kept as {self.kept}.{column}_text")
+            self.count_converted(column, f"no JSON: kept as {self.metadata_path}.{column}_text")
             rest[f"{column}_text"] = text or make_storable(repr(value))
             return None
-        if kept != found:
+        if storable != parsed:
             self.count_converted(column, "what JSON does not hold here was written as text or taken out")
-        return kept
+        return storable
 
     def mapping(self, column: str, rest: dict[str, Any]) -> dict[str, Any]:
         """Return a JSON object, empty for none; any other JSON is kept in `rest` under the column's name."""
@@ -281,7 +280,7 @@ class Row:
         if isinstance(result, dict):
             return result
         if result is not None:
-            self.count_converted(column, f"no JSON object: kept as {self.kept}.{column}")
+            self.count_converted(column, f"no JSON object: kept as {self.metadata_path}.{column}")
             rest[column] = result
         return {}
 
@@ -302,12 +301,12 @@ class Row:
             values = text.split(",")
             if text.lstrip().startswith("["):
                 try:
-                    found = parse_json(text)
-                    values = found if isinstance(found, list) else values
+                    parsed = parse_json(text)
+                    values = parsed if isinstance(parsed, list) else values
                     self.count_converted(column, "a JSON array of tags")
                 except ValueError:
                     pass
-        kept: dict[str, None] = {}
+        tags: dict[str, None] = {}
         for value in values:
             tag = ("" if value is None else str(value)).strip()
             if len(tag) > _TAG:
@@ -315,12 +314,12 @@ class Row:
                 self.count_converted(column, f"a tag was cut to {_TAG} characters")
             if not tag:
                 continue
-            if tag in kept:
+            if tag in tags:
                 self.count_converted(column, "a tag that was there twice")
-            kept[tag] = None
-        if len(kept) > MOST_TAGS:
+            tags[tag] = None
+        if len(tags) > MOST_TAGS:
             self.count_converted(column, f"tags after the first {MOST_TAGS} were left out")
-        return list(kept)[:MOST_TAGS]
+        return list(tags)[:MOST_TAGS]
 
     def name(self, column: str, default: str) -> str:
         """Return a name in the form of types and relations: lower-case letters, digits and underscores."""

@@ -44,7 +44,7 @@ SHAPE = StoreFormat(
     inside=("sessions",),
 )
 _TURNS = "conversation_history"
-_KNOWN = (
+_MAPPED = (
     "session_id", "conversation_history", "session_data", "session_summary", "created_at", "last_interaction",
     "user_id", "session_type", "title",
 )  # fmt: skip
@@ -60,7 +60,7 @@ _ROLES = {
 }
 _SPEAKERS = ("role", "speaker", "sender", "type")
 _TIMES = ("timestamp", "created_at", "time")
-_SAID = ("content", "text", "message")
+_CONTENTS = ("content", "text", "message")
 # Keys of a user's turn and its answer in one entry.
 _PAIRS = (("user", "assistant"), ("user_input", "response"), ("user_input", "assistant_response"), ("input", "output"))
 
@@ -105,14 +105,14 @@ def _session(row: Row) -> Iterator[Record]:
     )
     if (created := row.time("created_at")) is not None:
         session.create_time.CopyFrom(to_timestamp(created))
-    rest = unmapped_fields(row, _KNOWN)
+    rest = unmapped_fields(row, _MAPPED)
     metadata = {**row.mapping("session_data", rest), **rest}
     if (last := row.time("last_interaction")) is not None:
         session.update_time.CopyFrom(to_timestamp(last))
         metadata["last_interaction"] = format_iso(last)
         row.count_converted("last_interaction", "also kept as metadata.last_interaction")
-    if (kept := metadata_of("session_data", metadata)) is not None:
-        session.metadata.CopyFrom(kept)
+    if (struct := metadata_of("session_data", metadata)) is not None:
+        session.metadata.CopyFrom(struct)
     yield Record(where=row.where, kind=Kind.SESSION, item=session, table=row.table)
 
 
@@ -127,7 +127,7 @@ def _messages(row: Row) -> Iterator[Record]:
         # Without readable turns, the whole text is one message.
         turns = [{"role": "system", "content": next(iter(rest.values()))}]
         row.count_converted(_TURNS, "no turns: became one message of the system")
-    place, before = 0, row.time("created_at") if turns else None
+    number, before = 0, row.time("created_at") if turns else None
     for turn in turns:
         entry = turn if isinstance(turn, dict) else {"content": turn}
         pair = next((pair for pair in _PAIRS if all(isinstance(entry.get(name), str) for name in pair)), None)
@@ -140,11 +140,11 @@ def _messages(row: Row) -> Iterator[Record]:
             ]
             parts = [(role, {name: value for name, value in part.items() if name not in pair}) for role, part in parts]
         for role, part in parts:
-            place += 1
+            number += 1
             row.notes.read(row.table)
-            made, before = _message(row, f"{session_id}/{place}", role, part, before)
-            if made is not None:
-                yield made
+            record, before = _message(row, f"{session_id}/{number}", role, part, before)
+            if record is not None:
+                yield record
 
 
 def _message(
@@ -152,8 +152,8 @@ def _message(
 ) -> tuple[Record | None, datetime | None]:
     """Return a message and its time, which a following message without a time gets."""
     turn = Row(row.table, external_id, entry, row.notes)
-    said = next((entry[name] for name in _SAID if entry.get(name) not in (None, "")), None)
-    content = text_of(turn, _TURNS, said)
+    value = next((entry[name] for name in _CONTENTS if entry.get(name) not in (None, "")), None)
+    content = text_of(turn, _TURNS, value)
     if not content:
         row.notes.count_ignored(row.table, "turns that say nothing")
         return None, before
@@ -174,7 +174,7 @@ def _message(
     moment = moment or before
     if moment is not None:
         message.create_time.CopyFrom(to_timestamp(moment))
-    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_SAID, column}}
-    if (kept := metadata_of(_TURNS, rest)) is not None:
-        message.metadata.CopyFrom(kept)
+    rest = {name: value for name, value in entry.items() if name not in {*_SPEAKERS, *_CONTENTS, column}}
+    if (struct := metadata_of(_TURNS, rest)) is not None:
+        message.metadata.CopyFrom(struct)
     return Record(where=turn.where, kind=Kind.MESSAGE, item=message, table=turn.table), moment

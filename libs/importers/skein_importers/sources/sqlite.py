@@ -71,26 +71,26 @@ class Database:
         self._tables = {**self._tables, table: described}
         self._columns[table] = self._columns_of(table)
 
-    def named(self) -> list[tuple[str, frozenset[str]]]:
+    def all_tables(self) -> list[tuple[str, frozenset[str]]]:
         """Return every table of the file and its columns."""
         statement = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
         names = [str(name) for (name,) in self.ask(f"{statement} ORDER BY name")]
         return [(name, self._columns_of(name)) for name in names]
 
-    def check(self, what: str) -> None:
+    def check(self, system: str) -> None:
         """Check required tables and columns. Raises SourceInvalid."""
-        there = {name.lower(): columns for name, columns in self.named()}
+        tables = {name.lower(): columns for name, columns in self.all_tables()}
         for name, table in self._tables.items():
-            if name not in there:
+            if name not in tables:
                 if table.optional:
                     continue
-                raise SourceInvalid(f"{self._path} is no database of {what}: it has no table {name}.")
-            missing = [column for column in table.needs if column not in there[name]]
+                raise SourceInvalid(f"{self._path} is no database of {system}: it has no table {name}.")
+            missing = [column for column in table.needs if column not in tables[name]]
             if missing:
                 raise SourceInvalid(
-                    f"{self._path} is no database of {what}: its table {name} has no column {missing[0]}."
+                    f"{self._path} is no database of {system}: its table {name} has no column {missing[0]}."
                 )
-            self._columns[name] = there[name]
+            self._columns[name] = tables[name]
 
     def rows(
         self, table: str, *, order: str = "", where: str = "", parameters: Sequence[Any] = (), also: str = ""
@@ -102,31 +102,31 @@ class Database:
         if not self.has(table):
             return
         described = self._tables[table]
-        listed = ["rowid"]
-        listed += [
+        expressions = ["rowid"]
+        expressions += [
             f'"{name}"' if name in self._columns[table] else f'NULL AS "{name}"'
             for name in (*described.needs, *described.may_have)
         ]
-        listed += [also] if also else []
+        expressions += [also] if also else []
         condition = f" WHERE {where}" if where else ""
-        places = f"{order}, rowid" if order else "rowid"
+        full_order = f"{order}, rowid" if order else "rowid"
         ids = array(
             "q",
             (
                 number
                 for (number,) in self.ask(
-                    f'SELECT rowid FROM "{table}"{condition} ORDER BY {places}',  # noqa: S608 - our names.
+                    f'SELECT rowid FROM "{table}"{condition} ORDER BY {full_order}',  # noqa: S608 - our names.
                     parameters,
                 )
             ),
         )
-        statement = f'SELECT {", ".join(listed)} FROM "{table}" WHERE rowid IN'  # noqa: S608 - our names.
+        statement = f'SELECT {", ".join(expressions)} FROM "{table}" WHERE rowid IN'  # noqa: S608 - our names.
         for first in range(0, len(ids), _FETCH):
-            some = ids[first : first + _FETCH]
-            cursor = self.ask(f"{statement} ({', '.join('?' * len(some))})", some)
+            chunk = ids[first : first + _FETCH]
+            cursor = self.ask(f"{statement} ({', '.join('?' * len(chunk))})", chunk)
             names = [column[0] for column in cursor.description]
-            found = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
-            yield from (found[number] for number in some if number in found)
+            rows = {row[0]: dict(zip(names, row, strict=True)) for row in cursor}
+            yield from (rows[number] for number in chunk if number in rows)
 
     def ask(self, statement: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
         """Run a query. Raises SourceInvalid for a damaged file, or one that is not a database."""
@@ -149,13 +149,13 @@ def is_sqlite(path: Path) -> bool:
 
 
 @contextmanager
-def open_sqlite(source: str, what: str, tables: Mapping[str, Table]) -> Iterator[Database]:
-    """Read a file until the block ends; `what` names the system. Raises SourceInvalid."""
+def open_sqlite(source: str, system: str, tables: Mapping[str, Table]) -> Iterator[Database]:
+    """Read a file until the block ends; `system` is the name for messages. Raises SourceInvalid."""
     path = Path(source)
     if is_sqlite(path):
         with closing(_opened(path)) as connection:
             database = Database(connection, source, tables)
-            database.check(what)
+            database.check(system)
             yield database
         return
     with path.open("rb") as file:
@@ -167,7 +167,7 @@ def open_sqlite(source: str, what: str, tables: Mapping[str, Table]) -> Iterator
         closing(_filled(path, Path(folder) / "export.sqlite")) as connection,
     ):
         database = Database(connection, source, tables)
-        database.check(what)
+        database.check(system)
         yield database
 
 
@@ -208,7 +208,7 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _connected(uri: str) -> sqlite3.Connection:
     connection = sqlite3.connect(uri, uri=True, check_same_thread=False, isolation_level=None, timeout=_BUSY_SECONDS)
     # Accept invalid UTF-8; readers note the replaced characters.
-    connection.text_factory = lambda given: given.decode("utf-8", "surrogateescape")
+    connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")
     return connection
 
 

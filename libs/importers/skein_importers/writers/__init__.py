@@ -1,4 +1,4 @@
-"""How records of each kind are written, and what of them is there already."""
+"""Writers of each kind of record, which also find the existing ones."""
 
 from __future__ import annotations
 

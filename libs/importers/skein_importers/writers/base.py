@@ -31,7 +31,7 @@ class WriterContext:
     """State of one import that its writers share."""
 
     def __init__(self, api: Client, report: Report, operator: Client | None = None) -> None:
-        """Write through `api` and count in `report`; `operator` may do what a tenant may not."""
+        """Write through `api` and count in `report`; `operator` has permissions that a tenant lacks."""
         self.api = api
         self.operator = operator
         self.report = report
@@ -67,7 +67,7 @@ class WriterContext:
         return external_id in self._expired
 
     def has_made_memory(self, external_id: str) -> bool:
-        """Say whether this import is known to have created the memory."""
+        """Say whether this import remembers that it created the memory."""
         return external_id in self._memories
 
 
@@ -93,7 +93,7 @@ class Writer:
     is_comparable: ClassVar[bool] = True
 
     def __init__(self, context: WriterContext) -> None:
-        """Write with what the writers of an import share."""
+        """Write with the state that the writers of an import share."""
         self._context = context
         self._api = context.api
 
@@ -118,17 +118,17 @@ class Writer:
         return set(await self.find(records))
 
     def writable(self, records: Sequence[Record]) -> list[Record]:
-        """Return the records that can be written; count those that expiry excludes as ignored."""
+        """Return the records that can be written; count records that expiry excludes as ignored."""
         at = datetime.now(UTC)
-        kept = []
+        result = []
         for record in records:
             if not self._context.keeps_times and is_expired(record, at):
                 self._context.report.count_ignored(record, _EXPIRED)
             elif any(self._context.has_expired(getattr(record.item, name)) for name in self.memory_fields):
                 self._context.report.count_ignored(record, _EXPIRED_END)
             else:
-                kept.append(record)
-        return kept
+                result.append(record)
+        return result
 
     async def write(self, records: Sequence[Record]) -> None:
         """Write records in one call: one record, unless `is_batched`. Raises the cluster's refusals."""
@@ -204,11 +204,11 @@ class AlreadyWritten(Exception):
 async def call_each(
     records: Iterable[Record], find_one: Callable[[Record], Awaitable[tuple[str, Message] | None]]
 ) -> list[tuple[str, Message]]:
-    """Call `look` for each record, some at a time; return the results without None."""
+    """Call `find_one` for each record, some at a time; return the results without None."""
     slots = asyncio.Semaphore(MAX_CONCURRENT_CALLS)
 
-    async def one(record: Record) -> tuple[str, Message] | None:
+    async def find(record: Record) -> tuple[str, Message] | None:
         async with slots:
             return await find_one(record)
 
-    return [found for found in await asyncio.gather(*(one(record) for record in records)) if found is not None]
+    return [result for result in await asyncio.gather(*(find(record) for record in records)) if result is not None]

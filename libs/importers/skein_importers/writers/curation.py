@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _PAGE = 1000
 # The revision of an unchanged policy.
-_AS_MADE = 1
+_FIRST_REVISION = 1
 
 
 class Trust(Writer):
@@ -39,13 +39,13 @@ class Trust(Writer):
     async def get(self, item: curation_pb2.SetSourceTrustRequest) -> Message:
         """Return the source's trust."""
         request = curation_pb2.GetSourceTrustRequest(source=item.source)
-        found = (await self._api.curation.GetSourceTrust(request)).source_trust
+        trust = (await self._api.curation.GetSourceTrust(request)).source_trust
         return curation_pb2.SetSourceTrustRequest(
-            source=found.source_key,
-            trust=found.trust,
-            notes=found.notes,
-            create_time=found.create_time,
-            update_time=found.update_time,
+            source=trust.source_key,
+            trust=trust.trust,
+            notes=trust.notes,
+            create_time=trust.create_time,
+            update_time=trust.update_time,
         )
 
     async def write(self, records: Sequence[Record]) -> None:
@@ -65,14 +65,14 @@ class Aliases(Writer):
     async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
         """Return the alias's target. Raises NotFound for a memory that is not an alias."""
         request = curation_pb2.GetCanonicalRequest(memory_id=item.alias_memory_id)
-        found = await self._api.curation.GetCanonical(request)
-        if not found.HasField("alias"):
+        answer = await self._api.curation.GetCanonical(request)
+        if not answer.HasField("alias"):
             raise NotFound("The memory stands for itself.")
         return curation_pb2.ResolveEntityRequest(
-            confidence=found.alias.confidence,
-            note=found.alias.note,
-            create_time=found.alias.create_time,
-            update_time=found.alias.update_time,
+            confidence=answer.alias.confidence,
+            note=answer.alias.note,
+            create_time=answer.alias.create_time,
+            update_time=answer.alias.update_time,
         )
 
     async def write(self, records: Sequence[Record]) -> None:
@@ -93,15 +93,15 @@ class Conflicts(Writer):
     def __init__(self, context: WriterContext) -> None:
         """Nothing is read yet."""
         super().__init__(context)
-        self._find_trust: dict[str, curation_pb2.ConflictResolution] | None = None
+        self._resolutions: dict[str, curation_pb2.ConflictResolution] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
         """Return the resolutions of these pairs."""
-        if self._find_trust is None:
+        if self._resolutions is None:
             request = curation_pb2.ListConflictResolutionsRequest(page_size=_PAGE)
-            listed = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
-            self._find_trust = {result.pair_key: result async for result in listed}
-        if not self._find_trust:
+            resolutions = iterate_pages(self._api.curation.ListConflictResolutions, request, "resolutions")
+            self._resolutions = {result.pair_key: result async for result in resolutions}
+        if not self._resolutions:
             return {}
         names = {name for record in records for name in (record.item.a_memory_id, record.item.b_memory_id)}
         ids: dict[str, str] = {}
@@ -115,10 +115,13 @@ class Conflicts(Writer):
         result: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))
-            said = self._find_trust.get("|".join(pair))
-            if said is not None:
+            resolution = self._resolutions.get("|".join(pair))
+            if resolution is not None:
                 result[record.name] = curation_pb2.ResolveConflictRequest(
-                    status=said.status, note=said.note, create_time=said.create_time, update_time=said.update_time
+                    status=resolution.status,
+                    note=resolution.note,
+                    create_time=resolution.create_time,
+                    update_time=resolution.update_time,
                 )
         return result
 
@@ -139,7 +142,7 @@ class Policies(Writer):
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
         """Treat a policy that was ever changed as existing."""
         answer = await self._api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-        return {record.name for record in records} if answer.policy.revision > _AS_MADE else set()
+        return {record.name for record in records} if answer.policy.revision > _FIRST_REVISION else set()
 
     async def get(self, item: subjects_pb2.UpdatePolicyRequest) -> Message:
         """Return the policy's fields that the record has."""
@@ -163,22 +166,22 @@ class Webhooks(Writer):
     def __init__(self, context: WriterContext) -> None:
         """Nothing is read yet."""
         super().__init__(context)
-        self._there: dict[str, webhooks_pb2.Webhook] | None = None
+        self._webhooks: dict[str, webhooks_pb2.Webhook] | None = None
 
     async def find(self, records: Sequence[Record]) -> Mapping[str, Message]:
         """Return the tenant's webhooks with these names."""
-        if self._there is None:
+        if self._webhooks is None:
             request = webhooks_pb2.ListWebhooksRequest(page_size=_PAGE)
-            listed = iterate_pages(self._api.history.ListWebhooks, request, "webhooks")
-            self._there = {webhook.display_name: webhook async for webhook in listed}
-        return {record.name: self._there[record.name] for record in records if record.name in self._there}
+            webhooks = iterate_pages(self._api.history.ListWebhooks, request, "webhooks")
+            self._webhooks = {webhook.display_name: webhook async for webhook in webhooks}
+        return {record.name: self._webhooks[record.name] for record in records if record.name in self._webhooks}
 
     async def write(self, records: Sequence[Record]) -> None:
         """Create one webhook."""
         request_item: webhooks_pb2.Webhook = records[0].item
-        made = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
+        answer = await self._api.history.CreateWebhook(webhooks_pb2.CreateWebhookRequest(webhook=request_item))
         if not request_item.active:
-            off = webhooks_pb2.Webhook(webhook_id=made.webhook.webhook_id, active=False)
+            off = webhooks_pb2.Webhook(webhook_id=answer.webhook.webhook_id, active=False)
             await self._api.history.UpdateWebhook(
                 webhooks_pb2.UpdateWebhookRequest(webhook=off, update_mask=FieldMask(paths=["active"]))
             )

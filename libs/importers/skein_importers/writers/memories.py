@@ -104,15 +104,17 @@ class Embeddings(Writer):
         async with self._asking:
             if self._models is None:
                 answer = await self._api.index.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
-                self._models = {known.model: known.dimensions for known in answer.embedding_models}
+                self._models = {registered.model: registered.dimensions for registered in answer.embedding_models}
             if model not in self._models and self._context.operator is not None:
                 self._models[model] = await self._register(self._context.operator, model, request_item)
             return self._models.get(model, 0)
 
     async def _register(self, operator: Client, model: str, dimensions: int) -> int:
-        made = recall_pb2.EmbeddingModel(model=model, provider="caller", dimensions=dimensions)
+        embedding_model = recall_pb2.EmbeddingModel(model=model, provider="caller", dimensions=dimensions)
         try:
-            await operator.index.RegisterEmbeddingModel(recall_pb2.RegisterEmbeddingModelRequest(embedding_model=made))
+            await operator.index.RegisterEmbeddingModel(
+                recall_pb2.RegisterEmbeddingModelRequest(embedding_model=embedding_model)
+            )
         except InvalidArgument:
             return 0
         return dimensions

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_importers.records import Record
 
 # Sessions whose message ids are cached.
-_KEPT = 2 * MAX_CONCURRENT_CALLS
+_MAX_CACHED = 2 * MAX_CONCURRENT_CALLS
 _CLOSED = frozenset({session_pb2.SESSION_STATE_ENDED, session_pb2.SESSION_STATE_HIDDEN})
 
 
@@ -138,8 +138,8 @@ class Messages(Writer):
         """Return the ids of the session's messages. Raises NotFound when there is no such session."""
         session_id = self.group(records[0])
         if session_id not in self._ids:
-            self._ids[session_id] = await self._listed(session_id)
-            if len(self._ids) > _KEPT:
+            self._ids[session_id] = await self._message_ids(session_id)
+            if len(self._ids) > _MAX_CACHED:
                 self._ids.popitem(last=False)
         self._ids.move_to_end(session_id)
         return self._ids[session_id]
@@ -153,7 +153,7 @@ class Messages(Writer):
         if session_id in self._ids:
             self._ids[session_id] |= {record.name for record in records}
 
-    async def _listed(self, session_id: str) -> set[str]:
+    async def _message_ids(self, session_id: str) -> set[str]:
         if session_id in self._context.empty_sessions:
             self._context.empty_sessions.discard(session_id)
             return set()

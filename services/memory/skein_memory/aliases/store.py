@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KIND = "alias"
 _FIRST = UUID(int=0)
 # A concurrent purge removes the memory.
-_GONE = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
+_CONSTRAINTS = {"aliases_alias_fkey": MemoryNotFound, "aliases_canonical_fkey": MemoryNotFound}
 
 
 class AliasStore:
@@ -55,13 +55,13 @@ class AliasStore:
         before = aliases.get(alias_id)
         last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
         after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
-        changes = [(before, after), *((one, one.repoint(root, at=at, by=by)) for one in followers)]
+        changes = [(before, after), *((follower, follower.repoint(root, at=at, by=by)) for follower in followers)]
         await writer.insert_revisions(
             tx,
             tenant_id,
             [revision_of(before_change, at) for before_change, _ in changes if before_change is not None],
         )
-        with translate_constraint_errors(_GONE):
+        with translate_constraint_errors(_CONSTRAINTS):
             for _, alias in changes:
                 await tx.execute(QUERIES["put_alias"], tenant_id=tenant_id, **asdict(alias))
         events = [_event("memory_entity_resolved", alias) for _, alias in changes]
@@ -89,14 +89,14 @@ class AliasStore:
             if name:
                 canonical_id, _ = await _canonical(tx, tenant_id, name, at=at)
                 query, values = QUERIES["list_aliases_of"], {**values, "canonical_memory_id": canonical_id}
-            found: list[Alias] = []
-            while len(found) < count:
+            visible: list[Alias] = []
+            while len(visible) < count:
                 aliases = [Alias(**dict(row)) for row in await tx.rows(query, **values)]
-                found += await _visible(tx, tenant_id, aliases, at=at)
+                visible += await _visible(tx, tenant_id, aliases, at=at)
                 if len(aliases) < count:
                     break
                 values["after"] = aliases[-1].alias_memory_id
-        return found[:count]
+        return visible[:count]
 
     async def remove_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
         """Delete the alias of a memory. Raises AliasNotFound."""
@@ -133,7 +133,7 @@ async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at
     """Leave out aliases of expired memories."""
     ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
     expired = await names.find_expired(tx, tenant_id, ends, at=at)
-    return [one for one in aliases if expired.isdisjoint({one.alias_memory_id, one.canonical_memory_id})]
+    return [alias for alias in aliases if expired.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:

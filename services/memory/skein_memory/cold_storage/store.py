@@ -321,33 +321,35 @@ class ArchiveStore:
 async def _lock_archives(tx: Transaction, tenant_id: UUID, archive_id: UUID, others: set[UUID]) -> set[UUID]:
     """Lock an archive, and the archives of some other memories; return which of these memories are archived.
 
-    Two archives that come back at the same time then see each other's memories. Raises TransactionConflict.
+    Two archives that are restored at the same time then see each other's memories. Raises TransactionConflict.
     """
-    lying = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
-    places = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **lying)}
-    await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *places}))
-    archives = await tx.rows(QUERIES["find_archive_of_memories"], **lying)
-    if not places.issuperset(row["archive_id"] for row in archives):
+    parameters = {"tenant_id": tenant_id, "memory_ids": sorted(others)}
+    archive_ids = {row["archive_id"] for row in await tx.rows(QUERIES["find_archive_of_memories"], **parameters)}
+    await tx.rows(QUERIES["lock_archives"], tenant_id=tenant_id, archive_ids=sorted({archive_id, *archive_ids}))
+    archives = await tx.rows(QUERIES["find_archive_of_memories"], **parameters)
+    if not archive_ids.issuperset(row["archive_id"] for row in archives):
         # A memory was archived just now.
         raise TransactionConflict
     return {row["memory_id"] for row in archives}
 
 
 def _first_that_fit(memory_ids: Sequence[UUID], sizes: Mapping[UUID, int]) -> list[UUID]:
-    """Return as many of some memories as one file takes, at least one of them."""
-    found, remaining_bytes = list[UUID](), BYTES_PER_ARCHIVE
+    """Return the first memories that fit into one file, at least one of them."""
+    fitting_ids, remaining_bytes = list[UUID](), BYTES_PER_ARCHIVE
     for memory_id in memory_ids:
         remaining_bytes -= sizes.get(memory_id, 0)
-        if found and remaining_bytes < 0:
+        if fitting_ids and remaining_bytes < 0:
             break
-        found.append(memory_id)
-    return found
+        fitting_ids.append(memory_id)
+    return fitting_ids
 
 
-def _next(scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], found: Sequence[UUID]) -> UUID | None:
+def _next(
+    scanned_rows: Sequence[asyncpg.Record], candidates: Sequence[UUID], memory_ids: Sequence[UUID]
+) -> UUID | None:
     """Return where the next step begins; None when everything was scanned."""
-    if len(found) < len(candidates) or len(found) == MEMORIES_PER_ARCHIVE:
-        return found[-1]
+    if len(memory_ids) < len(candidates) or len(memory_ids) == MEMORIES_PER_ARCHIVE:
+        return memory_ids[-1]
     last: UUID | None = scanned_rows[-1]["memory_id"] if len(scanned_rows) == _SCAN else None
     return last
 

@@ -1,10 +1,10 @@
 """Ranking: the signals of a search become one score. No database, no protobuf, no clock.
 
-Each signal is scaled by its theoretical bounds, not by the best and worst of one response, so that scores of separate
-calls are comparable: the cosine as it is, BM25 as a share of the query's upper bound (Bruch et al., "An Analysis of
-Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
+Each signal is scaled by its theoretical bounds, not by the best and worst of one response. So scores of separate
+calls are comparable. The cosine stays unscaled; BM25 is a share of the query's upper bound (Bruch et al., "An Analysis
+of Fusion Functions for Hybrid Retrieval", 2023). The score is the weighted sum.
 
-The neighbours of an item tell what it is about. So words and meaning are also measured over its neighbours, and an item
+The neighbours of an item tell its subject. So words and meaning are also measured over its neighbours, and an item
 that follows a matching question is likely the answer.
 """
 
@@ -52,7 +52,7 @@ Fusion: TypeAlias = Literal["scores", "rrf"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weights:
-    """Weights of the signals; 0 switches one off. Those that a query can use are scaled to sum to 1."""
+    """Weights of the signals; 0 switches one off. Weights of usable signals are scaled to sum to 1."""
 
     # Cosine of query and item; its mean over the item and its neighbours.
     dense: float = 0.20
@@ -319,8 +319,8 @@ class _SignalValues(NamedTuple):
     raw: _Numbers
     # Scaled to 0 to 1.
     values: _Numbers
-    # Whether the signal knows the candidate.
-    found: NDArray[np.bool_]
+    # Whether the candidate has this signal.
+    measured: NDArray[np.bool_]
 
 
 class _ComponentTable:
@@ -438,7 +438,9 @@ class _CandidatePool:
         row_of = dict(zip(self._candidates.item_ids, range(missing), strict=True))
         before = np.full(missing + 1, missing)
         after = np.full(missing + 1, missing)
-        steps_by_row = [(row_of.get(one), row_of.get(other)) for one, other in self._candidates.previous.items()]
+        steps_by_row = [
+            (row_of.get(item_id), row_of.get(previous_id)) for item_id, previous_id in self._candidates.previous.items()
+        ]
         steps = np.array([step for step in steps_by_row if None not in step], dtype=np.intp).reshape(-1, 2)
         before[steps[:, 0]] = steps[:, 1]
         # Of several items with the same previous one, the last follows it.
@@ -469,7 +471,7 @@ class _CandidatePool:
         return np.where(is_alone[:missing], self._candidates.bm25, bm25[:missing])
 
     def _context(self, near: Iterable[_Rows]) -> _SignalValues:
-        """Return the mean cosine of each item and its neighbours, of those that have one."""
+        """Return the mean cosine of each item and its neighbours; items without a cosine do not count."""
         cosines = np.append(self._cosines, 0.0)
         embedded = np.append(self._embedded, False).astype(np.float64)
         total, number = cosines.copy(), embedded.copy()
@@ -512,14 +514,16 @@ class _CandidatePool:
 
 def _boolean_signal(values: ArrayLike) -> _SignalValues:
     """Return 1 for true and 0 for false."""
-    found = np.asarray(values, dtype=np.bool_)
-    numbers = found.astype(np.float64)
-    return _SignalValues(numbers, numbers, found)
+    booleans = np.asarray(values, dtype=np.bool_)
+    numbers = booleans.astype(np.float64)
+    return _SignalValues(numbers, numbers, booleans)
 
 
 def _ranks(measure: _SignalValues, rows: _Rows) -> _Rows:
     """Return the ranks (n,) of some rows by one signal, from 1; 0 for all others. The rows are ascending."""
     ranks = np.zeros(len(measure.values), dtype=np.intp)
-    found = rows[measure.found[rows]]
-    ranks[found[np.argsort(-measure.values[found], kind="stable")]] = np.arange(1, len(found) + 1)
+    measured_rows = rows[measure.measured[rows]]
+    ranks[measured_rows[np.argsort(-measure.values[measured_rows], kind="stable")]] = np.arange(
+        1, len(measured_rows) + 1
+    )
     return ranks
