@@ -57,8 +57,8 @@ class Commands(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        found = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
-        return found if isinstance(found, click.Command) else None
+        command = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
+        return command if isinstance(command, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand. Raises CommandError for Ctrl-C, for which click only prints "Aborted!"."""

@@ -44,11 +44,11 @@ OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
 
 def load(names: Iterable[str] = NAMES) -> list[Service]:
     """Import services in starting order. Raises SettingInvalid for an unknown name."""
-    wanted = set(names)
-    unknown = sorted(wanted - set(NAMES))
+    selected = set(names)
+    unknown = sorted(selected - set(NAMES))
     if unknown:
         raise SettingInvalid(f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}.")
-    return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in wanted]
+    return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in selected]
 
 
 def port_of(name: str, environment: Mapping[str, str]) -> int:

@@ -43,8 +43,8 @@ def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
 def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[str]:
     """Copy every file to the repository, and return their names."""
     result: set[str] = set()
-    for kind, place in archive_folders(environment).items():
-        for path in place.glob("*/*.jsonl.gz"):
+    for kind, archive_folder in archive_folders(environment).items():
+        for path in archive_folder.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
             # No row refers to a file that disappears meanwhile.
             if (folder.cold / name).exists() or _copied(path, folder.cold / name):
@@ -62,19 +62,21 @@ def restore_files(
     missing = []
     for name in names:
         kind, _, rest = name.partition("/")
-        wanted = [folder.cold / name, *([others[kind] / rest] if kind in others else [])]
-        if not any(_copied(path, target[kind] / rest) for path in wanted if _is_whole(path)):
+        sources = [folder.cold / name, *([others[kind] / rest] if kind in others else [])]
+        if not any(_copied(path, target[kind] / rest) for path in sources if _is_whole(path)):
             missing.append(name)
     return missing
 
 
-def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
+def prune_files(folder: BackupRepository, backups: Iterable[Backup]) -> int:
     """Delete the files that no kept backup refers to; return their number."""
-    named = {name for backup in kept for name in backup.cold}
-    gone = [path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in named]
-    for path in gone:
+    referenced = {name for backup in backups for name in backup.cold}
+    unused_files = [
+        path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in referenced
+    ]
+    for path in unused_files:
         path.unlink(missing_ok=True)
-    return len(gone)
+    return len(unused_files)
 
 
 def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]:

@@ -155,11 +155,11 @@ class BackupRepository:
 
     def backups(self) -> list[Backup]:
         """Return the complete backups, oldest first, without those that cannot be read."""
-        found: list[Backup] = []
+        backups: list[Backup] = []
         for folder in self._folders():
             with contextlib.suppress(BackupDamaged):
-                found.append(Backup.read(folder / MANIFEST))
-        return sorted(found, key=lambda backup: (backup.finish_time, backup.backup_id))
+                backups.append(Backup.read(folder / MANIFEST))
+        return sorted(backups, key=lambda backup: (backup.finish_time, backup.backup_id))
 
     def unreadable(self) -> list[str]:
         """Return the ids of backups that cannot be read."""

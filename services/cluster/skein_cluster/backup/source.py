@@ -128,13 +128,13 @@ async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -
 
     The environment has the repository of its log.
     """
-    place = data_dir / "postgres"
-    if not (place / "PG_VERSION").exists():
+    postgres_folder = data_dir / "postgres"
+    if not (postgres_folder / "PG_VERSION").exists():
         raise CommandError(
             f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL.",
             ExitCode.REFUSED,
         )
-    running = find_server(place)
+    running = find_server(postgres_folder)
     if running is not None:
         yield running
         return

@@ -60,12 +60,12 @@ async def run_server(
 
     Raises CommandError when the repository belongs to another database, and the embedded server's errors.
     """
-    place = data_dir / "postgres"
-    if folder is not None and (place / "PG_VERSION").exists():
+    postgres_folder = data_dir / "postgres"
+    if folder is not None and (postgres_folder / "PG_VERSION").exists():
         # Check before the start, which would archive pending segments into another database's log.
-        _must_be_of(folder, await postgres_programs.system_identifier(place, MAJOR))
+        _must_be_of(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
     log = {} if folder is None else archive_settings(folder)
-    async with embedded.running_server(place, durable=durable, settings=log, keep=keep) as running:
+    async with embedded.running_server(postgres_folder, durable=durable, settings=log, keep=keep) as running:
         if folder is not None:
             await set_archive_owner(folder, running, data_dir)
         yield running
@@ -187,22 +187,22 @@ class WalArchive:
         """Return the log of a timeline from the end of a backup on."""
         spans = self._spans(target)
         number = (max(lsn.parse_lsn(backup.stop_lsn), 1) - 1) // self._size
-        held: dict[Segment, Path] = {}
+        files: dict[Segment, Path] = {}
         while (segment := self._at(number, spans)) is not None:
-            held[segment] = self._files[segment]
+            files[segment] = self._files[segment]
             number += 1
         later = [each.number for each in self._files if each.number > number and self._at(each.number, spans) == each]
         gap = range(number, min(later)) if later else ()
         missing = [Segment(target, each).name(self._size) for each in gap]
-        end = max([*later, *(segment.number for segment in held)], default=-1)
-        return WalRange(timeline=target, files=held, missing=missing, end=end)
+        end = max([*later, *(segment.number for segment in files)], default=-1)
+        return WalRange(timeline=target, files=files, missing=missing, end=end)
 
-    def before(self, kept: Sequence[Backup]) -> list[Path]:
+    def before(self, backups: Sequence[Backup]) -> list[Path]:
         """Return the files of segments before all that these backups need.
 
         After a restore the log continues from an earlier position, so a newer backup may start before an older one.
         """
-        first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in kept)
+        first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in backups)
         segments = [path for segment, path in self._files.items() if segment.number < first]
         return [*segments, *(path for path, number in self._notes.items() if number < first)]
 
@@ -219,8 +219,8 @@ class WalArchive:
 
     def _at(self, number: int, spans: Mapping[int, range]) -> Segment | None:
         """Return the segment that recovery reads."""
-        found = (Segment(timeline, number) for timeline, span in spans.items() if number in span)
-        return next((segment for segment in found if segment in self._files), None)
+        segments = (Segment(timeline, number) for timeline, span in spans.items() if number in span)
+        return next((segment for segment in segments if segment in self._files), None)
 
 
 def _branches(path: Path) -> list[tuple[int, int]]:
@@ -258,9 +258,9 @@ async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
     segments = sorted(wal_range.files, key=lambda segment: segment.number, reverse=True)
     size = backup.wal_segment_bytes
     for segment in segments[:_SEGMENTS_BACK]:
-        with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
+        with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
             try:
-                path = _write(wal_range.files[segment], Path(place, segment.name(size)), size)
+                path = _write(wal_range.files[segment], Path(temporary_folder, segment.name(size)), size)
             except BackupDamaged:
                 continue
             if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
@@ -299,24 +299,24 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
     for start in range(0, len(segments), _AT_ONCE):
         # One more segment, for a record that continues.
         batch = segments[start : start + _AT_ONCE + 1]
-        with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
-            broken = _unpack(batch, wal_range, Path(place), size)
+        with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
+            broken = _unpack(batch, wal_range, Path(temporary_folder), size)
             result += [each for each in broken if each not in result]
             if broken:
                 continue
             checked = batch[:_AT_ONCE]
             until = (checked[-1].number + 1) * size
             command = [
-                *(str(dump), "--quiet", f"--path={place}", f"--timeline={checked[-1].timeline}"),
+                *(str(dump), "--quiet", f"--path={temporary_folder}", f"--timeline={checked[-1].timeline}"),
                 *(f"--start={lsn.format_lsn(checked[0].number * size)}", f"--end={lsn.format_lsn(until)}"),
             ]
-            code, _, said = await postgres_programs.run_program(command, environment={})
+            code, _, error_output = await postgres_programs.run_program(command, environment={})
             if code:
-                result.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
+                result.append(f"wal: {error_output.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
     return result
 
 
-def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: int) -> list[str]:
+def _unpack(batch: Sequence[Segment], wal_range: WalRange, target_folder: Path, size: int) -> list[str]:
     """Decompress segments under the last one's timeline, as one sequence; return the problems."""
     result = []
     for segment in batch:
@@ -329,5 +329,5 @@ def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: in
         if len(content) != size:
             result.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
         name = Segment(batch[min(len(batch), _AT_ONCE) - 1].timeline, segment.number).name(size)
-        (place / name).write_bytes(content)
+        (target_folder / name).write_bytes(content)
     return result

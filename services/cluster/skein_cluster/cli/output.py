@@ -89,9 +89,9 @@ def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -
         # As Text, because user texts are not markup.
         into.add_row(*(cell if isinstance(cell, Text) else Text(escape_controls(str(cell))) for cell in line))
     console = stdout_console()
-    for place, column in enumerate(into.columns):
+    for index, column in enumerate(into.columns):
         if column.no_wrap:
-            longest = max(len(part) for line in lines for part in str(line[place]).splitlines() or [""])
+            longest = max(len(part) for line in lines for part in str(line[index]).splitlines() or [""])
             # In a narrow terminal ids are broken, because other columns would vanish.
             column.no_wrap = console.width - longest >= _LEAST_WIDTH * (len(into.columns) - 1)
     console.print(into)
@@ -127,12 +127,12 @@ class _Printable(RenderHook):
         return [
             Segments(
                 part if part.control else Segment(escape_controls(part.text), part.style)
-                for part in self._console.render(one)
+                for part in self._console.render(renderable)
             )
-            for one in renderables
+            for renderable in renderables
         ]
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits say.

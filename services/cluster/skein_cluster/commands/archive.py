@@ -36,9 +36,9 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
     if of_sessions:
         _show_sessions(asyncio.run(_list_sessions(environment, limit)), as_json=as_json)
         return
-    found = asyncio.run(_list(environment, limit))
+    archives = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"archives": [output.message_to_dict(archive) for archive in found]})
+        output.print_json({"archives": [output.message_to_dict(archive) for archive in archives]})
         return
     lines = [
         (
@@ -50,7 +50,7 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
             output.format_time(archive.to_time),
             output.format_time(archive.create_time),
         )
-        for archive in found
+        for archive in archives
     ]
     made = output.table("archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes"))
     output.print_table(made, lines, empty="Nothing lies in cold storage.")
@@ -107,9 +107,9 @@ def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json
     output.stdout_console().print(Text(f"{response.unarchived_count} memories are back{skipped}."))
 
 
-def _show_sessions(found: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
+def _show_sessions(sessions: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
+        output.print_json({"sessions": [output.message_to_dict(session) for session in sessions]})
         return
     lines = [
         (
@@ -120,7 +120,7 @@ def _show_sessions(found: list[sessions_pb2.ArchivedSession], *, as_json: bool) 
             output.format_time(session.hide_time),
             output.format_time(session.archive_time),
         )
-        for session in found
+        for session in sessions
     ]
     made = output.table("session", "title", "messages", "bytes", "hidden", "archived", numbers=("messages", "bytes"))
     output.print_table(made, lines, empty="No session lies in cold storage.")

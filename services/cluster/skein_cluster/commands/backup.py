@@ -96,11 +96,11 @@ def backup_command() -> None:
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.write_lock():
+    with _convert_errors(), where.folder.write_lock():
         backup = _run(_create(where))
         pruned = retention.prune_backups(where.folder, keep) if keep else None
     if as_json:
-        output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
+        output.print_json({"backup": _backup_as_json(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
     output.stdout_console().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
     if pruned is not None:
@@ -114,20 +114,20 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
 def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, and the moments that each can be brought back to."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named():
-        found = _run(recovery_window.recovery_windows(where.folder))
+    with _convert_errors():
+        windows = _run(recovery_window.recovery_windows(where.folder))
     unreadable = where.folder.unreadable()
     if as_json:
-        on_progress = [
+        rows = [
             {
-                **_told(each.backup),
+                **_backup_as_json(each.backup),
                 "leads_to_timeline": each.timeline,
                 "until_time": each.until.isoformat(),
                 "missing_segment": each.gap,
             }
-            for each in found
+            for each in windows
         ]
-        output.print_json({"backups": on_progress, "unreadable": unreadable})
+        output.print_json({"backups": rows, "unreadable": unreadable})
         return
     lines = [
         (
@@ -140,7 +140,7 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
             each.backup.skein_version,
             f"{each.gap} is missing" if each.gap else "",
         )
-        for each in found
+        for each in windows
     ]
     made = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
@@ -163,18 +163,18 @@ def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, la
     where = _BackupContext.of(data_dir, backup_dir)
     try:
         backup = where.named(backup_id, latest=latest)[-1]
-        name, found = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
+        name, problems = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
     except BackupDamaged as damaged:
-        name, found = backup_id or "", [str(damaged)]
+        name, problems = backup_id or "", [str(damaged)]
     if as_json:
-        output.print_json({"backup_id": name, "problems": found})
+        output.print_json({"backup_id": name, "problems": problems})
     else:
-        for problem in found:
+        for problem in problems:
             output.stderr_console().print(Text(problem))
-        if not found:
+        if not problems:
             output.stdout_console().print(Text(f"{name} is whole."))
-    if found:
-        how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
+    if problems:
+        how_many = "One thing is" if len(problems) == 1 else f"{len(problems)} things are"
         raise CommandError(f"{how_many} wrong with {name}.", ExitCode.REFUSED)
 
 
@@ -214,13 +214,13 @@ def restore(
     own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
     where = _BackupContext.of(data_dir, backup_dir or own)
     moment = _moment(to)
-    with _troubles_named():
+    with _convert_errors():
         backups = where.named(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
             restored = _run(_restore(where, backups, moment, timeline))
     if as_json:
-        output.print_json(_told_of(restored))
+        output.print_json(_restore_as_json(restored))
         return
     _show_restored(restored, data_dir)
 
@@ -233,7 +233,7 @@ def restore(
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
     where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.write_lock():
+    with _convert_errors(), where.folder.write_lock():
         pruned = retention.prune_backups(where.folder, keep)
     if as_json:
         output.print_json(
@@ -251,15 +251,15 @@ async def _create(where: _BackupContext) -> Backup:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
-        async with open_source(where.data_dir, where.environment) as found:
-            return await base_backup.create_backup(where.folder, found, where.environment, on_progress=on_progress)
+        async with open_source(where.data_dir, where.environment) as source:
+            return await base_backup.create_backup(where.folder, source, where.environment, on_progress=on_progress)
 
 
 async def _restore(
     where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
 ) -> RestoreResult:
-    def on_progress(said: str) -> None:
-        output.stderr_console().print(Text(said))
+    def on_progress(message: str) -> None:
+        output.stderr_console().print(Text(message))
 
     log = WalArchive(where.folder, backups[0].wal_segment_bytes)
     timeline = await selection.choose_timeline(log, backups, timeline)
@@ -272,13 +272,13 @@ async def _restore(
 def _run(work: Coroutine[Any, Any, Made]) -> Made:
     """Run to the end or until SIGTERM, which leaves nothing behind."""
 
-    async def until_told() -> Made:
+    async def until_signal() -> Made:
         task = asyncio.ensure_future(work)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task
 
     try:
-        return asyncio.run(until_told())
+        return asyncio.run(until_signal())
     except asyncio.CancelledError:
         raise CommandError("Told to end before it was done: nothing is left of it.", ExitCode.INTERRUPTED) from None
 
@@ -296,7 +296,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 @contextlib.contextmanager
-def _troubles_named() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
     except BackupDamaged as damaged:
@@ -306,7 +306,7 @@ def _troubles_named() -> Iterator[None]:
         raise CommandError(f"It could not be done: {error}.", ExitCode.REFUSED) from None
 
 
-def _told(backup: Backup) -> dict[str, Any]:
+def _backup_as_json(backup: Backup) -> dict[str, Any]:
     return {
         "backup_id": backup.backup_id,
         "start_time": backup.start_time.isoformat(),
@@ -323,7 +323,7 @@ def _told(backup: Backup) -> dict[str, Any]:
     }
 
 
-def _told_of(restored: RestoreResult) -> dict[str, Any]:
+def _restore_as_json(restored: RestoreResult) -> dict[str, Any]:
     return {
         "backup_id": restored.backup_id,
         "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
@@ -348,13 +348,13 @@ def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
     moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
     took = sum(restored.seconds.values())
     out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))
-    said = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
+    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
     until = (
         "nothing tells of purges"
         if restored.erasures_until is None
         else restoring.format_moment(restored.erasures_until)
     )
-    out.print(Text(f"Purged again: {said or 'nothing'} (known up to {until})."))
+    out.print(Text(f"Purged again: {counts_text or 'nothing'} (known up to {until})."))
     if restored.unread_from:
         notes.print(
             Text(

@@ -32,7 +32,7 @@ _SEED = 5
 class _BenchRun:
     """What was asked and found so far."""
 
-    asked: list[ScoredQuestion] = field(default_factory=list)
+    scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     memories: int = 0
     degraded: int = 0
@@ -86,17 +86,17 @@ async def _run(
                 answers = await ask_questions(api, conversation.questions)
                 signals = sorted(answers.signals) if ablation else []
                 without = await run_ablations(api, conversation.questions, signals, done)
-        run.asked += answers.asked
+        run.scored_questions += answers.scored_questions
         run.seconds += answers.seconds
         run.memories += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
         for signal, again in without.items():
             before, after = run.without.setdefault(signal, ([], []))
-            before += answers.asked
+            before += answers.scored_questions
             after += again
         run.conversations.append(
-            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.asked)}
+            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.scored_questions)}
         )
     return run
 
@@ -108,8 +108,8 @@ def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
         "memories": run.memories,
         "degraded_answers": run.degraded,
         "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
-        "overall": _measures(run.asked),
-        "categories": {name: _measures(asked) for name, asked in by_category(run.asked).items()},
+        "overall": _measures(run.scored_questions),
+        "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
         "conversations": run.conversations,
         "ablation": {
             signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
@@ -118,9 +118,9 @@ def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
     }
 
 
-def _measures(asked: Sequence[ScoredQuestion]) -> dict[str, Any]:
-    found: Mapping[str, Mean] = summary(asked, seed=_SEED)
-    return {"questions": len(asked), **{name: mean.as_json() for name, mean in found.items()}}
+def _measures(questions: Sequence[ScoredQuestion]) -> dict[str, Any]:
+    means: Mapping[str, Mean] = summary(questions, seed=_SEED)
+    return {"questions": len(questions), **{name: mean.as_json() for name, mean in means.items()}}
 
 
 def _percentile(seconds: Sequence[float], share: float) -> float:

@@ -82,9 +82,9 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
 
     Secrets are shown as three dots. A value that cannot be used is shown as its default: `skein config check` says why.
     """
-    found = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
+    rows = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
     if as_json:
-        output.print_json({"settings": found})
+        output.print_json({"settings": rows})
         return
     table = output.table("setting", "value", "default", "from")
     lines = [
@@ -94,7 +94,7 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
             _written(row["default"]),
             row["source"] or "default",
         )
-        for row in found
+        for row in rows
     ]
     output.print_table(table, lines, empty="No settings.")
 

@@ -46,11 +46,11 @@ def members_command() -> None:
 @options.json_option
 def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List the members of TENANT in order of joining."""
-    found = asyncio.run(_list(environment, tenant_id, limit))
+    members = asyncio.run(_list(environment, tenant_id, limit))
     if as_json:
-        output.print_json({"members": [output.message_to_dict(member) for member in found]})
+        output.print_json({"members": [output.message_to_dict(member) for member in members]})
         return
-    lines = [(each.account_id, each.email, _NAMES[each.role], output.format_time(each.create_time)) for each in found]
+    lines = [(each.account_id, each.email, _NAMES[each.role], output.format_time(each.create_time)) for each in members]
     output.print_table(
         output.table("account", "address", "role", "joined", ids=("account",)),
         lines,
@@ -111,8 +111,8 @@ def invite_command(
     # A cluster of an earlier version returns no link.
     output.echo(made.link or made.token)
     until = output.format_time(made.invitation.expire_time)
-    told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
-    output.stderr_console().print(Text(told))
+    message = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+    output.stderr_console().print(Text(message))
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:
@@ -127,8 +127,8 @@ async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterat
     """Call as the operator who acts in a tenant."""
     connection = operator_connection(environment)
     async with open_client(connection) as operator:
-        found = await find_tenant(operator, tenant_id)
-    async with open_client(dataclasses.replace(connection, tenant_id=found)) as acting:
+        resolved_id = await find_tenant(operator, tenant_id)
+    async with open_client(dataclasses.replace(connection, tenant_id=resolved_id)) as acting:
         yield acting
 
 

@@ -34,10 +34,10 @@ def list_(
     types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """List memories, newest first."""
-    wanted = memory_pb2.MemoryFilter(types=types, tags_all=tags)
-    found = asyncio.run(_list(environment, wanted, limit))
+    memory_filter = memory_pb2.MemoryFilter(types=types, tags_all=tags)
+    memories = asyncio.run(_list(environment, memory_filter, limit))
     if as_json:
-        output.print_json({"memories": [output.message_to_dict(memory) for memory in found]})
+        output.print_json({"memories": [output.message_to_dict(memory) for memory in memories]})
         return
     lines = [
         (
@@ -47,7 +47,7 @@ def list_(
             ", ".join(memory.tags),
             output.shorten(memory.content or memory.title, 200),
         )
-        for memory in found
+        for memory in memories
     ]
     output.print_table(
         output.table("memory", "type", "when", "tags", "content", ids=("memory",)),
@@ -117,9 +117,11 @@ def _shown(value: object) -> str:
     return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
 
 
-async def _list(environment: Mapping[str, str], wanted: memory_pb2.MemoryFilter, limit: int) -> list[memory_pb2.Memory]:
+async def _list(
+    environment: Mapping[str, str], memory_filter: memory_pb2.MemoryFilter, limit: int
+) -> list[memory_pb2.Memory]:
     async with as_tenant(environment) as api:
-        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=wanted)
+        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=memory_filter)
         return await list_first(limit, api.memories.ListMemories, request, "memories")
 
 

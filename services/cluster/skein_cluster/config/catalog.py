@@ -107,13 +107,13 @@ def settings_classes(services: Collection[str]) -> list[type[Settings]]:
 
 def read_settings(services: Collection[str], environment: Mapping[str, str]) -> list[SettingValue]:
     """Return every setting of a process of these services, each once."""
-    found: dict[str, SettingValue] = {}
+    readings: dict[str, SettingValue] = {}
     for kind in settings_classes(services):
         for reading in kind.read_all(environment):
-            found.setdefault(reading.name, reading)
+            readings.setdefault(reading.name, reading)
     for reading in _without_dataclass(services, environment):
-        found.setdefault(reading.name, reading)
-    return list(found.values())
+        readings.setdefault(reading.name, reading)
+    return list(readings.values())
 
 
 def password_setting(service: str) -> str:

@@ -45,19 +45,19 @@ _SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
 
 def find_problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
     """Return the problems that prevent these services' start in one process, or change its effect."""
-    found = dict.fromkeys(unknown_settings(environment))
+    problems = dict.fromkeys(unknown_settings(environment))
     settings = read_settings(services, environment)
-    found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
+    problems |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
     twice = sorted(
         reading.name for reading in settings if {reading.name, f"{reading.name}{FILE}"} <= environment.keys()
     )
-    found |= dict.fromkeys(f"{name} and {name}{FILE} are both set; only {name} counts." for name in twice)
+    problems |= dict.fromkeys(f"{name} and {name}{FILE} are both set; only {name} counts." for name in twice)
     for check in _checks(services, environment):
         try:
             check()
         except SettingInvalid as invalid:
-            found[str(invalid)] = None
-    return list(found)
+            problems[str(invalid)] = None
+    return list(problems)
 
 
 def find_notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:

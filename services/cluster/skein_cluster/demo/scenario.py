@@ -65,11 +65,11 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
     async with open_client(connection) as api:
         await _import(api, out)
         spans.clear()
-        found = 0
+        answered = 0
         for number, question in enumerate(questions(), start=1):
-            found += await _ask(api, out, number, question)
+            answered += await _ask(api, out, number, question)
         out.print(
-            Text(f"{found} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
+            Text(f"{answered} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
         )
     trace = find_trace(spans.get_finished_spans(), _RECALL)
     out.print(Rule("One recall, traced", align="left"))

@@ -66,8 +66,8 @@ def _is_ours(folder: Path, *, mode: int) -> bool:
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)
     try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return False
         folder.chmod(mode)
     except OSError:

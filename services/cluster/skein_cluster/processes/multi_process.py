@@ -123,7 +123,7 @@ async def multi_process_cluster(
     replica_services = _replica_services(replicas)
     async with (
         prepared_database(
-            data_dir, lambda own: _wanted_ports(own, replica_services), environment=environment, durable=durable
+            data_dir, lambda own: _requested_ports(own, replica_services), environment=environment, durable=durable
         ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
@@ -230,19 +230,19 @@ def _chosen_ports(environment: Mapping[str, str], replica_services: Mapping[str,
 
     `SKEIN_ADMIN_PORT <service>` is the admin port of a process; further replicas get free ones.
     """
-    with reserved_ports(_wanted_ports(environment, replica_services)) as kept:
-        yield kept
+    with reserved_ports(_requested_ports(environment, replica_services)) as ports:
+        yield ports
 
 
-def _wanted_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _requested_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
-    wanted = registry.ports(settings, environment)
+    requested = registry.ports(settings, environment)
     for number, name in enumerate(registry.NAMES):
-        wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
+        requested[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
     for label, name in replica_services.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
-        wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
-    return wanted
+        requested |= {f"{variable} {label}": (settings.host, 0) for variable in own}
+    return requested
 
 
 def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:

@@ -58,8 +58,8 @@ async def single_process_cluster(
 
     Raises PortTaken, and the embedded server's errors.
     """
-    async with prepared_database(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
-        check_free(_wanted_ports(base.environment))
+    async with prepared_database(data_dir, _requested_ports, environment=environment, durable=durable) as base:
+        check_free(_requested_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
         async with run_services(registry.load(), host) as cluster:
@@ -135,7 +135,7 @@ async def prepare_database(server: Server) -> None:
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
 
 
-def _wanted_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
     return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
 
