@@ -108,8 +108,8 @@ async def ensure_development_credentials(
             organization_id = await ensure_organization(operator, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
             tenant_id = await ensure_tenant(operator, organization_id, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
         async with open_client(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
-            made = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
-        api_key = made.secret
+            created = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
+        api_key = created.secret
     return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
 
 

@@ -104,8 +104,8 @@ def _is_whole(path: Path) -> bool:
 
 
 def _copied(path: Path, to: Path) -> bool:
-    made = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
-    for folder in reversed(made):
+    new_folders = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
+    for folder in reversed(new_folders):
         folder.mkdir(exist_ok=True, mode=_PRIVATE_FOLDER)
     part = to.with_suffix(COLD_PART)
     try:
@@ -118,6 +118,6 @@ def _copied(path: Path, to: Path) -> bool:
     finally:
         # Remove partial files after any error: their content may be purged before the next backup.
         part.unlink(missing_ok=True)
-    for folder in {to.parent, *(new.parent for new in made)}:
+    for folder in {to.parent, *(new_folder.parent for new_folder in new_folders)}:
         synchronize(folder)
     return True

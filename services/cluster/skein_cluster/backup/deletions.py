@@ -103,9 +103,9 @@ class Deletions:
         """Merge another state. Only subjects of both states stay."""
         for service in SERVICES:
             self.salts[service].update(other.salts[service])
-            mine = self.digests[service]
+            times = self.digests[service]
             for key, time in other.digests[service].items():
-                mine[key] = max(time, mine.get(key, time))
+                times[key] = max(time, times.get(key, time))
         self.tenants.update(other.tenants)
         self.accounts.update(other.accounts)
         self.service_accounts.update(other.service_accounts)

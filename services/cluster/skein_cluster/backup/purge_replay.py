@@ -113,8 +113,8 @@ class _ServicePurge:
         for part in _parts(items.memory_ids, _MEMORIES_AT_ONCE):
             await self._memories(items.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
         for subject_id in items.memory_subjects:
-            chosen = memory_pb2.MemoryFilter(subject_id=subject_id)
-            await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=chosen))
+            memory_filter = memory_pb2.MemoryFilter(subject_id=subject_id)
+            await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=memory_filter))
 
     async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
         """Purge a session or person by repeated calls until nothing is left."""

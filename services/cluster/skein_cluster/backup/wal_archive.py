@@ -44,10 +44,10 @@ _HISTORY_BYTES = 1024 * 1024
 
 def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
     """Return the prepared repository of an embedded server's log; None without one. Raises CommandError."""
-    chosen = BackupSettings.read(environment).backup_dir
-    if chosen is None:
+    backup_dir = BackupSettings.read(environment).backup_dir
+    if backup_dir is None:
         return None
-    folder = BackupRepository(chosen.absolute())
+    folder = BackupRepository(backup_dir.absolute())
     prepare_archive(folder)
     return folder
 
@@ -272,19 +272,19 @@ async def set_archive_owner(folder: BackupRepository, running: Server, data_dir:
     """Set the archive's database and data folder. Raises CommandError when it belongs to another."""
     connection = await asyncpg.connect(**running.dsn(database="postgres"))
     try:
-        mine: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
+        identifier: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
     finally:
         await connection.close()
-    _must_be_of(folder, mine)
-    folder.set_owner(mine, data_dir)
+    _must_be_of(folder, identifier)
+    folder.set_owner(identifier, data_dir)
 
 
-def _must_be_of(folder: BackupRepository, mine: str) -> None:
+def _must_be_of(folder: BackupRepository, identifier: str) -> None:
     """Raise CommandError for another database, whose segments have the same names."""
     other, _ = folder.owner()
-    if other not in {"", mine}:
+    if other not in {"", identifier}:
         message = (
-            f"{folder.path} holds backups and the log of another database ({other}, and this is {mine}); set"
+            f"{folder.path} holds backups and the log of another database ({other}, and this is {identifier}); set"
             " SKEIN_BACKUP_DIR to a folder of its own."
         )
         raise CommandError(message, ExitCode.CANNOT_START)
@@ -300,9 +300,9 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
         # One more segment, for a record that continues.
         batch = segments[start : start + _AT_ONCE + 1]
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
-            broken = _unpack(batch, wal_range, Path(temporary_folder), size)
-            result += [each for each in broken if each not in result]
-            if broken:
+            problems = _unpack(batch, wal_range, Path(temporary_folder), size)
+            result += [each for each in problems if each not in result]
+            if problems:
                 continue
             checked = batch[:_AT_ONCE]
             until = (checked[-1].number + 1) * size

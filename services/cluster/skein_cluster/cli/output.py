@@ -72,12 +72,12 @@ def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iter
 
     An id that is broken over two lines cannot be copied.
     """
-    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
+    result = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
     right, whole = set(numbers), set(ids)
     for column in columns:
         justify: JustifyMethod = "right" if column in right else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
-    return made
+        result.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
+    return result
 
 
 def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:

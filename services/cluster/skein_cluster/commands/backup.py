@@ -61,8 +61,8 @@ class _BackupContext:
     def of(cls, data_dir: Path, backup_dir: Path | None) -> _BackupContext:
         environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
         refuse_unknown_settings(environment)
-        chosen = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
-        return cls(data_dir=data_dir, folder=BackupRepository(chosen.absolute()), environment=environment)
+        repository_path = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
+        return cls(data_dir=data_dir, folder=BackupRepository(repository_path.absolute()), environment=environment)
 
     def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
         """Return the named backup, or all, oldest first. Raises CommandError."""
@@ -95,14 +95,16 @@ def backup_command() -> None:
 @options.json_option
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
-    where = _BackupContext.of(data_dir, backup_dir)
-    with _convert_errors(), where.folder.write_lock():
-        backup = _run(_create(where))
-        pruned = retention.prune_backups(where.folder, keep) if keep else None
+    context = _BackupContext.of(data_dir, backup_dir)
+    with _convert_errors(), context.folder.write_lock():
+        backup = _run(_create(context))
+        pruned = retention.prune_backups(context.folder, keep) if keep else None
     if as_json:
         output.print_json({"backup": _backup_as_json(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
-    output.stdout_console().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
+    output.stdout_console().print(
+        Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {context.folder.of(backup)}.")
+    )
     if pruned is not None:
         _show(pruned)
 
@@ -113,10 +115,10 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
 @options.json_option
 def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, and the moments that each can be brought back to."""
-    where = _BackupContext.of(data_dir, backup_dir)
+    context = _BackupContext.of(data_dir, backup_dir)
     with _convert_errors():
-        windows = _run(recovery_window.recovery_windows(where.folder))
-    unreadable = where.folder.unreadable()
+        windows = _run(recovery_window.recovery_windows(context.folder))
+    unreadable = context.folder.unreadable()
     if as_json:
         rows = [
             {
@@ -142,10 +144,10 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
         )
         for each in windows
     ]
-    made = output.table(
+    table = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
     )
-    output.print_table(made, lines, empty=f"There is no backup in {where.folder.path}.")
+    output.print_table(table, lines, empty=f"There is no backup in {context.folder.path}.")
     for name in unreadable:
         output.stderr_console().print(
             Text(f"{name} has no description that can be read; `skein backup verify {name}` says why.")
@@ -160,10 +162,10 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
 @options.json_option
 def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
     """Read a whole backup and the log after it, and name what is wrong; ends with 1 when something is."""
-    where = _BackupContext.of(data_dir, backup_dir)
+    context = _BackupContext.of(data_dir, backup_dir)
     try:
-        backup = where.named(backup_id, latest=latest)[-1]
-        name, problems = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
+        backup = context.named(backup_id, latest=latest)[-1]
+        name, problems = backup.backup_id, _run(verification.backup_problems(context.folder, backup))
     except BackupDamaged as damaged:
         name, problems = backup_id or "", [str(damaged)]
     if as_json:
@@ -212,13 +214,13 @@ def restore(
     """
     # The new data folder has no backups.
     own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
-    where = _BackupContext.of(data_dir, backup_dir or own)
+    context = _BackupContext.of(data_dir, backup_dir or own)
     moment = _moment(to)
     with _convert_errors():
-        backups = where.named(backup_id, latest=latest)
+        backups = context.named(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
-            restored = _run(_restore(where, backups, moment, timeline))
+            restored = _run(_restore(context, backups, moment, timeline))
     if as_json:
         output.print_json(_restore_as_json(restored))
         return
@@ -232,9 +234,9 @@ def restore(
 @options.json_option
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
-    where = _BackupContext.of(data_dir, backup_dir)
-    with _convert_errors(), where.folder.write_lock():
-        pruned = retention.prune_backups(where.folder, keep)
+    context = _BackupContext.of(data_dir, backup_dir)
+    with _convert_errors(), context.folder.write_lock():
+        pruned = retention.prune_backups(context.folder, keep)
     if as_json:
         output.print_json(
             {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
@@ -243,7 +245,7 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     _show(pruned)
 
 
-async def _create(where: _BackupContext) -> Backup:
+async def _create(context: _BackupContext) -> Backup:
     shown = output.stderr_console()
     with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
 
@@ -251,21 +253,27 @@ async def _create(where: _BackupContext) -> Backup:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
-        async with open_source(where.data_dir, where.environment) as source:
-            return await base_backup.create_backup(where.folder, source, where.environment, on_progress=on_progress)
+        async with open_source(context.data_dir, context.environment) as source:
+            return await base_backup.create_backup(context.folder, source, context.environment, on_progress=on_progress)
 
 
 async def _restore(
-    where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
+    context: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
 ) -> RestoreResult:
     def on_progress(message: str) -> None:
         output.stderr_console().print(Text(message))
 
-    log = WalArchive(where.folder, backups[0].wal_segment_bytes)
+    log = WalArchive(context.folder, backups[0].wal_segment_bytes)
     timeline = await selection.choose_timeline(log, backups, timeline)
     backup = selection.newest_backup(log, backups, timeline, moment)
     return await restoring.restore(
-        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=timeline, on_progress=on_progress
+        context.folder,
+        backup,
+        context.data_dir,
+        context.environment,
+        to=moment,
+        timeline=timeline,
+        on_progress=on_progress,
     )
 
 

@@ -134,13 +134,13 @@ def _print(document: Mapping[str, Any]) -> None:
         (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in MEASURES if measure in part))
         for name, part in parts.items()
     ]
-    made = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
-    output.print_table(made, lines, empty="There were no questions.")
+    table = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
+    output.print_table(table, lines, empty="There were no questions.")
     if document["ablation"]:
-        made = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
+        table = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
         lost = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
-        output.print_table(made, rows, empty="")
+        output.print_table(table, rows, empty="")
     latency = document["latency_ms"]
     output.stdout_console().print(
         Text(

@@ -124,12 +124,12 @@ def _show_notes(report: Report) -> None:
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
         changed.setdefault(table, []).append((column, tally.count, how, samples))
     for table, lines in changed.items():
-        made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
-        output.print_table(made, lines, empty="")
+        output_table = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
+        output.print_table(output_table, lines, empty="")
     if report.notes.ignored:
-        made = output.table("table", "rows", "left behind", numbers=("rows",))
+        output_table = output.table("table", "rows", "left behind", numbers=("rows",))
         left = [(table, count, why) for (table, why), count in sorted(report.notes.ignored.items())]
-        output.print_table(made, left, empty="")
+        output.print_table(output_table, left, empty="")
 
 
 def _as_json(report: Report) -> dict[str, Any]:

@@ -59,11 +59,11 @@ def create(
     request = auth_pb2.CreateApiKeyRequest(display_name=name, permissions=permissions, agent_id=agent)
     if days is not None:
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
-    made = asyncio.run(_create(environment, request))
+    response = asyncio.run(_create(environment, request))
     if as_json:
-        output.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
+        output.print_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret})
         return
-    output.echo(made.secret)
+    output.echo(response.secret)
     output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
 
 

@@ -101,17 +101,19 @@ def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
-    made = asyncio.run(_invite(environment, tenant_id, email, role, days))
+    response = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
-        output.print_json(output.message_to_dict(made))
+        output.print_json(output.message_to_dict(response))
         return
-    if not made.token:
-        output.echo(f"Mailed to {made.invitation.email}.")
+    if not response.token:
+        output.echo(f"Mailed to {response.invitation.email}.")
         return
     # A cluster of an earlier version returns no link.
-    output.echo(made.link or made.token)
-    until = output.format_time(made.invitation.expire_time)
-    message = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+    output.echo(response.link or response.token)
+    until = output.format_time(response.invitation.expire_time)
+    message = (
+        f"Hand it over to {response.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+    )
     output.stderr_console().print(Text(message))
 
 

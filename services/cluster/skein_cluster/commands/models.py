@@ -44,8 +44,8 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
         )
         for model in models
     ]
-    made = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
-    output.print_table(made, lines, empty="There are no models.")
+    table = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
+    output.print_table(table, lines, empty="There are no models.")
 
 
 @models_command.command("register")
@@ -77,11 +77,11 @@ def register(model: str, environment: dict[str, str], *, as_json: bool, **settin
     embedding_model = pb.EmbeddingModel(
         model=model, **{name: value for name, value in settings.items() if value is not None}
     )
-    made = asyncio.run(_register(environment, embedding_model))
+    registered = asyncio.run(_register(environment, embedding_model))
     if as_json:
-        output.print_json(output.message_to_dict(made))
+        output.print_json(output.message_to_dict(registered))
         return
-    output.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
+    output.echo(f"Registered {registered.model} ({registered.provider}, {registered.dimensions} dimensions).")
 
 
 @models_command.command("reindex")
@@ -136,17 +136,17 @@ def compare(
     if as_json:
         output.print_json(output.message_to_dict(compared))
         return
-    every = compared.overall
+    overall = compared.overall
     lines = [
         (row.tenant_id or "all", row.query_count, f"{row.agreement:.3f}", row.same_first_count)
-        for row in (*compared.tenants, every)
+        for row in (*compared.tenants, overall)
     ]
     title = f"{compared.model} beside {compared.active_model}, the nearest {compared.limit}"
-    made = output.table(
+    table = output.table(
         "tenant", "queries", "agreement", "same first", title=title, numbers=("queries", "agreement", "same first")
     )
     output.print_table(
-        made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
+        table, lines if overall.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
     )
 
 
@@ -196,8 +196,8 @@ def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
         for job in reindexes
     ]
     numbers = ("tenants", "seen", "embedded", "missing")
-    made = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
-    output.print_table(made, lines, empty="Nothing was ever reindexed.")
+    table = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
+    output.print_table(table, lines, empty="Nothing was ever reindexed.")
     if any(job.missing_count for job in reindexes):
         output.stderr_console().print(
             Text("Items that are missing are found by their words alone once the model is in force.")

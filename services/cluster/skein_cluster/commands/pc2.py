@@ -44,13 +44,13 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
         )
     names = [*([] if curve.certificate_files(folder, curve.SERVER) else [curve.SERVER]), *clients]
     try:
-        made = [str(curve.create_certificate(folder, name)) for name in names]
+        paths = [str(curve.create_certificate(folder, name)) for name in names]
     except OSError as error:
         raise CommandError(f"The folder {folder} cannot be written: {error.strerror}.", ExitCode.CANNOT_START) from None
     if as_json:
-        output.print_json({"folder": str(folder), "made": made})
+        output.print_json({"folder": str(folder), "made": paths})
         return
-    for path in made:
+    for path in paths:
         output.echo(path)
     if clients:
         output.stderr_console().print(

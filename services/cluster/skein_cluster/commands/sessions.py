@@ -43,8 +43,8 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
         )
         for session in sessions
     ]
-    made = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
-    output.print_table(made, lines, empty="There are no sessions.")
+    table = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
+    output.print_table(table, lines, empty="There are no sessions.")
 
 
 @sessions_command.command("show")

@@ -107,7 +107,7 @@ async def _ask(api: Client, out: Console, number: int, question: SampleQuestion)
         )
         for hit in answer.hits
     ]
-    made = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
-    output.print_table(made, lines, empty="Nothing was found.")
+    table = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
+    output.print_table(table, lines, empty="Nothing was found.")
     out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
     return any(hit_name(hit) in question.evidence for hit in answer.hits)

@@ -59,7 +59,7 @@ class RestoreTarget:
             trust = sockets / "pg_hba.conf"
             trust.write_text(_TRUSTED, "utf-8")
             self.account.own(trust)
-            chosen = {
+            server_options = {
                 **server_settings.DURABLE_SETTINGS,
                 **_OURS_ALONE,
                 **settings,
@@ -68,7 +68,7 @@ class RestoreTarget:
                 "unix_socket_directories": str(sockets),
                 "unix_socket_permissions": "0700",
             }
-            process = await self.launch.start(folder, chosen)
+            process = await self.launch.start(folder, server_options)
             try:
                 yield Server(
                     host=str(sockets),

@@ -96,7 +96,7 @@ async def running_server(
             await launch.create(home, durable=durable)
         with socket_folder(account, home.real) as sockets:
             port = tcp_port or DEFAULT_PORT
-            chosen = {
+            server_options = {
                 **(server_settings.DURABLE_SETTINGS if durable else server_settings.EPHEMERAL_SETTINGS),
                 **settings,
                 "listen_addresses": "127.0.0.1" if tcp_port else "",
@@ -107,9 +107,9 @@ async def running_server(
 
             async def start() -> subprocess.Popen[bytes]:
                 await stop_stale_server(home.real, account)
-                return await launch.start(home.real, chosen)
+                return await launch.start(home.real, server_options)
 
-            process = await launch.start(home.real, chosen)
+            process = await launch.start(home.real, server_options)
             supervisor = ServerSupervisor(process, start)
             keeping = [asyncio.create_task(supervisor.keep())] if keep else []
             try:

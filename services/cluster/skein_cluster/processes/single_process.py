@@ -65,8 +65,8 @@ async def single_process_cluster(
         async with run_services(registry.load(), host) as cluster:
             # pc2 acts in the development tenant, whose key exists only when the others are ready.
             await cluster.wait_ready(ready_seconds, except_={"pc2"})
-            made = await base.write_credentials(host.addresses)
-            base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+            created = await base.write_credentials(host.addresses)
+            base.environment.setdefault("SKEIN_PC2_API_KEY", created.api_key)
             await cluster.wait_ready(ready_seconds)
             _must_all_be_open(host.addresses, base.environment)
             yield LocalCluster(
@@ -74,7 +74,7 @@ async def single_process_cluster(
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
                 processes=dict.fromkeys(registry.NAMES, os.getpid()),
                 postgres=base.postgres,
-                credentials=made,
+                credentials=created,
             )
 
 
@@ -90,11 +90,11 @@ class PreparedDatabase:
 
     async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
         """Create the development tenant and its key if needed, and write credentials.json."""
-        made = await credentials.ensure_development_credentials(
+        created = await credentials.ensure_development_credentials(
             addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
         )
-        credentials.save_credentials(self.data_dir, made)
-        return made
+        credentials.save_credentials(self.data_dir, created)
+        return created
 
 
 @asynccontextmanager
