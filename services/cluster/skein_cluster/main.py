@@ -68,7 +68,7 @@ class Commands(click.Group):
             raise CommandError(_INTERRUPTED, ExitCode.INTERRUPTED) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Add what the exit codes mean."""
+        """Add the meaning of the exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODE_MEANINGS.items()])
 

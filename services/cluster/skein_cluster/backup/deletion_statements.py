@@ -57,7 +57,7 @@ async def insert_tombstones(connection: Connection, deletions: Deletions) -> Non
 
 
 async def purge_tenants(connection: Connection, deletions: Deletions) -> list[UUID]:
-    """Purge the tenants that were purged later, and report it; return those that existed."""
+    """Purge the tenants that were purged later, and report it; return the ids of existing ones."""
     purged_ids = list(deletions.tenants)
     rows = await connection.fetch(
         "SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", purged_ids

@@ -31,7 +31,7 @@ class RevocableTable:
     is_closed: str = "revoke_time IS NOT NULL"
     time: str = "revoke_time"
     close: str = "revoke_time = closed.time"
-    # The column by which a revoked row is found in the earlier state.
+    # The condition of a row that the earlier state has not revoked.
     is_open: str = "revoke_time IS NULL"
 
 
@@ -117,7 +117,7 @@ class Deletions:
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
     def since(self, before: Deletions) -> NewTombstones:
-        """Return what an earlier state lacks."""
+        """Return the digests that an earlier state lacks."""
         new_tombstones: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
             earlier_times = before.digests[service]

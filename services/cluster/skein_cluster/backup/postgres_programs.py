@@ -1,4 +1,4 @@
-"""Postgres' own programs: those of the wheel, or those on the PATH, whichever fit a server."""
+"""Postgres' own programs, from the wheel or from the PATH, in a version that fits a server."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviousCluster:
-    """What a restore uses of the previous cluster."""
+    """The log and deletions of the previous cluster that a restore uses."""
 
     # Folders of its log; a restored cluster has earlier ones too.
     logs: Sequence[Path] = ()

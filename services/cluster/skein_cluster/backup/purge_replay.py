@@ -106,7 +106,7 @@ class _ServicePurge:
             for part in _parts(items.message_ids, _MESSAGES_AT_ONCE):
                 await self._session.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=part))
             for block_id in items.block_ids:
-                # A deleted item is not found.
+                # The service may have deleted the block already.
                 with _unless(grpc.StatusCode.NOT_FOUND):
                     await self._blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
                 await self._blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id=block_id))
@@ -117,7 +117,7 @@ class _ServicePurge:
             await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=memory_filter))
 
     async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
-        """Purge a session or person by repeated calls until nothing is left."""
+        """Purge a session or person by repeated calls until no rows are left."""
         more = True
         while more:
             with self._acting(tenant_id):

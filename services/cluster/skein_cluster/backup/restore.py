@@ -98,7 +98,7 @@ async def restore(
 ) -> RestoreResult:
     """Restore a backup to a point in time, or to the end of the log, in a data folder without a database.
 
-    The restore follows the newest timeline, or the given one.
+    The restore follows `timeline`, or the newest timeline without one.
 
     Raises CommandError, BackupDamaged, and the embedded server's errors; then the data folder stays empty.
     """

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PruneResult:
-    """What was removed."""
+    """The removed backups, segments and files."""
 
     backup_ids: Sequence[str]
     segments: int

@@ -32,7 +32,7 @@ async def choose_timeline(log: WalArchive, backups: Sequence[Backup], requested:
 
 
 def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, before: datetime | None) -> Backup:
-    """Return the newest backup that leads to a timeline, before `at` if given.
+    """Return the newest backup that leads to a timeline, finished by `before` if set.
 
     Without one, the error names the earliest possible time, from the oldest backup.
     """

@@ -49,7 +49,7 @@ class BenchResult:
     signals: frozenset[str]
     # The model whose vectors were searched.
     model: str
-    # Answers without vectors or without an arm, which say nothing about quality.
+    # Answers without vectors or without an arm; they do not count for quality.
     degraded: int
 
 

@@ -47,5 +47,5 @@ def quote_argument(argument: str) -> str:
 
 
 def store_hint(environment: Mapping[str, str]) -> str:
-    """Say how to store something, for a tenant that has nothing yet."""
+    """Say how to store a first memory, for an empty tenant."""
     return f"Nothing is stored yet. Store something: {command_line('remember', EXAMPLE, environment=environment)}"

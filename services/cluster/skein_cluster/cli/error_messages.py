@@ -66,7 +66,7 @@ def command_error(error: BaseException) -> CommandError | None:
 
 
 def error_sentence(error: SkeinError) -> str:
-    """Return what failed, which field is wrong, and what to do."""
+    """Return the failure, the wrong field, and a remedy."""
     message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
     # Services of this version have the violations in the message.

@@ -68,7 +68,7 @@ def message_to_dict(message: Message, *, with_texts: bool = True) -> dict[str, A
 
 
 def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
-    """Return an empty table; columns in `numbers` are aligned to the right, those in `ids` broken last of all.
+    """Return an empty table; columns in `numbers` are aligned to the right, and columns in `ids` are broken last.
 
     An id that is broken over two lines cannot be copied.
     """
@@ -81,7 +81,7 @@ def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iter
 
 
 def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
-    """Fill a table and print it; print `empty` instead when there is nothing to show."""
+    """Fill a table and print it; print `empty` instead without lines."""
     if not lines:
         stderr_console().print(Text(empty))
         return

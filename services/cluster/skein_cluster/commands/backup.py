@@ -278,7 +278,7 @@ async def _restore(
 
 
 def _run(work: Coroutine[Any, Any, Made]) -> Made:
-    """Run to the end or until SIGTERM, which leaves nothing behind."""
+    """Run to the end or until SIGTERM; the task then removes its files."""
 
     async def until_signal() -> Made:
         task = asyncio.ensure_future(work)

@@ -30,7 +30,7 @@ _SEED = 5
 
 @dataclass(slots=True)
 class _BenchRun:
-    """What was asked and found so far."""
+    """Questions, answers and times so far."""
 
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)

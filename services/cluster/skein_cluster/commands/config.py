@@ -1,4 +1,4 @@
-"""`skein config`: what the environment says to a process, and what is wrong with it."""
+"""`skein config`: the settings of a process in its environment, and their problems."""
 
 from __future__ import annotations
 

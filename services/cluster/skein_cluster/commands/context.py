@@ -1,4 +1,4 @@
-"""`skein context`: what the tenant knows about something as one text for a prompt, with citations."""
+"""`skein context`: the tenant's knowledge of a topic as one text for a prompt, with citations."""
 
 from __future__ import annotations
 

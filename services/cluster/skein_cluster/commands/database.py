@@ -1,4 +1,4 @@
-"""`skein migrate` and `skein bootstrap`: what a database needs before services can use it."""
+"""`skein migrate` and `skein bootstrap`: prepare a database for the services."""
 
 from __future__ import annotations
 

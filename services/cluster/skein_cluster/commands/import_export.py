@@ -159,7 +159,7 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr when that is a terminal; yield what to call with the number of records done."""
+    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records done."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),

@@ -45,7 +45,7 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
 
 
 def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
-    """Print what is missing and what is different."""
+    """Print the missing and the different records."""
     passes = comparison.share <= threshold
     if as_json:
         output.print_json(
@@ -166,7 +166,7 @@ def _named(tally: CountWithSamples) -> str:
 
 
 def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:
-    """Return what was read in the order of tables and kinds."""
+    """Return the records read, in the order of tables and kinds."""
     tables = list(dict.fromkeys(table for table, _ in report.records))
     return sorted(report.records.items(), key=lambda entry: (tables.index(entry[0][0]), _place(entry[0][1])))
 

@@ -1,4 +1,4 @@
-"""`skein tenants members` and `skein tenants invite`: who may act in a tenant, kept by the operator."""
+"""`skein tenants members` and `skein tenants invite`: the operator's commands for members of a tenant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skein memories`: what the tenant remembers."""
+"""`skein memories`: the tenant's memories."""
 
 from __future__ import annotations
 

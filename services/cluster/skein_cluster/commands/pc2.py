@@ -1,4 +1,4 @@
-"""`skein pc2`: what the ports of the voice assistants need to be opened to other machines."""
+"""`skein pc2`: certificates that open the voice assistants' ports to other machines."""
 
 from __future__ import annotations
 

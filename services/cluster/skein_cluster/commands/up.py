@@ -151,7 +151,7 @@ def _report_ends(cluster: LocalCluster) -> asyncio.Future[None]:
 def print_overview(
     cluster: LocalCluster, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False
 ) -> Panel:
-    """Show where everything is and what to try."""
+    """Show the addresses and files, and commands to try."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")

@@ -48,7 +48,7 @@ SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
     OperatorSettings: (COMMAND,),
     BackupSettings: ("worker", COMMAND),
 }
-# Settings that have no dataclass, with what they mean; "<…>" stands for any of a kind.
+# Settings without a dataclass, with their meaning; "<…>" stands for any name of a kind.
 WITHOUT_DATACLASS: Mapping[str, str] = {
     "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0: a free one.",
     "SKEIN_<SERVICE>_ADDRESS": (

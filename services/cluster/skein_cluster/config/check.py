@@ -1,4 +1,4 @@
-"""Checks of a process's settings, one sentence per problem; opens nothing but files."""
+"""Checks of a process's settings, one sentence per problem; opens only files."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LINKED = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
-    """Raise SettingInvalid when the environment has a SKEIN_* variable that nothing reads."""
+    """Raise SettingInvalid when the environment has a SKEIN_* variable that no setting reads."""
     problems = [*unknown_settings(environment)]
     if problems:
         raise SettingInvalid(" ".join(problems))

@@ -1,4 +1,4 @@
-"""Errors of an embedded Postgres; each message says what to do."""
+"""Errors of an embedded Postgres; each message names a remedy."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ class DataDirUnusable(EmbeddedPostgresError):
     """The folder has other content or another owner."""
 
     def __init__(self, data_dir: Path, problem: str) -> None:
-        """Say what is wrong with which folder."""
+        """Name the folder and its problem."""
         super().__init__(f"{data_dir} cannot hold the database: {problem}")

@@ -55,7 +55,7 @@ class RestoreTarget:
         """
         _completed(folder, self.account)
         with socket_folder(self.account, folder) as sockets:
-            # Trust all who may enter the folder, whatever the backup's own file demands.
+            # Trust every user who may enter the folder, also against the backup's own file.
             trust = sockets / "pg_hba.conf"
             trust.write_text(_TRUSTED, "utf-8")
             self.account.own(trust)
