@@ -61,10 +61,10 @@ def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str
 
     Raises SettingInvalid.
     """
-    own = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
-    own["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
+    ports = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
+    ports["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
     of_assistants = Pc2Settings.read(environment).host
-    return {name: (settings.host, port) for name, port in own.items()} | {
+    return {name: (settings.host, port) for name, port in ports.items()} | {
         name: (of_assistants, port) for name, port in pc2_ports(environment).items()
     }
 

@@ -70,8 +70,8 @@ async def create_backup(
 
 def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
     system_identifiers = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
-    others = system_identifiers - {"", system_identifier}
-    if others:
+    other_identifiers = system_identifiers - {"", system_identifier}
+    if other_identifiers:
         raise CommandError(f"{folder.path} holds backups of another database; name another folder.", ExitCode.REFUSED)
 
 
@@ -94,5 +94,5 @@ async def _copied(
     )
     if code:
         lines = [each for each in re.split(r"[\r\n]+", error_output) if "error:" in each]
-        why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
-        raise CommandError(f"pg_basebackup could not copy the server: {why.rstrip('.')}.", ExitCode.REFUSED)
+        reason = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
+        raise CommandError(f"pg_basebackup could not copy the server: {reason.rstrip('.')}.", ExitCode.REFUSED)

@@ -53,7 +53,7 @@ def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[
 
 
 def restore_files(
-    names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], others: Mapping[str, Path]
+    names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], previous_folders: Mapping[str, Path]
 ) -> list[str]:
     """Restore the files that a database refers to; return the missing ones.
 
@@ -61,9 +61,9 @@ def restore_files(
     """
     missing = []
     for name in names:
-        kind, _, rest = name.partition("/")
-        sources = [folder.cold / name, *([others[kind] / rest] if kind in others else [])]
-        if not any(_copied(path, target[kind] / rest) for path in sources if _is_whole(path)):
+        kind, _, relative_name = name.partition("/")
+        sources = [folder.cold / name, *([previous_folders[kind] / relative_name] if kind in previous_folders else [])]
+        if not any(_copied(path, target[kind] / relative_name) for path in sources if _is_whole(path)):
             missing.append(name)
     return missing
 

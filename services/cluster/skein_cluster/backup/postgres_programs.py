@@ -35,17 +35,18 @@ async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
     cached = _PROGRAM_PATHS.get((name, major, exactly))
     if cached is not None:
         return cached
-    tried: list[str] = []
+    rejected: list[str] = []
     for path in _candidates(name):
         version = await _major(path)
         if version == major or (not exactly and version > major):
             _PROGRAM_PATHS[name, major, exactly] = path
             return path
-        tried.append(f"{path} of {version}")
-    which = f"version {major}" if exactly else f"version {major} or later"
-    had = f", and there is {', '.join(tried)}" if tried else ""
+        rejected.append(f"{path} of {version}")
+    requirement = f"version {major}" if exactly else f"version {major} or later"
+    rejected_text = f", and there is {', '.join(rejected)}" if rejected else ""
     raise CommandError(
-        f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH.", ExitCode.CANNOT_START
+        f"{name} of Postgres {requirement} is needed{rejected_text}; install it so that it is on the PATH.",
+        ExitCode.CANNOT_START,
     )
 
 

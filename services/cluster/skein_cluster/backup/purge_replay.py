@@ -76,10 +76,12 @@ async def replay_purges(
         missing_subjects = set(each.directory) - deletions.subjects.get(each.tenant_id, set())
         await deletion_statements.purge_subjects(connection, each.tenant_id, missing_subjects)
         counts["people"] += len(missing_subjects)
-    left = [each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())]
-    if left:
+    remaining = [
+        each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())
+    ]
+    if remaining:
         raise CommandError(
-            f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored.",
+            f"What was purged after that moment is still there in {len(remaining)} tenants: nothing was restored.",
             ExitCode.FAULT,
         )
     return {kind: count for kind, count in counts.items() if count}
@@ -138,9 +140,9 @@ class _ServicePurge:
         """Act in a tenant during the block, for at most two minutes."""
         deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
-        who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
+        caller = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
         with as_current_call(call):
-            call.identity_token, _ = sign_identity_token(who, key=self._key, at=time.time())
+            call.identity_token, _ = sign_identity_token(caller, key=self._key, at=time.time())
             yield
 
 

@@ -122,7 +122,7 @@ class _TenantScan:
         """Return all purged items."""
         matcher = self._matcher
         external = await self._rows(_EXTERNAL, lambda name: matcher.in_session(session_names.of_message(name)))
-        named = await self._names(_MESSAGES, lambda id_: matcher.in_session(session_names.of_message_id(id_)))
+        message_ids = await self._names(_MESSAGES, lambda id_: matcher.in_session(session_names.of_message_id(id_)))
         return PurgedItems(
             tenant_id=self._tenant_id,
             memory_ids=await self._names(_MEMORIES, lambda id_: matcher.in_memory("memory_id", id_.bytes)),
@@ -131,7 +131,7 @@ class _TenantScan:
                 _MEMORY_SUBJECTS, lambda id_: matcher.in_memory("subject_id", id_.encode())
             ),
             session_ids=await self._names(_SESSIONS, lambda id_: matcher.in_session(session_names.of_session(id_))),
-            message_ids=sorted({*named, *(str(row["message_id"]) for row in external)}),
+            message_ids=sorted({*message_ids, *(str(row["message_id"]) for row in external)}),
             session_subjects=await self._names(
                 _SESSION_SUBJECTS, lambda id_: matcher.in_session(session_names.of_subject(id_))
             ),

@@ -242,9 +242,11 @@ class BackupRepository:
     def new_id(self, at: datetime) -> str:
         """Return a free id by the time: 20261121T221530Z."""
         name = at.strftime("%Y%m%dT%H%M%SZ")
-        taken = {folder.name for folder in self._folders()}
+        existing_names = {folder.name for folder in self._folders()}
         return next(
-            each for number in range(len(taken) + 1) if (each := f"{name}-{number}" if number else name) not in taken
+            each
+            for number in range(len(existing_names) + 1)
+            if (each := f"{name}-{number}" if number else name) not in existing_names
         )
 
     def _folders(self) -> list[Path]:

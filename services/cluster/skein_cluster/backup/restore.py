@@ -111,7 +111,7 @@ async def restore(
             timeline = await selection.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
         recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, beside=before.logs)
-        deletions = await recovering.erasures(backup, before, but=timeline if to is None else None)
+        deletions = await recovering.erasures(backup, before, skipped_timeline=timeline if to is None else None)
         data = target.folder()
         try:
             with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
@@ -135,19 +135,21 @@ class _Recovery:
     # Folders of the previous cluster with segments that the archive lacks.
     beside: Sequence[Path]
 
-    async def erasures(self, backup: Backup, before: previous_cluster.PreviousCluster, *, but: int | None) -> Deletions:
+    async def erasures(
+        self, backup: Backup, before: previous_cluster.PreviousCluster, *, skipped_timeline: int | None
+    ) -> Deletions:
         """Return the deletions of the previous cluster, and of the newest state of every timeline.
 
-        The timeline `but` is skipped when the restore leads to its newest state itself.
+        `skipped_timeline` is left out, because the restore leads to its newest state itself.
         """
         deletions = Deletions()
         if before.erasures is not None:
             deletions.add(before.erasures)
-        every = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
-        timelines = sorted({each.timeline for each in every} | {*self.log.timelines})
+        backups = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
+        timelines = sorted({each.timeline for each in backups} | {*self.log.timelines})
         for timeline in timelines:
-            leading = [each for each in every if self.log.leads_to(each, timeline)]
-            if not leading or (timeline == but and leading[-1] == backup):
+            leading = [each for each in backups if self.log.leads_to(each, timeline)]
+            if not leading or (timeline == skipped_timeline and leading[-1] == backup):
                 continue
             data = self.target.folder()
             try:
@@ -165,9 +167,9 @@ class _Recovery:
             deletions = await erasures.read_deletions(connection)
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
             deletions.until = max(filter(None, (last, backup.finish_time)))
-            if beyond := await self._unread(connection, backup, timeline):
+            if last_segment := await self._unread(connection, backup, timeline):
                 self.watch.on_progress(
-                    f"The log cannot be read beyond {beyond}: what was purged after that is not known."
+                    f"The log cannot be read beyond {last_segment}: what was purged after that is not known."
                 )
         finally:
             await connection.close()
@@ -176,10 +178,10 @@ class _Recovery:
     async def _unread(self, connection: Connection, backup: Backup, timeline: int) -> str:
         """Return the segment where recovery ended before the archive's end; empty for none."""
         size = backup.wal_segment_bytes
-        reached = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
-        if self.log.wal_range(backup, timeline).end <= reached:
+        replayed_segment = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
+        if self.log.wal_range(backup, timeline).end <= replayed_segment:
             return ""
-        return Segment(timeline, reached).name(size)
+        return Segment(timeline, replayed_segment).name(size)
 
     async def _unpack_newest(self, backups: Sequence[Backup], data: Path) -> Backup:
         """Extract the newest complete backup; the log leads from an older one to the same end."""
@@ -225,7 +227,7 @@ class _Recovery:
                 connection = await _connect(server, backup.superuser, DATABASE)
                 try:
                     last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
-                    now_on = await connection.fetchval(_TIMELINE)
+                    new_timeline = await connection.fetchval(_TIMELINE)
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
                     target_environment = {"SKEIN_DATA_DIR": str(data_dir), **environment}
                     with self.watch.step("purge", "Purging again what was purged …"):
@@ -244,7 +246,7 @@ class _Recovery:
         return RestoreResult(
             backup_id=backup.backup_id,
             last_time=last,
-            timeline=now_on,
+            timeline=new_timeline,
             erased=erased,
             # A restore to the end of the log has the purges already.
             erasures_until=max(
@@ -274,9 +276,9 @@ class _Recovery:
                 yield server
         except PostgresDidNotStart as error:
             fatal_lines = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
-            why = fatal_lines[-1] if fatal_lines else str(error).splitlines()[0]
+            reason = fatal_lines[-1] if fatal_lines else str(error).splitlines()[0]
             raise CommandError(
-                f"The backup {backup.backup_id} could not be recovered: {why}.", ExitCode.FAULT
+                f"The backup {backup.backup_id} could not be recovered: {reason}.", ExitCode.FAULT
             ) from error
 
 

@@ -36,9 +36,9 @@ def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, bef
 
     Without one, the error names the earliest possible time, from the oldest backup.
     """
-    leading = [backup for backup in backups if log.leads_to(backup, timeline)]
-    fitting = [backup for backup in leading if before is None or backup.finish_time <= before]
-    return (fitting or leading[:1])[-1]
+    candidates = [backup for backup in backups if log.leads_to(backup, timeline)]
+    earlier = [backup for backup in candidates if before is None or backup.finish_time <= before]
+    return (earlier or candidates[:1])[-1]
 
 
 async def _last(log: WalArchive, backups: Sequence[Backup], timeline: int) -> datetime:

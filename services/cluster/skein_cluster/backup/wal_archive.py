@@ -65,10 +65,10 @@ async def run_server(
         # Check before the start, which would archive pending segments into another database's log.
         _must_be_of(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
     log = {} if folder is None else archive_settings(folder)
-    async with embedded.running_server(postgres_folder, durable=durable, settings=log, keep=keep) as running:
+    async with embedded.running_server(postgres_folder, durable=durable, settings=log, keep=keep) as server:
         if folder is not None:
-            await set_archive_owner(folder, running, data_dir)
-        yield running
+            await set_archive_owner(folder, server, data_dir)
+        yield server
 
 
 def archive_settings(folder: BackupRepository) -> dict[str, str]:
@@ -102,18 +102,18 @@ def prepare_archive(folder: BackupRepository) -> None:
 
 def _archive_command(wal: Path) -> str:
     """Return the archive_command: compress, sync, then rename. A repeat compares instead."""
-    there, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
+    archived, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
     return (
-        f'if test -f {there}; then gzip -dc {there} | cmp -s - "%p"; '
-        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {there} && sync {_quoted(wal)}; fi'
+        f'if test -f {archived}; then gzip -dc {archived} | cmp -s - "%p"; '
+        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {archived} && sync {_quoted(wal)}; fi'
     )
 
 
 def restore_command(folder: BackupRepository, beside: Sequence[Path]) -> str:
     """Return the restore_command: from the archive, or else from previous servers' folders."""
-    there = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
-    others = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
-    return f'if test -f {there}; then gzip -dc {there} > "%p"; {others}else false; fi'
+    archived = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
+    fallbacks = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
+    return f'if test -f {archived}; then gzip -dc {archived} > "%p"; {fallbacks}else false; fi'
 
 
 def _quoted(path: Path) -> str:
@@ -238,15 +238,15 @@ def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
     return path
 
 
-def read_compressed(path: Path, most: int) -> bytes:
+def read_compressed(path: Path, max_bytes: int) -> bytes:
     """Decompress a file of at most `most` bytes. Raises BackupDamaged, also for a larger one."""
     try:
         with gzip.open(path) as file:
-            content = file.read(most + 1)
+            content = file.read(max_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BackupDamaged(f"{path} cannot be unpacked ({type(error).__name__}).") from None
-    if len(content) > most:
-        raise BackupDamaged(f"{path} unpacks to more than {most} bytes.")
+    if len(content) > max_bytes:
+        raise BackupDamaged(f"{path} unpacks to more than {max_bytes} bytes.")
     return content
 
 
@@ -268,9 +268,9 @@ async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
     return None
 
 
-async def set_archive_owner(folder: BackupRepository, running: Server, data_dir: Path) -> None:
+async def set_archive_owner(folder: BackupRepository, server: Server, data_dir: Path) -> None:
     """Set the archive's database and data folder. Raises CommandError when it belongs to another."""
-    connection = await asyncpg.connect(**running.dsn(database="postgres"))
+    connection = await asyncpg.connect(**server.dsn(database="postgres"))
     try:
         identifier: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
     finally:
@@ -281,10 +281,10 @@ async def set_archive_owner(folder: BackupRepository, running: Server, data_dir:
 
 def _must_be_of(folder: BackupRepository, identifier: str) -> None:
     """Raise CommandError for another database, whose segments have the same names."""
-    other, _ = folder.owner()
-    if other not in {"", identifier}:
+    owner, _ = folder.owner()
+    if owner not in {"", identifier}:
         message = (
-            f"{folder.path} holds backups and the log of another database ({other}, and this is {identifier}); set"
+            f"{folder.path} holds backups and the log of another database ({owner}, and this is {identifier}); set"
             " SKEIN_BACKUP_DIR to a folder of its own."
         )
         raise CommandError(message, ExitCode.CANNOT_START)

@@ -93,10 +93,10 @@ def by_category(questions: Sequence[ScoredQuestion]) -> Mapping[str, list[Scored
     }
 
 
-def ablation_loss(whole: Sequence[ScoredQuestion], without: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
+def ablation_loss(full: Sequence[ScoredQuestion], ablated: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
     """Return the paired loss of every measure between two runs of the same questions."""
     rows = [
-        [had - has for had, has in zip(complete.scores(), reduced.scores(), strict=True)]
-        for complete, reduced in zip(whole, without, strict=True)
+        [before - after for before, after in zip(complete.scores(), reduced.scores(), strict=True)]
+        for complete, reduced in zip(full, ablated, strict=True)
     ]
     return dict(zip(MEASURES, means(rows, seed=seed), strict=False))

@@ -141,13 +141,13 @@ async def ask_questions(
 
 
 async def run_ablations(
-    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
+    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], on_progress: Callable[[int], None]
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
         result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).scored_questions
-        done(len(questions))
+        on_progress(len(questions))
     return result
 
 

@@ -73,10 +73,10 @@ def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iter
     An id that is broken over two lines cannot be copied.
     """
     result = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
-    right, whole = set(numbers), set(ids)
+    right_aligned, unbroken = set(numbers), set(ids)
     for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
-        result.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
+        justify: JustifyMethod = "right" if column in right_aligned else "left"
+        result.add_column(column, justify=justify, overflow="fold", no_wrap=column in unbroken)
     return result
 
 

@@ -213,8 +213,8 @@ def restore(
     tenants, accounts; and what was revoked is revoked.
     """
     # The new data folder has no backups.
-    own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
-    context = _BackupContext.of(data_dir, backup_dir or own)
+    default_folder = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
+    context = _BackupContext.of(data_dir, backup_dir or default_folder)
     moment = _moment(to)
     with _convert_errors():
         backups = context.named(backup_id, latest=latest)
@@ -246,8 +246,8 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
 
 
 async def _create(context: _BackupContext) -> Backup:
-    shown = output.stderr_console()
-    with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
+    console = output.stderr_console()
+    with console.status("Copying …") if console.is_terminal else contextlib.nullcontext() as status:
 
         def on_progress(done: int, whole: int) -> None:
             if status is not None:
@@ -354,8 +354,8 @@ def _show(pruned: PruneResult) -> None:
 def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
     out, notes = output.stdout_console(), output.stderr_console()
     moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
-    took = sum(restored.seconds.values())
-    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))
+    seconds = sum(restored.seconds.values())
+    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {seconds:.1f} s."))
     counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
     until = (
         "nothing tells of purges"

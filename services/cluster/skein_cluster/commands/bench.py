@@ -64,10 +64,10 @@ def locomo(
     brackets hold 95 % intervals.
     """
     try:
-        read = read_conversations(file)[:conversations]
+        conversations_read = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, read, ablation=ablation, keep=keep))
+    run = asyncio.run(_run(environment, conversations_read, ablation=ablation, keep=keep))
     document = _document(file, run)
     if as_json:
         output.print_json(document)
@@ -82,10 +82,10 @@ async def _run(
     connection = operator_connection(environment)
     for conversation in conversations:
         async with temporary_tenant(connection, conversation, keep=keep) as api:
-            with progress(f"asking {conversation.name}", 0) as done:
+            with progress(f"asking {conversation.name}", 0) as on_progress:
                 answers = await ask_questions(api, conversation.questions)
                 signals = sorted(answers.signals) if ablation else []
-                without = await run_ablations(api, conversation.questions, signals, done)
+                without = await run_ablations(api, conversation.questions, signals, on_progress)
         run.scored_questions += answers.scored_questions
         run.seconds += answers.seconds
         run.memories += len(conversation.memories)
@@ -138,8 +138,8 @@ def _print(document: Mapping[str, Any]) -> None:
     output.print_table(table, lines, empty="There were no questions.")
     if document["ablation"]:
         table = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
-        lost = document["ablation"].items()
-        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
+        losses = document["ablation"].items()
+        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
         output.print_table(table, rows, empty="")
     latency = document["latency_ms"]
     output.stdout_console().print(

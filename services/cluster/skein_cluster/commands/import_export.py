@@ -329,20 +329,23 @@ async def _count_archived(api: Client) -> int:
     return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])
 
 
-def _show_counts(done: ImportCounts, *, as_json: bool) -> None:
-    kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
+def _show_counts(import_counts: ImportCounts, *, as_json: bool) -> None:
+    kinds = [*dict.fromkeys([*import_counts.created, *import_counts.updated, *import_counts.unchanged])]
     if as_json:
-        counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
-        console.print_json({**counts, "refused": [list(entry) for entry in done.refused]})
+        counts = {name: dict(getattr(import_counts, name)) for name in ("created", "updated", "unchanged")}
+        console.print_json({**counts, "refused": [list(entry) for entry in import_counts.refused]})
     else:
         counts_table = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
-        rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
+        rows = [
+            (_plural(kind), import_counts.created[kind], import_counts.updated[kind], import_counts.unchanged[kind])
+            for kind in kinds
+        ]
         console.print_table(counts_table, rows, empty="The file holds nothing that could be stored.")
-        for line, kind, reason in done.refused[:_SHOWN]:
+        for line, kind, reason in import_counts.refused[:_SHOWN]:
             console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
-        if len(done.refused) > _SHOWN:
-            console.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
-    if done.refused:
+        if len(import_counts.refused) > _SHOWN:
+            console.echo(f"… and {len(import_counts.refused) - _SHOWN} more; --json lists all.", err=True)
+    if import_counts.refused:
         sys.exit(ExitCode.REFUSED)
 
 

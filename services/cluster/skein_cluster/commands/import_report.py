@@ -120,16 +120,16 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
 
 def _show_notes(report: Report) -> None:
     changed: dict[str, list[tuple[object, ...]]] = {}
-    for (table, column, how), tally in sorted(report.notes.conversions.items()):
+    for (table, column, conversion), tally in sorted(report.notes.conversions.items()):
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
-        changed.setdefault(table, []).append((column, tally.count, how, samples))
+        changed.setdefault(table, []).append((column, tally.count, conversion, samples))
     for table, lines in changed.items():
         output_table = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
         output.print_table(output_table, lines, empty="")
     if report.notes.ignored:
         output_table = output.table("table", "rows", "left behind", numbers=("rows",))
-        left = [(table, count, why) for (table, why), count in sorted(report.notes.ignored.items())]
-        output.print_table(output_table, left, empty="")
+        rows = [(table, count, reason) for (table, reason), count in sorted(report.notes.ignored.items())]
+        output.print_table(output_table, rows, empty="")
 
 
 def _as_json(report: Report) -> dict[str, Any]:

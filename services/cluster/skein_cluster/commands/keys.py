@@ -75,8 +75,8 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, revoked ones included."""
     keys, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
-        shown = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
-        output.print_json({"api_keys": shown})
+        rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
+        output.print_json({"api_keys": rows})
         return
     lines = [
         (
@@ -184,17 +184,17 @@ async def _key_named(api: Client, text: str) -> str:
     """
     if parse_id(text) is not None:
         return text
-    begins = text.strip().removesuffix("…").lower()
+    key_prefix = text.strip().removesuffix("…").lower()
     tenant_id = await _own_tenant(api)
     matches = []
     async for key in iterate_pages(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
         prefix = _prefix_of(key, tenant_id)
         # A longer text is a secret or most of it.
-        if key.api_key_id.startswith(begins) or prefix.startswith(begins[: len(prefix)]):
+        if key.api_key_id.startswith(key_prefix) or prefix.startswith(key_prefix[: len(prefix)]):
             matches.append(key)
-    if len(begins) >= _SHORTEST and len(matches) == 1:
+    if len(key_prefix) >= _SHORTEST and len(matches) == 1:
         return str(matches[0].api_key_id)
-    if len(begins) >= _SHORTEST and matches:
+    if len(key_prefix) >= _SHORTEST and matches:
         ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in matches[:_SHOWN])
         message = f"{len(matches)} keys begin so; name one by its id: {ids}{', …' if len(matches) > _SHOWN else ''}."
     else:

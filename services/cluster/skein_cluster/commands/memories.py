@@ -75,9 +75,9 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
         if value not in ("", [], None):
             grid.add_row(name, Text(_shown(value)))
     for link in links:
-        other = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
+        other_id = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
         way = "→" if link.from_memory_id == memory.memory_id else "←"
-        grid.add_row(f"{way} {link.relation}", Text(other))
+        grid.add_row(f"{way} {link.relation}", Text(other_id))
     output.stdout_console().print(grid)
 
 

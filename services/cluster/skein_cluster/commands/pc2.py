@@ -36,10 +36,10 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
                 f"A client's name is of letters, digits, dots and dashes, and not {curve.SERVER}: {name!r} is not."
             )
             raise CommandError(message, ExitCode.USAGE)
-    taken = [name for name in clients if curve.certificate_files(folder, name)]
-    if taken or len(set(clients)) < len(clients):
+    existing = [name for name in clients if curve.certificate_files(folder, name)]
+    if existing or len(set(clients)) < len(clients):
         raise CommandError(
-            f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made.",
+            f"There is a certificate for {existing[0] if existing else 'one of them'} already; nothing was made.",
             ExitCode.REFUSED,
         )
     names = [*([] if curve.certificate_files(folder, curve.SERVER) else [curve.SERVER]), *clients]

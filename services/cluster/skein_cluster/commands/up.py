@@ -102,12 +102,12 @@ async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
     """Read "memory=2" and the like."""
     result: dict[str, int] = {}
-    able = [name for name in registry.PORTS if name != "pc2"]
+    services = [name for name in registry.PORTS if name != "pc2"]
     for text in counts:
         name, _, count = text.partition("=")
-        if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
             raise click.BadParameter(
-                f"{text!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}.",
+                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MOST_REPLICAS}.",
                 param_hint="--replicas",
             )
         result[name] = int(count)

@@ -144,8 +144,8 @@ def _without_dataclass(services: Collection[str], environment: Mapping[str, str]
             if has_text(environment, f"{PC2_KEY}_{number}"):
                 yield _secret(f"{PC2_KEY}_{number}", environment)
     if "recall" in services:
-        own = {name.removesuffix(FILE) for name in environment if name.startswith(f"{MODEL_KEY}_")} - {MODEL_KEY}
-        for name in sorted(own):
+        model_keys = {name.removesuffix(FILE) for name in environment if name.startswith(f"{MODEL_KEY}_")} - {MODEL_KEY}
+        for name in sorted(model_keys):
             yield _secret(name, environment)
 
 

@@ -30,8 +30,8 @@ class DataDirInUse(EmbeddedPostgresError):
 
     def __init__(self, data_dir: Path, holder: str) -> None:
         """Name the holder when its lock file does."""
-        who = f"process {holder}" if holder else "another process"
-        super().__init__(f"{data_dir} is in use by {who}: stop it first, or use another data folder")
+        owner = f"process {holder}" if holder else "another process"
+        super().__init__(f"{data_dir} is in use by {owner}: stop it first, or use another data folder")
 
 
 class DataDirUnusable(EmbeddedPostgresError):

@@ -111,7 +111,7 @@ async def running_server(
 
             process = await launch.start(home.real, server_options)
             supervisor = ServerSupervisor(process, start)
-            keeping = [asyncio.create_task(supervisor.keep())] if keep else []
+            tasks = [asyncio.create_task(supervisor.keep())] if keep else []
             try:
                 yield Server(
                     host=str(sockets),
@@ -122,9 +122,9 @@ async def running_server(
                     durable=durable,
                 )
             finally:
-                for task in keeping:
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*keeping, return_exceptions=True)
+                await asyncio.gather(*tasks, return_exceptions=True)
                 await stop(supervisor.process, stop_seconds)
 
 

@@ -99,10 +99,10 @@ class ServiceProcess:
     def exit_message(self) -> str:
         """Return how the process ended, with its own error message when it could not start."""
         code = self.process.returncode
-        how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+        reason = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         cause = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
-        return f"{self.name} {how}. {cause}"
+        return f"{self.name} {reason}. {cause}"
 
 
 @asynccontextmanager

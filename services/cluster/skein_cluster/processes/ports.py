@@ -53,14 +53,14 @@ def check_free(requested: Mapping[str, tuple[str, int]]) -> None:
 
 def check_distinct(ports: Mapping[str, int]) -> None:
     """Raise SettingInvalid for an invalid port and for duplicates; 0 is any port."""
-    taken: dict[int, str] = {}
+    settings_by_port: dict[int, str] = {}
     for name, port in ports.items():
         setting = _setting(name)
         if not 0 <= port <= LAST_PORT:
             raise SettingInvalid(f"{setting} should be a port from 0 to {LAST_PORT}, not {port}.")
-        if port and port in taken:
-            raise SettingInvalid(f"{taken[port]} and {setting} are both port {port}.")
-        taken[port] = setting
+        if port and port in settings_by_port:
+            raise SettingInvalid(f"{settings_by_port[port]} and {setting} are both port {port}.")
+        settings_by_port[port] = setting
 
 
 def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:
