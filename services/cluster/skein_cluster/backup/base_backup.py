@@ -93,6 +93,6 @@ async def _copied(
         command, environment=source.environment, on_progress=line
     )
     if code:
-        lines = [each for each in re.split(r"[\r\n]+", error_output) if "error:" in each]
-        reason = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
+        error_lines = [text for text in re.split(r"[\r\n]+", error_output) if "error:" in text]
+        reason = error_lines[0].partition("error: ")[2] if error_lines else f"it ended with {code}"
         raise CommandError(f"pg_basebackup could not copy the server: {reason.rstrip('.')}.", ExitCode.REFUSED)

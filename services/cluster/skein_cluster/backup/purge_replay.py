@@ -66,18 +66,18 @@ async def replay_purges(
     counts["revocations"] = await deletion_statements.revoke_access(connection, deletions)
     await deletion_statements.insert_tombstones(connection, deletions)
     tenant_items = await purged_items.find_purged(connection, new_tombstones)
-    for each in tenant_items:
-        counts.update(each.counts)
-    if any(sum(each.counts.values()) for each in tenant_items):
+    for items in tenant_items:
+        counts.update(items.counts)
+    if any(sum(items.counts.values()) for items in tenant_items):
         async with _services(url, environment) as purging:
-            for each in tenant_items:
-                await purging.tenant(each)
-    for each in tenant_items:
-        missing_subjects = set(each.directory) - deletions.subjects.get(each.tenant_id, set())
-        await deletion_statements.purge_subjects(connection, each.tenant_id, missing_subjects)
+            for items in tenant_items:
+                await purging.tenant(items)
+    for items in tenant_items:
+        missing_subjects = set(items.directory) - deletions.subjects.get(items.tenant_id, set())
+        await deletion_statements.purge_subjects(connection, items.tenant_id, missing_subjects)
         counts["people"] += len(missing_subjects)
     remaining = [
-        each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())
+        items for items in await purged_items.find_purged(connection, new_tombstones) if sum(items.counts.values())
     ]
     if remaining:
         raise CommandError(

@@ -244,14 +244,14 @@ class BackupRepository:
         name = at.strftime("%Y%m%dT%H%M%SZ")
         existing_names = {folder.name for folder in self._folders()}
         return next(
-            each
+            candidate
             for number in range(len(existing_names) + 1)
-            if (each := f"{name}-{number}" if number else name) not in existing_names
+            if (candidate := f"{name}-{number}" if number else name) not in existing_names
         )
 
     def _folders(self) -> list[Path]:
         try:
-            return [each for each in (self.path / BACKUPS).iterdir() if each.is_dir() and not each.name.startswith(".")]
+            return [path for path in (self.path / BACKUPS).iterdir() if path.is_dir() and not path.name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
             return []
 

@@ -110,7 +110,7 @@ async def restore(
             log = WalArchive(folder, backup.wal_segment_bytes)
             timeline = await selection.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
-        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, beside=before.logs)
+        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, log_folders=before.logs)
         deletions = await recovering.erasures(backup, before, skipped_timeline=timeline if to is None else None)
         data = target.folder()
         try:
@@ -133,7 +133,7 @@ class _Recovery:
     target: RestoreTarget
     watch: _StepTimer
     # Folders of the previous cluster with segments that the archive lacks.
-    beside: Sequence[Path]
+    log_folders: Sequence[Path]
 
     async def erasures(
         self, backup: Backup, before: previous_cluster.PreviousCluster, *, skipped_timeline: int | None
@@ -145,10 +145,12 @@ class _Recovery:
         deletions = Deletions()
         if before.erasures is not None:
             deletions.add(before.erasures)
-        backups = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
-        timelines = sorted({each.timeline for each in backups} | {*self.log.timelines})
+        backups = [
+            candidate for candidate in self.folder.backups() if candidate.system_identifier == backup.system_identifier
+        ]
+        timelines = sorted({candidate.timeline for candidate in backups} | {*self.log.timelines})
         for timeline in timelines:
-            leading = [each for each in backups if self.log.leads_to(each, timeline)]
+            leading = [candidate for candidate in backups if self.log.leads_to(candidate, timeline)]
             if not leading or (timeline == skipped_timeline and leading[-1] == backup):
                 continue
             data = self.target.folder()
@@ -262,7 +264,7 @@ class _Recovery:
         self, backup: Backup, data: Path, timeline: int, *, to: datetime | None, archives: bool
     ) -> AsyncIterator[Server]:
         settings = {
-            "restore_command": wal_archive.restore_command(self.folder, self.beside),
+            "restore_command": wal_archive.restore_command(self.folder, self.log_folders),
             "recovery_target_timeline": str(timeline),
             "recovery_target_action": "promote",
             "max_connections": "100",

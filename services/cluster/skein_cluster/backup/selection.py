@@ -20,15 +20,15 @@ async def choose_timeline(log: WalArchive, backups: Sequence[Backup], requested:
 
     Each restore starts a timeline, also a trial beside a running cluster, so the newest number may be wrong.
     """
-    timelines = sorted({each for backup in backups for each in log.timelines_of(backup)})
+    timelines = sorted({number for backup in backups for number in log.timelines_of(backup)})
     if requested is not None and requested not in timelines:
         raise CommandError(
             f"Nothing leads to timeline {requested}; there are {', '.join(map(str, timelines))}.", ExitCode.REFUSED
         )
     if requested is not None or len(timelines) == 1:
         return requested or timelines[0]
-    last_times = {each: await _last(log, backups, each) for each in timelines}
-    return max(timelines, key=lambda each: (last_times[each], each))
+    last_times = {number: await _last(log, backups, number) for number in timelines}
+    return max(timelines, key=lambda number: (last_times[number], number))
 
 
 def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, before: datetime | None) -> Backup:

@@ -31,7 +31,9 @@ async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]
             wal_range = log.wal_range(backup, timeline)
             if not wal_range.files and not wal_range.missing:
                 result.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
-            result += [each for each in await wal_archive.wal_problems(wal_range, backup) if each not in result]
+            result += [
+                problem for problem in await wal_archive.wal_problems(wal_range, backup) if problem not in result
+            ]
     return result
 
 

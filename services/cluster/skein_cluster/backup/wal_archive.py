@@ -109,10 +109,12 @@ def _archive_command(wal: Path) -> str:
     )
 
 
-def restore_command(folder: BackupRepository, beside: Sequence[Path]) -> str:
+def restore_command(folder: BackupRepository, log_folders: Sequence[Path]) -> str:
     """Return the restore_command: from the archive, or else from previous servers' folders."""
     archived = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
-    fallbacks = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
+    fallbacks = "".join(
+        f'elif test -f {_quoted(log_folder)}/%f; then cp {_quoted(log_folder)}/%f "%p"; ' for log_folder in log_folders
+    )
     return f'if test -f {archived}; then gzip -dc {archived} > "%p"; {fallbacks}else false; fi'
 
 
@@ -172,7 +174,7 @@ class WalArchive:
 
     def timelines_of(self, backup: Backup) -> list[int]:
         """Return the timelines that a backup leads to, newest last."""
-        return sorted({backup.timeline, *(each for each in self.timelines if self.leads_to(backup, each))})
+        return sorted({backup.timeline, *(timeline for timeline in self.timelines if self.leads_to(backup, timeline))})
 
     def leads_to(self, backup: Backup, timeline: int) -> bool:
         """Say whether a timeline goes through the end of a backup."""
@@ -301,7 +303,7 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
         batch = segments[start : start + _AT_ONCE + 1]
         with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
             problems = _unpack(batch, wal_range, Path(temporary_folder), size)
-            result += [each for each in problems if each not in result]
+            result += [problem for problem in problems if problem not in result]
             if problems:
                 continue
             checked = batch[:_AT_ONCE]

@@ -122,27 +122,27 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     if as_json:
         rows = [
             {
-                **_backup_as_json(each.backup),
-                "leads_to_timeline": each.timeline,
-                "until_time": each.until.isoformat(),
-                "missing_segment": each.gap,
+                **_backup_as_json(window.backup),
+                "leads_to_timeline": window.timeline,
+                "until_time": window.until.isoformat(),
+                "missing_segment": window.gap,
             }
-            for each in windows
+            for window in windows
         ]
         output.print_json({"backups": rows, "unreadable": unreadable})
         return
     lines = [
         (
-            each.backup.backup_id,
-            restoring.format_moment(each.backup.finish_time),
-            restoring.format_moment(each.until) if each.until > each.backup.finish_time else "",
-            each.timeline,
-            _size(each.backup.byte_count),
-            each.backup.schema_version,
-            each.backup.skein_version,
-            f"{each.gap} is missing" if each.gap else "",
+            window.backup.backup_id,
+            restoring.format_moment(window.backup.finish_time),
+            restoring.format_moment(window.until) if window.until > window.backup.finish_time else "",
+            window.timeline,
+            _size(window.backup.byte_count),
+            window.backup.schema_version,
+            window.backup.skein_version,
+            f"{window.gap} is missing" if window.gap else "",
         )
-        for each in windows
+        for window in windows
     ]
     table = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")

@@ -50,7 +50,10 @@ def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: b
     if as_json:
         output.print_json({"members": [output.message_to_dict(member) for member in members]})
         return
-    lines = [(each.account_id, each.email, _NAMES[each.role], output.format_time(each.create_time)) for each in members]
+    lines = [
+        (member.account_id, member.email, _NAMES[member.role], output.format_time(member.create_time))
+        for member in members
+    ]
     output.print_table(
         output.table("account", "address", "role", "joined", ids=("account",)),
         lines,
