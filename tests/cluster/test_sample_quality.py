@@ -53,7 +53,7 @@ async def asked(cluster: Cluster) -> list[ScoredQuestion]:
         return ScoredQuestion(
             category=question["kind"],
             evidence=frozenset(question["evidence"]),
-            found=tuple(hit_name(hit) for hit in response.hits),
+            hit_ids=tuple(hit_name(hit) for hit in response.hits),
         )
 
     return [await answer(question) for question in questions]
@@ -73,6 +73,6 @@ def test_no_kind_of_question_pays_for_another(asked: list[ScoredQuestion]) -> No
 
 
 def test_most_questions_have_evidence_first(asked: list[ScoredQuestion]) -> None:
-    first = sum(bool(one.found) and one.found[0] in one.evidence for one in asked)
+    first = sum(bool(one.hit_ids) and one.hit_ids[0] in one.evidence for one in asked)
 
     assert first >= FIRST

@@ -18,8 +18,8 @@ FOUND = tuple(f"hit {place}" for place in range(1, 13))
 EVIDENCE = frozenset({"hit 2", "hit 7", "hit 12", "elsewhere"})
 
 
-def asked(*found: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> ScoredQuestion:
-    return ScoredQuestion(category=category, evidence=evidence, found=found)
+def asked(*hit_ids: str, category: str = "temporal", evidence: frozenset[str] = frozenset({"a"})) -> ScoredQuestion:
+    return ScoredQuestion(category=category, evidence=evidence, hit_ids=hit_ids)
 
 
 @pytest.mark.parametrize(("depth", "expected"), [(1, 0.0), (5, 0.25), (10, 0.5), (25, 0.75)])

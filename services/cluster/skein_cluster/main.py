@@ -57,8 +57,8 @@ class Commands(click.Group):
         module = COMMANDS.get(cmd_name)
         if module is None:
             return None
-        found = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
-        return found if isinstance(found, click.Command) else None
+        command = getattr(importlib.import_module(f"skein_cluster.commands.{module}"), f"{cmd_name}_command")
+        return command if isinstance(command, click.Command) else None
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the subcommand. Raises CommandError for Ctrl-C, for which click only prints "Aborted!"."""
@@ -68,7 +68,7 @@ class Commands(click.Group):
             raise CommandError(_INTERRUPTED, ExitCode.INTERRUPTED) from None
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Add what the exit codes mean."""
+        """Add the meaning of the exit codes."""
         with formatter.section("Exit codes"):
             formatter.write_dl([(str(int(code)), meaning) for code, meaning in EXIT_CODE_MEANINGS.items()])
 

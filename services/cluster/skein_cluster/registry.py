@@ -44,11 +44,11 @@ OTHER_PORTS = ("SKEIN_HTTP_PORT", "SKEIN_ADMIN_PORT", "SKEIN_PC2_BASE_PORT")
 
 def load(names: Iterable[str] = NAMES) -> list[Service]:
     """Import services in starting order. Raises SettingInvalid for an unknown name."""
-    wanted = set(names)
-    unknown = sorted(wanted - set(NAMES))
+    selected = set(names)
+    unknown = sorted(selected - set(NAMES))
     if unknown:
         raise SettingInvalid(f"No service is called {', '.join(unknown)}; there are {', '.join(NAMES)}.")
-    return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in wanted]
+    return [importlib.import_module(f"skein_{name}.service").SERVICE for name in NAMES if name in selected]
 
 
 def port_of(name: str, environment: Mapping[str, str]) -> int:
@@ -61,10 +61,10 @@ def ports(settings: ProcessSettings, environment: Mapping[str, str]) -> dict[str
 
     Raises SettingInvalid.
     """
-    own = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
-    own["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
+    ports = {f"SKEIN_{name.upper()}_PORT": port_of(name, environment) for name in PORTS}
+    ports["SKEIN_HTTP_PORT"] = port_in("SKEIN_HTTP_PORT", environment, HTTP_PORT)
     of_assistants = Pc2Settings.read(environment).host
-    return {name: (settings.host, port) for name, port in own.items()} | {
+    return {name: (settings.host, port) for name, port in ports.items()} | {
         name: (of_assistants, port) for name, port in pc2_ports(environment).items()
     }
 

@@ -49,7 +49,7 @@ async def open_client(connection: Connection) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def as_tenant(environment: Mapping[str, str]) -> AsyncIterator[Client]:
-    """Call with the tenant's key: SKEIN_API_KEY, or the one that `skein up` wrote. Raises NotConfigured."""
+    """Call with the tenant's key: SKEIN_API_KEY, or the key of `skein up`. Raises NotConfigured."""
     connection = Connection.from_environment(environment)
     async with open_client(dataclasses.replace(connection, timeout=TIMEOUT_SECONDS, retries=RETRIES)) as api:
         yield api

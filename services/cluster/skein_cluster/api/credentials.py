@@ -52,7 +52,7 @@ def make_private(data_dir: Path) -> None:
 
 
 def load_credentials(data_dir: Path) -> dict[str, Any]:
-    """Return what an earlier start wrote; empty before the first."""
+    """Return the credentials of an earlier start; empty before the first."""
     return read_credentials(data_dir / CREDENTIALS_FILE)
 
 
@@ -93,7 +93,7 @@ def master_key(data_dir: Path) -> str:
 async def ensure_development_credentials(
     addresses: Mapping[str, str], before: Mapping[str, Any], operator_key: str, environment: Mapping[str, str]
 ) -> Credentials:
-    """Return credentials that work: those of an earlier start, or new ones for the development tenant.
+    """Return valid credentials of an earlier start, or new ones for the development tenant.
 
     Existing rows are found by slug: a killed start, a removed credentials.json or database also lead here.
     """
@@ -108,8 +108,8 @@ async def ensure_development_credentials(
             organization_id = await ensure_organization(operator, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
             tenant_id = await ensure_tenant(operator, organization_id, DEVELOPMENT_NAME, DEVELOPMENT_SLUG)
         async with open_client(dataclasses.replace(base, tenant_id=tenant_id)) as acting:
-            made = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
-        api_key = made.secret
+            created = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="skein up"))
+        api_key = created.secret
     return Credentials(endpoint=endpoint, http=http, api_key=api_key, tenant_id=tenant_id, operator_key=operator_key)
 
 

@@ -51,14 +51,14 @@ async def find_tenant(operator: Client, name: str) -> str:
     if parse_id(name) is not None:
         return name
     request = tenancy_pb2.ListTenantsRequest(page_size=1000)
-    found = [
+    tenant_ids = [
         str(tenant.tenant_id)
         async for tenant in iterate_pages(operator.tenancy.ListTenants, request, "tenants")
         if tenant.slug == name
     ]
-    if len(found) == 1:
-        return found[0]
-    what = "No tenant has" if not found else "Tenants of several organizations have"
+    if len(tenant_ids) == 1:
+        return tenant_ids[0]
+    what = "No tenant has" if not tenant_ids else "Tenants of several organizations have"
     raise CommandError(f"{what} the slug {name}; name the tenant by its id (skein tenants list).", ExitCode.REFUSED)
 
 

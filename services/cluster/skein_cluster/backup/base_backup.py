@@ -69,9 +69,9 @@ async def create_backup(
 
 
 def _must_be_of(folder: BackupRepository, system_identifier: str) -> None:
-    known = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
-    others = known - {"", system_identifier}
-    if others:
+    system_identifiers = {folder.owner()[0], *(backup.system_identifier for backup in folder.backups())}
+    other_identifiers = system_identifiers - {"", system_identifier}
+    if other_identifiers:
         raise CommandError(f"{folder.path} holds backups of another database; name another folder.", ExitCode.REFUSED)
 
 
@@ -89,8 +89,10 @@ async def _copied(
         *("--wal-method=stream", "--checkpoint=fast", "--manifest-checksums=SHA256", f"--label=skein {label}"),
         *("--progress", "--no-password"),
     ]
-    code, _, said = await postgres_programs.run_program(command, environment=source.environment, on_progress=line)
+    code, _, error_output = await postgres_programs.run_program(
+        command, environment=source.environment, on_progress=line
+    )
     if code:
-        lines = [each for each in re.split(r"[\r\n]+", said) if "error:" in each]
-        why = lines[0].partition("error: ")[2] if lines else f"it ended with {code}"
-        raise CommandError(f"pg_basebackup could not copy the server: {why.rstrip('.')}.", ExitCode.REFUSED)
+        error_lines = [text for text in re.split(r"[\r\n]+", error_output) if "error:" in text]
+        reason = error_lines[0].partition("error: ")[2] if error_lines else f"it ended with {code}"
+        raise CommandError(f"pg_basebackup could not copy the server: {reason.rstrip('.')}.", ExitCode.REFUSED)

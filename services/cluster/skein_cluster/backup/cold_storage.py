@@ -43,8 +43,8 @@ def archive_folders(environment: Mapping[str, str]) -> dict[str, Path]:
 def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[str]:
     """Copy every file to the repository, and return their names."""
     result: set[str] = set()
-    for kind, place in archive_folders(environment).items():
-        for path in place.glob("*/*.jsonl.gz"):
+    for kind, archive_folder in archive_folders(environment).items():
+        for path in archive_folder.glob("*/*.jsonl.gz"):
             name = f"{kind}/{path.parent.name}/{path.name}"
             # No row refers to a file that disappears meanwhile.
             if (folder.cold / name).exists() or _copied(path, folder.cold / name):
@@ -53,7 +53,7 @@ def copy_files(folder: BackupRepository, environment: Mapping[str, str]) -> set[
 
 
 def restore_files(
-    names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], others: Mapping[str, Path]
+    names: Iterable[str], folder: BackupRepository, target: Mapping[str, Path], previous_folders: Mapping[str, Path]
 ) -> list[str]:
     """Restore the files that a database refers to; return the missing ones.
 
@@ -61,20 +61,22 @@ def restore_files(
     """
     missing = []
     for name in names:
-        kind, _, rest = name.partition("/")
-        wanted = [folder.cold / name, *([others[kind] / rest] if kind in others else [])]
-        if not any(_copied(path, target[kind] / rest) for path in wanted if _is_whole(path)):
+        kind, _, relative_name = name.partition("/")
+        sources = [folder.cold / name, *([previous_folders[kind] / relative_name] if kind in previous_folders else [])]
+        if not any(_copied(path, target[kind] / relative_name) for path in sources if _is_whole(path)):
             missing.append(name)
     return missing
 
 
-def prune_files(folder: BackupRepository, kept: Iterable[Backup]) -> int:
+def prune_files(folder: BackupRepository, backups: Iterable[Backup]) -> int:
     """Delete the files that no kept backup refers to; return their number."""
-    named = {name for backup in kept for name in backup.cold}
-    gone = [path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in named]
-    for path in gone:
+    referenced = {name for backup in backups for name in backup.cold}
+    unused_files = [
+        path for path in folder.cold.glob("*/*/*.jsonl.gz") if str(path.relative_to(folder.cold)) not in referenced
+    ]
+    for path in unused_files:
         path.unlink(missing_ok=True)
-    return len(gone)
+    return len(unused_files)
 
 
 def cold_storage_problems(folder: BackupRepository, backup: Backup) -> list[str]:
@@ -102,8 +104,8 @@ def _is_whole(path: Path) -> bool:
 
 
 def _copied(path: Path, to: Path) -> bool:
-    made = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
-    for folder in reversed(made):
+    new_folders = [folder for folder in (to.parent, *to.parent.parents) if not folder.exists()]
+    for folder in reversed(new_folders):
         folder.mkdir(exist_ok=True, mode=_PRIVATE_FOLDER)
     part = to.with_suffix(COLD_PART)
     try:
@@ -116,6 +118,6 @@ def _copied(path: Path, to: Path) -> bool:
     finally:
         # Remove partial files after any error: their content may be purged before the next backup.
         part.unlink(missing_ok=True)
-    for folder in {to.parent, *(new.parent for new in made)}:
+    for folder in {to.parent, *(new_folder.parent for new_folder in new_folders)}:
         synchronize(folder)
     return True

@@ -32,13 +32,17 @@ _ORGANIZATIONS = """
 """
 
 
-async def insert_tombstones(connection: Connection, known: Deletions) -> None:
+async def insert_tombstones(connection: Connection, deletions: Deletions) -> None:
     """Insert every tombstone, also for missing rows: an old export may hold them."""
-    there = {row["tenant_id"] for row in await connection.fetch("SELECT tenant_id FROM tenancy.tenants")}
+    existing_tenants = {row["tenant_id"] for row in await connection.fetch("SELECT tenant_id FROM tenancy.tenants")}
     for service in SERVICES:
         await connection.executemany(
             f"INSERT INTO {service}.tombstone_salts (tenant_id, salt) VALUES ($1, $2) ON CONFLICT DO NOTHING",  # noqa: S608 - constants.
-            [(tenant_id, salt) for tenant_id, salt in known.salts[service].items() if tenant_id in there],
+            [
+                (tenant_id, salt)
+                for tenant_id, salt in deletions.salts[service].items()
+                if tenant_id in existing_tenants
+            ],
         )
         await connection.executemany(
             f"INSERT INTO {service}.tombstones (tenant_id, digest, create_time) VALUES ($1, $2, $3)"  # noqa: S608 - constants.
@@ -46,68 +50,70 @@ async def insert_tombstones(connection: Connection, known: Deletions) -> None:
             " DO UPDATE SET create_time = greatest(tombstones.create_time, excluded.create_time)",
             [
                 (tenant_id, digest, time)
-                for (tenant_id, digest), time in known.digests[service].items()
-                if tenant_id in there
+                for (tenant_id, digest), time in deletions.digests[service].items()
+                if tenant_id in existing_tenants
             ],
         )
 
 
-async def purge_tenants(connection: Connection, known: Deletions) -> list[UUID]:
-    """Purge the tenants that were purged later, and report it; return those that existed."""
-    wanted = list(known.tenants)
-    rows = await connection.fetch("SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", wanted)
-    gone = [row["tenant_id"] for row in rows]
+async def purge_tenants(connection: Connection, deletions: Deletions) -> list[UUID]:
+    """Purge the tenants that were purged later, and report it; return the ids of existing ones."""
+    purged_ids = list(deletions.tenants)
+    rows = await connection.fetch(
+        "SELECT tenant_id FROM tenancy.tenants WHERE tenant_id = ANY ($1::uuid[])", purged_ids
+    )
+    existing_ids = [row["tenant_id"] for row in rows]
     async with connection.transaction():
         # All tables lose the rows, so their order does not matter.
         await connection.execute("SET LOCAL session_replication_role = replica")
         for row in await connection.fetch(_TABLES):
-            await connection.execute(f"DELETE FROM {row['name']} WHERE tenant_id = ANY ($1::uuid[])", gone)  # noqa: S608 - from the catalog.
-        for tenant_id in gone:
-            report = known.tenants[tenant_id]
+            await connection.execute(f"DELETE FROM {row['name']} WHERE tenant_id = ANY ($1::uuid[])", existing_ids)  # noqa: S608 - from the catalog.
+        for tenant_id in existing_ids:
+            report = deletions.tenants[tenant_id]
             await connection.execute("DELETE FROM tenancy.deletions WHERE tenant_id = $1", tenant_id)
             columns = ", ".join(report)
-            places = ", ".join(f"${number}" for number in range(1, len(report) + 1))
+            placeholders = ", ".join(f"${number}" for number in range(1, len(report) + 1))
             await connection.execute(
-                f"INSERT INTO tenancy.deletions ({columns}) VALUES ({places})",  # noqa: S608 - its own columns.
+                f"INSERT INTO tenancy.deletions ({columns}) VALUES ({placeholders})",  # noqa: S608 - its own columns.
                 *report.values(),
             )
         await connection.execute(
             "UPDATE tenancy.deletions SET state = 'done', stage = '', finish_time = coalesce(finish_time, now())"
             " WHERE tenant_id = ANY ($1::uuid[])",
-            gone,
+            existing_ids,
         )
-    await connection.execute(_ORGANIZATIONS, [report["organization_id"] for report in known.tenants.values()])
-    return gone
+    await connection.execute(_ORGANIZATIONS, [report["organization_id"] for report in deletions.tenants.values()])
+    return existing_ids
 
 
-async def purge_accounts(connection: Connection, known: Deletions) -> int:
+async def purge_accounts(connection: Connection, deletions: Deletions) -> int:
     """Delete accounts that were deleted later, and their memberships; return their number."""
-    wanted: Collection[UUID] = list(known.accounts)
+    account_ids: Collection[UUID] = list(deletions.accounts)
     async with connection.transaction():
-        await connection.execute("DELETE FROM tenancy.memberships WHERE account_id = ANY ($1::uuid[])", wanted)
-        status = await connection.execute("DELETE FROM auth.accounts WHERE account_id = ANY ($1::uuid[])", wanted)
+        await connection.execute("DELETE FROM tenancy.memberships WHERE account_id = ANY ($1::uuid[])", account_ids)
+        status = await connection.execute("DELETE FROM auth.accounts WHERE account_id = ANY ($1::uuid[])", account_ids)
     return int(status.rpartition(" ")[2])
 
 
-async def purge_subjects(connection: Connection, tenant_id: UUID, gone: Collection[str]) -> None:
+async def purge_subjects(connection: Connection, tenant_id: UUID, subject_ids: Collection[str]) -> None:
     """Delete subjects of a tenant."""
     for table in ("tenancy.subject_properties", "tenancy.subjects"):
         await connection.execute(
             f"DELETE FROM {table} WHERE tenant_id = $1 AND subject_id = ANY ($2::text[])",  # noqa: S608 - constants.
             tenant_id,
-            list(gone),
+            list(subject_ids),
         )
 
 
-async def revoke_access(connection: Connection, known: Deletions) -> int:
+async def revoke_access(connection: Connection, deletions: Deletions) -> int:
     """Revoke credentials and delete service accounts that were later; return the number of valid ones."""
-    gone = [name.partition(":")[2] for name in known.service_accounts]
+    service_account_ids = [name.partition(":")[2] for name in deletions.service_accounts]
     status = await connection.execute(
-        "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", gone
+        "DELETE FROM auth.service_accounts WHERE service_account_id::text = ANY ($1::text[])", service_account_ids
     )
     count = int(status.rpartition(" ")[2])
     for access in REVOCABLE_TABLES:
-        closed = known.closed[access.table]
+        closed = deletions.closed[access.table]
         status = await connection.execute(revoke_statement(access), list(closed), list(closed.values()))
         count += int(status.rpartition(" ")[2])
     return count

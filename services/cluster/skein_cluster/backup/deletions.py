@@ -31,7 +31,7 @@ class RevocableTable:
     is_closed: str = "revoke_time IS NOT NULL"
     time: str = "revoke_time"
     close: str = "revoke_time = closed.time"
-    # The column by which a revoked row is found in the earlier state.
+    # The condition of a row that the earlier state has not revoked.
     is_open: str = "revoke_time IS NULL"
 
 
@@ -103,9 +103,9 @@ class Deletions:
         """Merge another state. Only subjects of both states stay."""
         for service in SERVICES:
             self.salts[service].update(other.salts[service])
-            mine = self.digests[service]
+            times = self.digests[service]
             for key, time in other.digests[service].items():
-                mine[key] = max(time, mine.get(key, time))
+                times[key] = max(time, times.get(key, time))
         self.tenants.update(other.tenants)
         self.accounts.update(other.accounts)
         self.service_accounts.update(other.service_accounts)
@@ -117,12 +117,12 @@ class Deletions:
         self.until = max(filter(None, (self.until, other.until)), default=None)
 
     def since(self, before: Deletions) -> NewTombstones:
-        """Return what an earlier state lacks."""
+        """Return the digests that an earlier state lacks."""
         new_tombstones: dict[str, dict[UUID, set[bytes]]] = {service: {} for service in SERVICES}
         for service, digests in self.digests.items():
-            known = before.digests[service]
+            earlier_times = before.digests[service]
             for key, time in digests.items():
-                if key not in known or known[key] < time:
+                if key not in earlier_times or earlier_times[key] < time:
                     new_tombstones[service].setdefault(key[0], set()).add(key[1])
         return NewTombstones(digests=new_tombstones, salts=self.salts)
 
@@ -159,8 +159,8 @@ async def read_deletions(connection: Connection) -> Deletions:
     result.accounts.update(row["account_id"] for row in await connection.fetch(_ACCOUNTS))
     result.service_accounts.update(row["target"] for row in await connection.fetch(_SERVICE_ACCOUNTS))
     for row in await connection.fetch(_SUBJECTS):
-        known = result.subjects.setdefault(row["tenant_id"], set())
-        known.update([row["subject_id"]] if row["subject_id"] is not None else [])
+        subject_ids = result.subjects.setdefault(row["tenant_id"], set())
+        subject_ids.update([row["subject_id"]] if row["subject_id"] is not None else [])
     for access in REVOCABLE_TABLES:
         rows = await connection.fetch(
             f"SELECT {access.column}::text AS name, {access.time} AS time FROM {access.table} WHERE {access.is_closed}"  # noqa: S608 - constants.

@@ -16,9 +16,9 @@ def parse_lsn(text: str) -> int:
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def format_lsn(place: int) -> str:
+def format_lsn(position: int) -> str:
     """Return an LSN as Postgres writes it."""
-    return f"{place >> 32:X}/{place & 0xFFFFFFFF:X}"
+    return f"{position >> 32:X}/{position & 0xFFFFFFFF:X}"
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -33,16 +33,16 @@ class PostgresManifest:
         try:
             text = path.read_bytes()
             body, mark, _ = text.rpartition(_CHECKSUM_LINE)
-            said = json.loads(text)
-            if not mark or hashlib.sha256(body).hexdigest() != said["Manifest-Checksum"]:
+            manifest = json.loads(text)
+            if not mark or hashlib.sha256(body).hexdigest() != manifest["Manifest-Checksum"]:
                 raise BackupDamaged(f"{path} was changed after it was written.")
-            (wal,) = said["WAL-Ranges"]
+            (wal,) = manifest["WAL-Ranges"]
             return cls(
-                system_identifier=str(said.get("System-Identifier", "")),
+                system_identifier=str(manifest.get("System-Identifier", "")),
                 timeline=wal["Timeline"],
                 start_lsn=wal["Start-LSN"],
                 stop_lsn=wal["End-LSN"],
-                files={_path(file): (file["Size"], file["Checksum"]) for file in said["Files"]},
+                files={_path(file): (file["Size"], file["Checksum"]) for file in manifest["Files"]},
             )
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise BackupDamaged(f"{path} cannot be read ({type(error).__name__}).") from None

@@ -1,4 +1,4 @@
-"""Postgres' own programs: those of the wheel, or those on the PATH, whichever fit a server."""
+"""Postgres' own programs, from the wheel or from the PATH, in a version that fits a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 # Cached: each lookup starts several processes.
-_FOUND: dict[tuple[str, int, bool], Path] = {}
+_PROGRAM_PATHS: dict[tuple[str, int, bool], Path] = {}
 _VERSION = re.compile(r"\(PostgreSQL\) (\d+)")
 _IDENTIFIER = re.compile(r"Database system identifier: +(\d+)")
 _TIME = re.compile(r"(?:COMMIT|ABORT) (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{6}) UTC")
@@ -32,28 +32,29 @@ async def find_program(name: str, major: int, *, exactly: bool = False) -> Path:
 
     The wheel's comes first.
     """
-    known = _FOUND.get((name, major, exactly))
-    if known is not None:
-        return known
-    tried: list[str] = []
+    cached = _PROGRAM_PATHS.get((name, major, exactly))
+    if cached is not None:
+        return cached
+    rejected: list[str] = []
     for path in _candidates(name):
         version = await _major(path)
         if version == major or (not exactly and version > major):
-            _FOUND[name, major, exactly] = path
+            _PROGRAM_PATHS[name, major, exactly] = path
             return path
-        tried.append(f"{path} of {version}")
-    which = f"version {major}" if exactly else f"version {major} or later"
-    had = f", and there is {', '.join(tried)}" if tried else ""
+        rejected.append(f"{path} of {version}")
+    requirement = f"version {major}" if exactly else f"version {major} or later"
+    rejected_text = f", and there is {', '.join(rejected)}" if rejected else ""
     raise CommandError(
-        f"{name} of Postgres {which} is needed{had}; install it so that it is on the PATH.", ExitCode.CANNOT_START
+        f"{name} of Postgres {requirement} is needed{rejected_text}; install it so that it is on the PATH.",
+        ExitCode.CANNOT_START,
     )
 
 
-async def system_identifier(place: Path, major: int) -> str:
+async def system_identifier(data_folder: Path, major: int) -> str:
     """Return the system identifier of a data folder, running or not; empty if unknown."""
     control = await find_program("pg_controldata", major, exactly=True)
-    _, said, _ = await run_program([str(control), str(place)], environment={})
-    match = _IDENTIFIER.search(said)
+    _, output, _ = await run_program([str(control), str(data_folder)], environment={})
+    match = _IDENTIFIER.search(output)
     return match.group(1) if match else ""
 
 
@@ -61,8 +62,8 @@ async def last_transaction(segment: Path, major: int) -> datetime | None:
     """Return the time of the last commit in a segment; None for none."""
     dump = await find_program("pg_waldump", major, exactly=True)
     # It may fail at a record that continues in the next segment; its output before that counts.
-    _, said, _ = await run_program([str(dump), "--rmgr=Transaction", str(segment)], environment={})
-    times = [datetime.fromisoformat(time).replace(tzinfo=UTC) for time in _TIME.findall(said)]
+    _, output, _ = await run_program([str(dump), "--rmgr=Transaction", str(segment)], environment={})
+    times = [datetime.fromisoformat(time).replace(tzinfo=UTC) for time in _TIME.findall(output)]
     return max(times, default=None)
 
 
@@ -85,7 +86,7 @@ async def run_program(
     try:
         assert process.stdout is not None  # noqa: S101 - piped.
         assert process.stderr is not None  # noqa: S101 - piped.
-        out, err = await asyncio.gather(process.stdout.read(), _listened(process.stderr, on_progress))
+        out, err = await asyncio.gather(process.stdout.read(), _read_lines(process.stderr, on_progress))
         await process.wait()
     finally:
         if process.returncode is None:
@@ -97,26 +98,26 @@ async def run_program(
     return process.returncode, out.decode(errors="replace"), err
 
 
-async def _listened(stream: asyncio.StreamReader, on_progress: Callable[[str], None] | None) -> str:
-    said, line = [], ""
+async def _read_lines(stream: asyncio.StreamReader, on_progress: Callable[[str], None] | None) -> str:
+    chunks, line = [], ""
     while chunk := (await stream.read(4096)).decode(errors="replace"):
-        said.append(chunk)
+        chunks.append(chunk)
         # Progress lines end with a carriage return.
         *whole, line = re.split(r"[\r\n]", line + chunk)
         for each in whole:
             if on_progress is not None and each:
                 on_progress(each)
-    return "".join(said)
+    return "".join(chunks)
 
 
 def _candidates(name: str) -> list[Path]:
-    found: list[Path] = []
+    paths: list[Path] = []
     with contextlib.suppress(PostgresDidNotStart):
-        found.append(programs(Account.for_server()) / name)
+        paths.append(programs(Account.for_server()) / name)
     on_path = shutil.which(name)
     if on_path is not None:
-        found.append(Path(on_path))
-    return [path for path in found if path.exists()]
+        paths.append(Path(on_path))
+    return [path for path in paths if path.exists()]
 
 
 async def _major(path: Path) -> int:

@@ -32,7 +32,7 @@ _POLL_SECONDS = 0.05
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PreviousCluster:
-    """What a restore uses of the previous cluster."""
+    """The log and deletions of the previous cluster that a restore uses."""
 
     # Folders of its log; a restored cluster has earlier ones too.
     logs: Sequence[Path] = ()
@@ -49,26 +49,29 @@ async def inspect_previous(backup: Backup, folder: BackupRepository, data_dir: P
     """
     logs, times = list[Path](), list[datetime]()
     for old in dict.fromkeys((folder.owner()[1], backup.data_dir)):
-        place = _place(old, data_dir)
-        if place is None or await postgres_programs.system_identifier(place, backup.major) != backup.system_identifier:
+        data_folder = _data_folder(old, data_dir)
+        if (
+            data_folder is None
+            or await postgres_programs.system_identifier(data_folder, backup.major) != backup.system_identifier
+        ):
             continue
         if not folder.wal.is_dir():
             return PreviousCluster(erasures=await _read_deletions(Path(old), backup))
-        server = find_server(place)
+        server = find_server(data_folder)
         if server is not None:
             await _flush(server, backup)
-        logs.append(place / "pg_wal")
+        logs.append(data_folder / "pg_wal")
         if (last := await _last_moment(logs[-1], backup)) is not None:
             times.append(last)
     return PreviousCluster(logs=logs, last_time=max(times, default=None))
 
 
-def _place(old: str, data_dir: Path) -> Path | None:
+def _data_folder(old: str, data_dir: Path) -> Path | None:
     """Return the folder of an old database; None without one, or when it is the restore's target."""
     if not old or Path(old).resolve() == data_dir.resolve():
         return None
-    place = Path(old, "postgres").resolve()
-    return place if (place / "global" / "pg_control").exists() else None
+    data_folder = Path(old, "postgres").resolve()
+    return data_folder if (data_folder / "global" / "pg_control").exists() else None
 
 
 async def _read_deletions(data_dir: Path, backup: Backup) -> Deletions | None:
@@ -76,9 +79,9 @@ async def _read_deletions(data_dir: Path, backup: Backup) -> Deletions | None:
         async with open_embedded_server(data_dir, {}) as server:
             connection = await asyncpg.connect(**server.dsn(user=backup.superuser, database=backup.database))
             try:
-                known = await erasures.read_deletions(connection)
-                known.until = datetime.now(UTC)
-                return known
+                deletions = await erasures.read_deletions(connection)
+                deletions.until = datetime.now(UTC)
+                return deletions
             finally:
                 await connection.close()
     except (EmbeddedPostgresError, OSError, asyncpg.PostgresError):

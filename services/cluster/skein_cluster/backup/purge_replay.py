@@ -48,33 +48,40 @@ _PRINCIPAL = "system:restore"
 
 
 async def replay_purges(
-    connection: Connection, url: str, environment: Mapping[str, str], *, known: Deletions, new_tombstones: NewTombstones
+    connection: Connection,
+    url: str,
+    environment: Mapping[str, str],
+    *,
+    deletions: Deletions,
+    new_tombstones: NewTombstones,
 ) -> dict[str, int]:
     """Repeat purges, deletions and revocations; return the number of each kind.
 
     `url` is the database, which has no other users. Raises CommandError when something is left in the end.
     """
     counts: Counter[str] = Counter()
-    gone = await deletion_statements.purge_tenants(connection, known)
-    counts["tenants"] = len(gone)
-    counts["accounts"] = await deletion_statements.purge_accounts(connection, known)
-    counts["revocations"] = await deletion_statements.revoke_access(connection, known)
-    await deletion_statements.insert_tombstones(connection, known)
-    found = await purged_items.find_purged(connection, new_tombstones)
-    for each in found:
-        counts.update(each.counts)
-    if any(sum(each.counts.values()) for each in found):
+    purged_tenants = await deletion_statements.purge_tenants(connection, deletions)
+    counts["tenants"] = len(purged_tenants)
+    counts["accounts"] = await deletion_statements.purge_accounts(connection, deletions)
+    counts["revocations"] = await deletion_statements.revoke_access(connection, deletions)
+    await deletion_statements.insert_tombstones(connection, deletions)
+    tenant_items = await purged_items.find_purged(connection, new_tombstones)
+    for items in tenant_items:
+        counts.update(items.counts)
+    if any(sum(items.counts.values()) for items in tenant_items):
         async with _services(url, environment) as purging:
-            for each in found:
-                await purging.tenant(each)
-    for each in found:
-        absent = set(each.directory) - known.subjects.get(each.tenant_id, set())
-        await deletion_statements.purge_subjects(connection, each.tenant_id, absent)
-        counts["people"] += len(absent)
-    left = [each for each in await purged_items.find_purged(connection, new_tombstones) if sum(each.counts.values())]
-    if left:
+            for items in tenant_items:
+                await purging.tenant(items)
+    for items in tenant_items:
+        missing_subjects = set(items.directory) - deletions.subjects.get(items.tenant_id, set())
+        await deletion_statements.purge_subjects(connection, items.tenant_id, missing_subjects)
+        counts["people"] += len(missing_subjects)
+    remaining = [
+        items for items in await purged_items.find_purged(connection, new_tombstones) if sum(items.counts.values())
+    ]
+    if remaining:
         raise CommandError(
-            f"What was purged after that moment is still there in {len(left)} tenants: nothing was restored.",
+            f"What was purged after that moment is still there in {len(remaining)} tenants: nothing was restored.",
             ExitCode.FAULT,
         )
     return {kind: count for kind, count in counts.items() if count}
@@ -89,30 +96,30 @@ class _ServicePurge:
         self._blocks = blocks_pb2_grpc.BlockServiceStub(host.channel("memory"))
         self._session = session_pb2_grpc.SessionServiceStub(host.channel("session"))
 
-    async def tenant(self, found: PurgedItems) -> None:
+    async def tenant(self, items: PurgedItems) -> None:
         """Purge a tenant's items; those that another purge removed are skipped."""
-        for session_id in found.session_ids:
+        for session_id in items.session_ids:
             of_session = states_pb2.PurgeSessionRequest(session_id=session_id)
-            await self._all(found.tenant_id, self._session.PurgeSession, of_session)
-        for subject_id in found.session_subjects:
+            await self._all(items.tenant_id, self._session.PurgeSession, of_session)
+        for subject_id in items.session_subjects:
             of_subject = states_pb2.PurgeSubjectRequest(subject_id=subject_id)
-            await self._all(found.tenant_id, self._session.PurgeSubject, of_subject)
-        with self._acting(found.tenant_id):
-            for part in _parts(found.message_ids, _MESSAGES_AT_ONCE):
+            await self._all(items.tenant_id, self._session.PurgeSubject, of_subject)
+        with self._acting(items.tenant_id):
+            for part in _parts(items.message_ids, _MESSAGES_AT_ONCE):
                 await self._session.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=part))
-            for block_id in found.block_ids:
-                # A deleted item is not found.
+            for block_id in items.block_ids:
+                # The service may have deleted the block already.
                 with _unless(grpc.StatusCode.NOT_FOUND):
                     await self._blocks.DeleteBlock(blocks_pb2.DeleteBlockRequest(block_id=block_id))
                 await self._blocks.PurgeBlock(blocks_pb2.PurgeBlockRequest(block_id=block_id))
-        for part in _parts(found.memory_ids, _MEMORIES_AT_ONCE):
-            await self._memories(found.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
-        for subject_id in found.memory_subjects:
-            chosen = memory_pb2.MemoryFilter(subject_id=subject_id)
-            await self._memories(found.tenant_id, memory_pb2.MemorySelection(filter=chosen))
+        for part in _parts(items.memory_ids, _MEMORIES_AT_ONCE):
+            await self._memories(items.tenant_id, memory_pb2.MemorySelection(memory_ids=part))
+        for subject_id in items.memory_subjects:
+            memory_filter = memory_pb2.MemoryFilter(subject_id=subject_id)
+            await self._memories(items.tenant_id, memory_pb2.MemorySelection(filter=memory_filter))
 
     async def _all(self, tenant_id: UUID, purge: Callable[..., Awaitable[Any]], request: Message) -> None:
-        """Purge a session or person by repeated calls until nothing is left."""
+        """Purge a session or person by repeated calls until no rows are left."""
         more = True
         while more:
             with self._acting(tenant_id):
@@ -133,9 +140,9 @@ class _ServicePurge:
         """Act in a tenant during the block, for at most two minutes."""
         deadline = asyncio.get_running_loop().time() + _CALL_SECONDS
         call = Call(path="restore", metadata={}, deadline=deadline, peer="restore")
-        who = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
+        caller = Caller(principal=_PRINCIPAL, tenant_id=tenant_id, permissions=permissions.TENANT_PERMISSIONS)
         with as_current_call(call):
-            call.identity_token, _ = sign_identity_token(who, key=self._key, at=time.time())
+            call.identity_token, _ = sign_identity_token(caller, key=self._key, at=time.time())
             yield
 
 

@@ -80,13 +80,13 @@ async def find_purged(connection: Connection, new_tombstones: NewTombstones) -> 
     for tenant_id in sorted({*memory, *session}):
         memory_salt, of_memory = memory.get(tenant_id, (b"", set[bytes]()))
         session_salt, of_session = session.get(tenant_id, (b"", set[bytes]()))
-        gone = _TombstoneMatcher(
+        matcher = _TombstoneMatcher(
             memory_salt=memory_salt,
             memory=frozenset(of_memory),
             session_salt=session_salt,
             session=frozenset(of_session),
         )
-        result.append(await _TenantScan(connection, tenant_id, gone).all())
+        result.append(await _TenantScan(connection, tenant_id, matcher).all())
     return result
 
 
@@ -113,37 +113,39 @@ class _TombstoneMatcher:
 class _TenantScan:
     """Scans one tenant's names in batches."""
 
-    def __init__(self, connection: Connection, tenant_id: UUID, gone: _TombstoneMatcher) -> None:
+    def __init__(self, connection: Connection, tenant_id: UUID, matcher: _TombstoneMatcher) -> None:
         self._connection = connection
         self._tenant_id = tenant_id
-        self._gone = gone
+        self._matcher = matcher
 
     async def all(self) -> PurgedItems:
         """Return all purged items."""
-        gone = self._gone
-        external = await self._rows(_EXTERNAL, lambda name: gone.in_session(session_names.of_message(name)))
-        named = await self._names(_MESSAGES, lambda id_: gone.in_session(session_names.of_message_id(id_)))
+        matcher = self._matcher
+        external = await self._rows(_EXTERNAL, lambda name: matcher.in_session(session_names.of_message(name)))
+        message_ids = await self._names(_MESSAGES, lambda id_: matcher.in_session(session_names.of_message_id(id_)))
         return PurgedItems(
             tenant_id=self._tenant_id,
-            memory_ids=await self._names(_MEMORIES, lambda id_: gone.in_memory("memory_id", id_.bytes)),
-            block_ids=await self._names(_BLOCKS, lambda id_: gone.in_memory("block_id", id_.encode())),
-            memory_subjects=await self._names(_MEMORY_SUBJECTS, lambda id_: gone.in_memory("subject_id", id_.encode())),
-            session_ids=await self._names(_SESSIONS, lambda id_: gone.in_session(session_names.of_session(id_))),
-            message_ids=sorted({*named, *(str(row["message_id"]) for row in external)}),
-            session_subjects=await self._names(
-                _SESSION_SUBJECTS, lambda id_: gone.in_session(session_names.of_subject(id_))
+            memory_ids=await self._names(_MEMORIES, lambda id_: matcher.in_memory("memory_id", id_.bytes)),
+            block_ids=await self._names(_BLOCKS, lambda id_: matcher.in_memory("block_id", id_.encode())),
+            memory_subjects=await self._names(
+                _MEMORY_SUBJECTS, lambda id_: matcher.in_memory("subject_id", id_.encode())
             ),
-            directory=await self._names(_DIRECTORY, gone.subject),
+            session_ids=await self._names(_SESSIONS, lambda id_: matcher.in_session(session_names.of_session(id_))),
+            message_ids=sorted({*message_ids, *(str(row["message_id"]) for row in external)}),
+            session_subjects=await self._names(
+                _SESSION_SUBJECTS, lambda id_: matcher.in_session(session_names.of_subject(id_))
+            ),
+            directory=await self._names(_DIRECTORY, matcher.subject),
         )
 
-    async def _names(self, statement: str, is_gone: Callable[[Any], bool]) -> list[str]:
-        return [str(row[0]) for row in await self._rows(statement, is_gone)]
+    async def _names(self, statement: str, is_purged: Callable[[Any], bool]) -> list[str]:
+        return [str(row[0]) for row in await self._rows(statement, is_purged)]
 
-    async def _rows(self, statement: str, is_gone: Callable[[Any], bool]) -> list[Any]:
+    async def _rows(self, statement: str, is_purged: Callable[[Any], bool]) -> list[Any]:
         """Return the rows whose first column is the name of a purged item."""
-        held: list[Any] = []
+        matching_rows: list[Any] = []
         async with self._connection.transaction():
             cursor: Any = await self._connection.cursor(statement, self._tenant_id)
             while rows := await cursor.fetch(_AT_ONCE):
-                held += [row for row in rows if row[0] is not None and is_gone(row[0])]
-        return held
+                matching_rows += [row for row in rows if row[0] is not None and is_purged(row[0])]
+        return matching_rows

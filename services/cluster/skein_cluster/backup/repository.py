@@ -155,11 +155,11 @@ class BackupRepository:
 
     def backups(self) -> list[Backup]:
         """Return the complete backups, oldest first, without those that cannot be read."""
-        found: list[Backup] = []
+        backups: list[Backup] = []
         for folder in self._folders():
             with contextlib.suppress(BackupDamaged):
-                found.append(Backup.read(folder / MANIFEST))
-        return sorted(found, key=lambda backup: (backup.finish_time, backup.backup_id))
+                backups.append(Backup.read(folder / MANIFEST))
+        return sorted(backups, key=lambda backup: (backup.finish_time, backup.backup_id))
 
     def unreadable(self) -> list[str]:
         """Return the ids of backups that cannot be read."""
@@ -242,14 +242,16 @@ class BackupRepository:
     def new_id(self, at: datetime) -> str:
         """Return a free id by the time: 20261121T221530Z."""
         name = at.strftime("%Y%m%dT%H%M%SZ")
-        taken = {folder.name for folder in self._folders()}
+        existing_names = {folder.name for folder in self._folders()}
         return next(
-            each for number in range(len(taken) + 1) if (each := f"{name}-{number}" if number else name) not in taken
+            candidate
+            for number in range(len(existing_names) + 1)
+            if (candidate := f"{name}-{number}" if number else name) not in existing_names
         )
 
     def _folders(self) -> list[Path]:
         try:
-            return [each for each in (self.path / BACKUPS).iterdir() if each.is_dir() and not each.name.startswith(".")]
+            return [path for path in (self.path / BACKUPS).iterdir() if path.is_dir() and not path.name.startswith(".")]
         except (FileNotFoundError, NotADirectoryError):
             return []
 

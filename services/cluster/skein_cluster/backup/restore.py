@@ -78,9 +78,9 @@ class _StepTimer:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextlib.contextmanager
-    def step(self, name: str, said: str) -> Iterator[None]:
+    def step(self, name: str, message: str) -> Iterator[None]:
         """Measure a step; times of one name are added."""
-        self.on_progress(said)
+        self.on_progress(message)
         started = time.monotonic()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - started
@@ -98,26 +98,26 @@ async def restore(
 ) -> RestoreResult:
     """Restore a backup to a point in time, or to the end of the log, in a data folder without a database.
 
-    The restore follows the newest timeline, or the given one.
+    The restore follows `timeline`, or the newest timeline without one.
 
     Raises CommandError, BackupDamaged, and the embedded server's errors; then the data folder stays empty.
     """
     _must_fit(backup)
     watch = _StepTimer(on_progress=on_progress)
-    with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as place:
+    with folder.read_lock(), prepare_restore(data_dir / "postgres", seconds=_RECOVERY_SECONDS) as target:
         with watch.step("look", "Looking at the log …"):
             before = await previous_cluster.inspect_previous(backup, folder, data_dir)
             log = WalArchive(folder, backup.wal_segment_bytes)
             timeline = await selection.choose_timeline(log, [backup], timeline)
             to = await _within(folder, log.wal_range(backup, timeline), backup, to, before)
-        recovering = _Recovery(folder=folder, log=log, place=place, watch=watch, beside=before.logs)
-        known = await recovering.erasures(backup, before, but=timeline if to is None else None)
-        data = place.folder()
+        recovering = _Recovery(folder=folder, log=log, target=target, watch=watch, log_folders=before.logs)
+        deletions = await recovering.erasures(backup, before, skipped_timeline=timeline if to is None else None)
+        data = target.folder()
         try:
             with watch.step("unpack", f"Unpacking {backup.backup_id} …"):
                 await recovering.unpack(backup, data)
-            result = await recovering.finished(backup, data, timeline, known, data_dir, environment, to=to)
-            place.complete(data)
+            result = await recovering.finished(backup, data, timeline, deletions, data_dir, environment, to=to)
+            target.complete(data)
         except BaseException:
             delete_data(data)
             raise
@@ -130,56 +130,60 @@ class _Recovery:
 
     folder: BackupRepository
     log: WalArchive
-    place: RestoreTarget
+    target: RestoreTarget
     watch: _StepTimer
     # Folders of the previous cluster with segments that the archive lacks.
-    beside: Sequence[Path]
+    log_folders: Sequence[Path]
 
-    async def erasures(self, backup: Backup, before: previous_cluster.PreviousCluster, *, but: int | None) -> Deletions:
+    async def erasures(
+        self, backup: Backup, before: previous_cluster.PreviousCluster, *, skipped_timeline: int | None
+    ) -> Deletions:
         """Return the deletions of the previous cluster, and of the newest state of every timeline.
 
-        The timeline `but` is skipped when the restore leads to its newest state itself.
+        `skipped_timeline` is left out, because the restore leads to its newest state itself.
         """
-        known = Deletions()
+        deletions = Deletions()
         if before.erasures is not None:
-            known.add(before.erasures)
-        every = [each for each in self.folder.backups() if each.system_identifier == backup.system_identifier]
-        timelines = sorted({each.timeline for each in every} | {*self.log.timelines})
+            deletions.add(before.erasures)
+        backups = [
+            candidate for candidate in self.folder.backups() if candidate.system_identifier == backup.system_identifier
+        ]
+        timelines = sorted({candidate.timeline for candidate in backups} | {*self.log.timelines})
         for timeline in timelines:
-            leading = [each for each in every if self.log.leads_to(each, timeline)]
-            if not leading or (timeline == but and leading[-1] == backup):
+            leading = [candidate for candidate in backups if self.log.leads_to(candidate, timeline)]
+            if not leading or (timeline == skipped_timeline and leading[-1] == backup):
                 continue
-            data = self.place.folder()
+            data = self.target.folder()
             try:
                 with self.watch.step("read purges", "Reading what was purged …"):
                     newest = await self._unpack_newest(leading, data)
                     async with self._server(newest, data, timeline, to=None, archives=False) as server:
-                        known.add(await self._erasures_of(server, newest, timeline))
+                        deletions.add(await self._erasures_of(server, newest, timeline))
             finally:
                 delete_data(data)
-        return known
+        return deletions
 
     async def _erasures_of(self, server: Server, backup: Backup, timeline: int) -> Deletions:
         connection = await _connect(server, backup.superuser, backup.database)
         try:
-            known = await erasures.read_deletions(connection)
+            deletions = await erasures.read_deletions(connection)
             last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
-            known.until = max(filter(None, (last, backup.finish_time)))
-            if beyond := await self._unread(connection, backup, timeline):
+            deletions.until = max(filter(None, (last, backup.finish_time)))
+            if last_segment := await self._unread(connection, backup, timeline):
                 self.watch.on_progress(
-                    f"The log cannot be read beyond {beyond}: what was purged after that is not known."
+                    f"The log cannot be read beyond {last_segment}: what was purged after that is not known."
                 )
         finally:
             await connection.close()
-        return known
+        return deletions
 
     async def _unread(self, connection: Connection, backup: Backup, timeline: int) -> str:
         """Return the segment where recovery ended before the archive's end; empty for none."""
         size = backup.wal_segment_bytes
-        reached = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
-        if self.log.wal_range(backup, timeline).end <= reached:
+        replayed_segment = (lsn.parse_lsn(await connection.fetchval(_REPLAYED) or backup.stop_lsn) - 1) // size
+        if self.log.wal_range(backup, timeline).end <= replayed_segment:
             return ""
-        return Segment(timeline, reached).name(size)
+        return Segment(timeline, replayed_segment).name(size)
 
     async def _unpack_newest(self, backups: Sequence[Backup], data: Path) -> Backup:
         """Extract the newest complete backup; the log leads from an older one to the same end."""
@@ -196,7 +200,7 @@ class _Recovery:
 
     async def unpack(self, backup: Backup, data: Path) -> None:
         """Extract a backup's data, and request recovery from the server."""
-        own = self.place.account.own
+        own = self.target.account.own
         await asyncio.to_thread(extraction.extract, self.folder.of(backup), backup.files, data, own, _hear_nothing)
         signal = data / "recovery.signal"
         signal.touch(mode=0o600)
@@ -207,7 +211,7 @@ class _Recovery:
         backup: Backup,
         data: Path,
         timeline: int,
-        known: Deletions,
+        deletions: Deletions,
         data_dir: Path,
         environment: Mapping[str, str],
         *,
@@ -225,29 +229,31 @@ class _Recovery:
                 connection = await _connect(server, backup.superuser, DATABASE)
                 try:
                     last = await connection.fetchval("SELECT pg_last_xact_replay_timestamp()")
-                    now_on = await connection.fetchval(_TIMELINE)
+                    new_timeline = await connection.fetchval(_TIMELINE)
                     unread = await self._unread(connection, backup, timeline) if to is None else ""
-                    places = {"SKEIN_DATA_DIR": str(data_dir), **environment}
+                    target_environment = {"SKEIN_DATA_DIR": str(data_dir), **environment}
                     with self.watch.step("purge", "Purging again what was purged …"):
-                        new_tombstones = known.since(await erasures.read_deletions(connection))
+                        new_tombstones = deletions.since(await erasures.read_deletions(connection))
                         missing = cold_storage.restore_files(
                             await cold_storage.referenced_files(connection),
                             self.folder,
-                            cold_storage.archive_folders(places),
+                            cold_storage.archive_folders(target_environment),
                             _cold_of(backup),
                         )
                         erased = await purge_replay.replay_purges(
-                            connection, url, places, known=known, new_tombstones=new_tombstones
+                            connection, url, target_environment, deletions=deletions, new_tombstones=new_tombstones
                         )
                 finally:
                     await connection.close()
         return RestoreResult(
             backup_id=backup.backup_id,
             last_time=last,
-            timeline=now_on,
+            timeline=new_timeline,
             erased=erased,
             # A restore to the end of the log has the purges already.
-            erasures_until=max(filter(None, (known.until, None if to else last or backup.finish_time)), default=None),
+            erasures_until=max(
+                filter(None, (deletions.until, None if to else last or backup.finish_time)), default=None
+            ),
             missing=missing,
             unread_from=unread,
             seconds=self.watch.seconds,
@@ -258,7 +264,7 @@ class _Recovery:
         self, backup: Backup, data: Path, timeline: int, *, to: datetime | None, archives: bool
     ) -> AsyncIterator[Server]:
         settings = {
-            "restore_command": wal_archive.restore_command(self.folder, self.beside),
+            "restore_command": wal_archive.restore_command(self.folder, self.log_folders),
             "recovery_target_timeline": str(timeline),
             "recovery_target_action": "promote",
             "max_connections": "100",
@@ -268,13 +274,13 @@ class _Recovery:
         if to is not None:
             settings["recovery_target_time"] = to.isoformat(sep=" ")
         try:
-            async with self.place.running(data, settings) as server:
+            async with self.target.running(data, settings) as server:
                 yield server
         except PostgresDidNotStart as error:
-            said = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
-            why = said[-1] if said else str(error).splitlines()[0]
+            fatal_lines = [line.partition(_FATAL)[2] for line in str(error).splitlines() if _FATAL in line]
+            reason = fatal_lines[-1] if fatal_lines else str(error).splitlines()[0]
             raise CommandError(
-                f"The backup {backup.backup_id} could not be recovered: {why}.", ExitCode.FAULT
+                f"The backup {backup.backup_id} could not be recovered: {reason}.", ExitCode.FAULT
             ) from error
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PruneResult:
-    """What was removed."""
+    """The removed backups, segments and files."""
 
     backup_ids: Sequence[str]
     segments: int
@@ -26,17 +26,17 @@ class PruneResult:
 def prune_backups(folder: BackupRepository, keep: int) -> PruneResult:
     """Keep the newest backups, and the log and files that they need. The caller holds the write lock."""
     backups = folder.backups()
-    kept = backups[-keep:]
-    gone = backups[:-keep]
-    for backup in gone:
+    newest = backups[-keep:]
+    removed = backups[:-keep]
+    for backup in removed:
         folder.remove(backup)
     segments = []
-    if kept:
-        segments = WalArchive(folder, kept[0].wal_segment_bytes).before(kept)
+    if newest:
+        segments = WalArchive(folder, newest[0].wal_segment_bytes).before(newest)
         for path in segments:
             path.unlink(missing_ok=True)
     return PruneResult(
-        backup_ids=[backup.backup_id for backup in gone],
+        backup_ids=[backup.backup_id for backup in removed],
         segments=len(segments),
-        cold_files=cold_storage.prune_files(folder, kept),
+        cold_files=cold_storage.prune_files(folder, newest),
     )

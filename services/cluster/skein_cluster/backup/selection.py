@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from skein_cluster.backup.wal_archive import WalArchive
 
 
-async def choose_timeline(log: WalArchive, backups: Sequence[Backup], wanted: int | None) -> int:
+async def choose_timeline(log: WalArchive, backups: Sequence[Backup], requested: int | None) -> int:
     """Return the requested timeline, else the one with the latest transaction. Raises CommandError.
 
     Each restore starts a timeline, also a trial beside a running cluster, so the newest number may be wrong.
     """
-    known = sorted({each for backup in backups for each in log.timelines_of(backup)})
-    if wanted is not None and wanted not in known:
+    timelines = sorted({number for backup in backups for number in log.timelines_of(backup)})
+    if requested is not None and requested not in timelines:
         raise CommandError(
-            f"Nothing leads to timeline {wanted}; there are {', '.join(map(str, known))}.", ExitCode.REFUSED
+            f"Nothing leads to timeline {requested}; there are {', '.join(map(str, timelines))}.", ExitCode.REFUSED
         )
-    if wanted is not None or len(known) == 1:
-        return wanted or known[0]
-    lasts = {each: await _last(log, backups, each) for each in known}
-    return max(known, key=lambda each: (lasts[each], each))
+    if requested is not None or len(timelines) == 1:
+        return requested or timelines[0]
+    last_times = {number: await _last(log, backups, number) for number in timelines}
+    return max(timelines, key=lambda number: (last_times[number], number))
 
 
 def newest_backup(log: WalArchive, backups: Sequence[Backup], timeline: int, before: datetime | None) -> Backup:
-    """Return the newest backup that leads to a timeline, before `at` if given.
+    """Return the newest backup that leads to a timeline, finished by `before` if set.
 
     Without one, the error names the earliest possible time, from the oldest backup.
     """
-    leading = [backup for backup in backups if log.leads_to(backup, timeline)]
-    fitting = [backup for backup in leading if before is None or backup.finish_time <= before]
-    return (fitting or leading[:1])[-1]
+    candidates = [backup for backup in backups if log.leads_to(backup, timeline)]
+    earlier = [backup for backup in candidates if before is None or backup.finish_time <= before]
+    return (earlier or candidates[:1])[-1]
 
 
 async def _last(log: WalArchive, backups: Sequence[Backup], timeline: int) -> datetime:

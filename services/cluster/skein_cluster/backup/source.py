@@ -128,15 +128,15 @@ async def open_embedded_server(data_dir: Path, environment: Mapping[str, str]) -
 
     The environment has the repository of its log.
     """
-    place = data_dir / "postgres"
-    if not (place / "PG_VERSION").exists():
+    postgres_folder = data_dir / "postgres"
+    if not (postgres_folder / "PG_VERSION").exists():
         raise CommandError(
             f"There is no database in {data_dir}; name another with --data-dir, or set SKEIN_DATABASE_URL.",
             ExitCode.REFUSED,
         )
-    running = find_server(place)
-    if running is not None:
-        yield running
+    server = find_server(postgres_folder)
+    if server is not None:
+        yield server
         return
     async with wal_archive.run_server(data_dir, wal_archive.archive_folder(environment)) as server:
         yield server
@@ -158,10 +158,10 @@ def _by_url(url: str) -> Source:
     options = parse_qsl(parts.query, keep_blank_values=True)
     secret = unquote(password) or next((value for name, value in options if name == "password"), "")
     query = urlencode([(name, value) for name, value in options if name != "password"])
-    shown = urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host, query=query))
+    display_url = urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host, query=query))
     return Source(
         connect={"dsn": url},
-        arguments=[f"--dbname={shown}"],
+        arguments=[f"--dbname={display_url}"],
         environment={"PGPASSWORD": secret} if secret else {},
         data_dir=None,
     )

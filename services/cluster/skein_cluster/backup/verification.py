@@ -31,7 +31,9 @@ async def backup_problems(folder: BackupRepository, backup: Backup) -> list[str]
             wal_range = log.wal_range(backup, timeline)
             if not wal_range.files and not wal_range.missing:
                 result.append(f"wal: nothing of the log after it is there, on timeline {timeline}.")
-            result += [each for each in await wal_archive.wal_problems(wal_range, backup) if each not in result]
+            result += [
+                problem for problem in await wal_archive.wal_problems(wal_range, backup) if problem not in result
+            ]
     return result
 
 
@@ -53,14 +55,16 @@ def _files(folder: BackupRepository, backup: Backup) -> list[str]:
 async def _own_log(folder: BackupRepository, backup: Backup) -> list[str]:
     """Check every record that a server needs to start from the copy."""
     dump = await postgres_programs.find_program("pg_waldump", backup.major, exactly=True)
-    with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
+    with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
         try:
-            await asyncio.to_thread(extraction.extract_wal, folder.of(backup), Path(place))
+            await asyncio.to_thread(extraction.extract_wal, folder.of(backup), Path(temporary_folder))
         except BackupDamaged as damaged:
             return [str(damaged)]
         command = [
-            *(str(dump), "--quiet", f"--path={place}", f"--timeline={backup.timeline}"),
+            *(str(dump), "--quiet", f"--path={temporary_folder}", f"--timeline={backup.timeline}"),
             *(f"--start={backup.start_lsn}", f"--end={backup.stop_lsn}"),
         ]
-        code, _, said = await postgres_programs.run_program(command, environment={})
-    return [f"{WAL_OF_BASE}: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}"] if code else []
+        code, _, error_output = await postgres_programs.run_program(command, environment={})
+    return (
+        [f"{WAL_OF_BASE}: {error_output.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}"] if code else []
+    )

@@ -44,10 +44,10 @@ _HISTORY_BYTES = 1024 * 1024
 
 def archive_folder(environment: Mapping[str, str]) -> BackupRepository | None:
     """Return the prepared repository of an embedded server's log; None without one. Raises CommandError."""
-    chosen = BackupSettings.read(environment).backup_dir
-    if chosen is None:
+    backup_dir = BackupSettings.read(environment).backup_dir
+    if backup_dir is None:
         return None
-    folder = BackupRepository(chosen.absolute())
+    folder = BackupRepository(backup_dir.absolute())
     prepare_archive(folder)
     return folder
 
@@ -60,15 +60,15 @@ async def run_server(
 
     Raises CommandError when the repository belongs to another database, and the embedded server's errors.
     """
-    place = data_dir / "postgres"
-    if folder is not None and (place / "PG_VERSION").exists():
+    postgres_folder = data_dir / "postgres"
+    if folder is not None and (postgres_folder / "PG_VERSION").exists():
         # Check before the start, which would archive pending segments into another database's log.
-        _must_be_of(folder, await postgres_programs.system_identifier(place, MAJOR))
+        _must_be_of(folder, await postgres_programs.system_identifier(postgres_folder, MAJOR))
     log = {} if folder is None else archive_settings(folder)
-    async with embedded.running_server(place, durable=durable, settings=log, keep=keep) as running:
+    async with embedded.running_server(postgres_folder, durable=durable, settings=log, keep=keep) as server:
         if folder is not None:
-            await set_archive_owner(folder, running, data_dir)
-        yield running
+            await set_archive_owner(folder, server, data_dir)
+        yield server
 
 
 def archive_settings(folder: BackupRepository) -> dict[str, str]:
@@ -102,18 +102,20 @@ def prepare_archive(folder: BackupRepository) -> None:
 
 def _archive_command(wal: Path) -> str:
     """Return the archive_command: compress, sync, then rename. A repeat compares instead."""
-    there, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
+    archived, part = f"{_quoted(wal)}/%f{_SUFFIX}", f"{_quoted(wal)}/.%f.part"
     return (
-        f'if test -f {there}; then gzip -dc {there} | cmp -s - "%p"; '
-        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {there} && sync {_quoted(wal)}; fi'
+        f'if test -f {archived}; then gzip -dc {archived} | cmp -s - "%p"; '
+        f'else gzip -1 -c "%p" > {part} && sync {part} && mv {part} {archived} && sync {_quoted(wal)}; fi'
     )
 
 
-def restore_command(folder: BackupRepository, beside: Sequence[Path]) -> str:
+def restore_command(folder: BackupRepository, log_folders: Sequence[Path]) -> str:
     """Return the restore_command: from the archive, or else from previous servers' folders."""
-    there = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
-    others = "".join(f'elif test -f {_quoted(each)}/%f; then cp {_quoted(each)}/%f "%p"; ' for each in beside)
-    return f'if test -f {there}; then gzip -dc {there} > "%p"; {others}else false; fi'
+    archived = f"{_quoted(folder.wal)}/%f{_SUFFIX}"
+    fallbacks = "".join(
+        f'elif test -f {_quoted(log_folder)}/%f; then cp {_quoted(log_folder)}/%f "%p"; ' for log_folder in log_folders
+    )
+    return f'if test -f {archived}; then gzip -dc {archived} > "%p"; {fallbacks}else false; fi'
 
 
 def _quoted(path: Path) -> str:
@@ -172,7 +174,7 @@ class WalArchive:
 
     def timelines_of(self, backup: Backup) -> list[int]:
         """Return the timelines that a backup leads to, newest last."""
-        return sorted({backup.timeline, *(each for each in self.timelines if self.leads_to(backup, each))})
+        return sorted({backup.timeline, *(timeline for timeline in self.timelines if self.leads_to(backup, timeline))})
 
     def leads_to(self, backup: Backup, timeline: int) -> bool:
         """Say whether a timeline goes through the end of a backup."""
@@ -187,22 +189,22 @@ class WalArchive:
         """Return the log of a timeline from the end of a backup on."""
         spans = self._spans(target)
         number = (max(lsn.parse_lsn(backup.stop_lsn), 1) - 1) // self._size
-        held: dict[Segment, Path] = {}
+        files: dict[Segment, Path] = {}
         while (segment := self._at(number, spans)) is not None:
-            held[segment] = self._files[segment]
+            files[segment] = self._files[segment]
             number += 1
         later = [each.number for each in self._files if each.number > number and self._at(each.number, spans) == each]
         gap = range(number, min(later)) if later else ()
         missing = [Segment(target, each).name(self._size) for each in gap]
-        end = max([*later, *(segment.number for segment in held)], default=-1)
-        return WalRange(timeline=target, files=held, missing=missing, end=end)
+        end = max([*later, *(segment.number for segment in files)], default=-1)
+        return WalRange(timeline=target, files=files, missing=missing, end=end)
 
-    def before(self, kept: Sequence[Backup]) -> list[Path]:
+    def before(self, backups: Sequence[Backup]) -> list[Path]:
         """Return the files of segments before all that these backups need.
 
         After a restore the log continues from an earlier position, so a newer backup may start before an older one.
         """
-        first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in kept)
+        first = min(lsn.parse_lsn(backup.start_lsn) // self._size for backup in backups)
         segments = [path for segment, path in self._files.items() if segment.number < first]
         return [*segments, *(path for path, number in self._notes.items() if number < first)]
 
@@ -219,8 +221,8 @@ class WalArchive:
 
     def _at(self, number: int, spans: Mapping[int, range]) -> Segment | None:
         """Return the segment that recovery reads."""
-        found = (Segment(timeline, number) for timeline, span in spans.items() if number in span)
-        return next((segment for segment in found if segment in self._files), None)
+        segments = (Segment(timeline, number) for timeline, span in spans.items() if number in span)
+        return next((segment for segment in segments if segment in self._files), None)
 
 
 def _branches(path: Path) -> list[tuple[int, int]]:
@@ -238,15 +240,15 @@ def _write(packed: Path, path: Path, segment_bytes: int) -> Path:
     return path
 
 
-def read_compressed(path: Path, most: int) -> bytes:
+def read_compressed(path: Path, max_bytes: int) -> bytes:
     """Decompress a file of at most `most` bytes. Raises BackupDamaged, also for a larger one."""
     try:
         with gzip.open(path) as file:
-            content = file.read(most + 1)
+            content = file.read(max_bytes + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise BackupDamaged(f"{path} cannot be unpacked ({type(error).__name__}).") from None
-    if len(content) > most:
-        raise BackupDamaged(f"{path} unpacks to more than {most} bytes.")
+    if len(content) > max_bytes:
+        raise BackupDamaged(f"{path} unpacks to more than {max_bytes} bytes.")
     return content
 
 
@@ -258,9 +260,9 @@ async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
     segments = sorted(wal_range.files, key=lambda segment: segment.number, reverse=True)
     size = backup.wal_segment_bytes
     for segment in segments[:_SEGMENTS_BACK]:
-        with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
+        with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
             try:
-                path = _write(wal_range.files[segment], Path(place, segment.name(size)), size)
+                path = _write(wal_range.files[segment], Path(temporary_folder, segment.name(size)), size)
             except BackupDamaged:
                 continue
             if (last := await postgres_programs.last_transaction(path, backup.major)) is not None:
@@ -268,23 +270,23 @@ async def last_moment(wal_range: WalRange, backup: Backup) -> datetime | None:
     return None
 
 
-async def set_archive_owner(folder: BackupRepository, running: Server, data_dir: Path) -> None:
+async def set_archive_owner(folder: BackupRepository, server: Server, data_dir: Path) -> None:
     """Set the archive's database and data folder. Raises CommandError when it belongs to another."""
-    connection = await asyncpg.connect(**running.dsn(database="postgres"))
+    connection = await asyncpg.connect(**server.dsn(database="postgres"))
     try:
-        mine: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
+        identifier: str = await connection.fetchval("SELECT system_identifier::text FROM pg_control_system()")
     finally:
         await connection.close()
-    _must_be_of(folder, mine)
-    folder.set_owner(mine, data_dir)
+    _must_be_of(folder, identifier)
+    folder.set_owner(identifier, data_dir)
 
 
-def _must_be_of(folder: BackupRepository, mine: str) -> None:
+def _must_be_of(folder: BackupRepository, identifier: str) -> None:
     """Raise CommandError for another database, whose segments have the same names."""
-    other, _ = folder.owner()
-    if other not in {"", mine}:
+    owner, _ = folder.owner()
+    if owner not in {"", identifier}:
         message = (
-            f"{folder.path} holds backups and the log of another database ({other}, and this is {mine}); set"
+            f"{folder.path} holds backups and the log of another database ({owner}, and this is {identifier}); set"
             " SKEIN_BACKUP_DIR to a folder of its own."
         )
         raise CommandError(message, ExitCode.CANNOT_START)
@@ -299,24 +301,24 @@ async def wal_problems(wal_range: WalRange, backup: Backup) -> list[str]:
     for start in range(0, len(segments), _AT_ONCE):
         # One more segment, for a record that continues.
         batch = segments[start : start + _AT_ONCE + 1]
-        with tempfile.TemporaryDirectory(prefix="skein-wal-") as place:
-            broken = _unpack(batch, wal_range, Path(place), size)
-            result += [each for each in broken if each not in result]
-            if broken:
+        with tempfile.TemporaryDirectory(prefix="skein-wal-") as temporary_folder:
+            problems = _unpack(batch, wal_range, Path(temporary_folder), size)
+            result += [problem for problem in problems if problem not in result]
+            if problems:
                 continue
             checked = batch[:_AT_ONCE]
             until = (checked[-1].number + 1) * size
             command = [
-                *(str(dump), "--quiet", f"--path={place}", f"--timeline={checked[-1].timeline}"),
+                *(str(dump), "--quiet", f"--path={temporary_folder}", f"--timeline={checked[-1].timeline}"),
                 *(f"--start={lsn.format_lsn(checked[0].number * size)}", f"--end={lsn.format_lsn(until)}"),
             ]
-            code, _, said = await postgres_programs.run_program(command, environment={})
+            code, _, error_output = await postgres_programs.run_program(command, environment={})
             if code:
-                result.append(f"wal: {said.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
+                result.append(f"wal: {error_output.strip().splitlines()[-1].removeprefix('pg_waldump: error: ')}")
     return result
 
 
-def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: int) -> list[str]:
+def _unpack(batch: Sequence[Segment], wal_range: WalRange, target_folder: Path, size: int) -> list[str]:
     """Decompress segments under the last one's timeline, as one sequence; return the problems."""
     result = []
     for segment in batch:
@@ -329,5 +331,5 @@ def _unpack(batch: Sequence[Segment], wal_range: WalRange, place: Path, size: in
         if len(content) != size:
             result.append(f"wal: {path} holds {len(content)} bytes, and a segment has {size}.")
         name = Segment(batch[min(len(batch), _AT_ONCE) - 1].timeline, segment.number).name(size)
-        (place / name).write_bytes(content)
+        (target_folder / name).write_bytes(content)
     return result

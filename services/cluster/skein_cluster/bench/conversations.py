@@ -60,12 +60,12 @@ def _conversation(sample: dict[str, Any]) -> Conversation:
     memories = list(_memories(sample["conversation"]))
     if not memories:
         raise ValueError("a conversation has no turns")
-    return Conversation(str(sample["sample_id"]), memories, [_question(asked) for asked in sample["qa"]])
+    return Conversation(str(sample["sample_id"]), memories, [_question(record) for record in sample["qa"]])
 
 
-def _question(asked: dict[str, Any]) -> BenchQuestion:
-    category = CATEGORIES.get(asked["category"], str(asked["category"]))
-    return BenchQuestion(str(asked["question"]), category, evidence_of(asked["evidence"]))
+def _question(record: dict[str, Any]) -> BenchQuestion:
+    category = CATEGORIES.get(record["category"], str(record["category"]))
+    return BenchQuestion(str(record["question"]), category, evidence_of(record["evidence"]))
 
 
 def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:
@@ -73,17 +73,17 @@ def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:
     for number in numbers:
         name = f"session_{number}"
         at = datetime.strptime(conversation[f"{name}_date_time"], TIME_FORMAT).replace(tzinfo=UTC)
-        for place, turn in enumerate(conversation[name]):
+        for index, turn in enumerate(conversation[name]):
             # One second apart, so that turns keep their order.
-            yield _memory(turn, session_id=name, at=at + timedelta(seconds=place))
+            yield _memory(turn, session_id=name, at=at + timedelta(seconds=index))
 
 
 def _memory(turn: dict[str, Any], *, session_id: str, at: datetime) -> memory_pb2.Memory:
     speaker, caption = str(turn["speaker"]), turn.get("blip_caption")
-    said = f'{speaker} said, "{turn["text"]}"'
+    text = f'{speaker} said, "{turn["text"]}"'
     memory = memory_pb2.Memory(
         external_id=str(turn["dia_id"]),
-        content=f"{said} and shared {caption}" if caption else said,
+        content=f"{text} and shared {caption}" if caption else text,
         source_agent=speaker,
         session_id=session_id,
     )

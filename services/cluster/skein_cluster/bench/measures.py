@@ -26,11 +26,11 @@ class ScoredQuestion:
     # Ids of the evidence. Empty: every answer is right.
     evidence: frozenset[str]
     # Ids of the hits, best first.
-    found: tuple[str, ...]
+    hit_ids: tuple[str, ...]
 
     def scores(self) -> tuple[float, ...]:
         """Return each of the MEASURES."""
-        return (*(recall_at(depth, self.evidence, self.found) for depth in DEPTHS), reciprocal_rank(self))
+        return (*(recall_at(depth, self.evidence, self.hit_ids) for depth in DEPTHS), reciprocal_rank(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +46,16 @@ class Mean:
         return {"value": round(self.value, 4), "low": round(self.low, 4), "high": round(self.high, 4)}
 
 
-def recall_at(depth: int, evidence: frozenset[str], found: Sequence[str]) -> float:
+def recall_at(depth: int, evidence: frozenset[str], hit_ids: Sequence[str]) -> float:
     """Return the share of the evidence among the first `depth` hits; 1 without evidence."""
-    return len(evidence.intersection(found[:depth])) / len(evidence) if evidence else 1.0
+    return len(evidence.intersection(hit_ids[:depth])) / len(evidence) if evidence else 1.0
 
 
-def reciprocal_rank(asked: ScoredQuestion) -> float:
+def reciprocal_rank(question: ScoredQuestion) -> float:
     """Return 1 / the rank of the first evidence, 0 when none was found; 1 without evidence."""
-    if not asked.evidence:
+    if not question.evidence:
         return 1.0
-    return next((1.0 / place for place, name in enumerate(asked.found, start=1) if name in asked.evidence), 0.0)
+    return next((1.0 / rank for rank, name in enumerate(question.hit_ids, start=1) if name in question.evidence), 0.0)
 
 
 def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAMPLES) -> list[Mean]:
@@ -70,9 +70,9 @@ def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAM
     columns = list(zip(*rows, strict=True))
     drawn: list[list[float]] = [[] for _ in columns]
     for _ in range(resamples):
-        places = drawing.choices(range(count), k=count)
+        row_numbers = drawing.choices(range(count), k=count)
         for column, into in zip(columns, drawn, strict=True):
-            into.append(sum(map(column.__getitem__, places)) / count)
+            into.append(sum(map(column.__getitem__, row_numbers)) / count)
     low, high = int(_TAIL * resamples), max(resamples - 1 - int(_TAIL * resamples), 0)
     return [
         Mean(sum(column) / count, ordered[low], ordered[high])
@@ -80,23 +80,23 @@ def means(rows: Sequence[Sequence[float]], *, seed: int, resamples: int = _RESAM
     ]
 
 
-def summary(asked: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
+def summary(questions: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
     """Return every measure over some questions."""
-    return dict(zip(MEASURES, means([one.scores() for one in asked], seed=seed), strict=False))
+    return dict(zip(MEASURES, means([question.scores() for question in questions], seed=seed), strict=False))
 
 
-def by_category(asked: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQuestion]]:
+def by_category(questions: Sequence[ScoredQuestion]) -> Mapping[str, list[ScoredQuestion]]:
     """Return the questions of each category, in order of its name."""
     return {
-        category: [one for one in asked if one.category == category]
-        for category in sorted({one.category for one in asked})
+        category: [question for question in questions if question.category == category]
+        for category in sorted({question.category for question in questions})
     }
 
 
-def ablation_loss(whole: Sequence[ScoredQuestion], without: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
+def ablation_loss(full: Sequence[ScoredQuestion], ablated: Sequence[ScoredQuestion], *, seed: int) -> dict[str, Mean]:
     """Return the paired loss of every measure between two runs of the same questions."""
     rows = [
-        [had - has for had, has in zip(one.scores(), other.scores(), strict=True)]
-        for one, other in zip(whole, without, strict=True)
+        [before - after for before, after in zip(complete.scores(), reduced.scores(), strict=True)]
+        for complete, reduced in zip(full, ablated, strict=True)
     ]
     return dict(zip(MEASURES, means(rows, seed=seed), strict=False))

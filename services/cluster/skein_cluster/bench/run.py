@@ -42,14 +42,14 @@ _AT_ONCE = 4
 class BenchResult:
     """Results of a conversation's questions, in order."""
 
-    asked: list[ScoredQuestion]
+    scored_questions: list[ScoredQuestion]
     # Of each call, in order.
     seconds: list[float]
     # Signals with a share of any score.
     signals: frozenset[str]
     # The model whose vectors were searched.
     model: str
-    # Answers without vectors or without an arm, which say nothing about quality.
+    # Answers without vectors or without an arm; they do not count for quality.
     degraded: int
 
 
@@ -119,11 +119,11 @@ async def ask_questions(
     answers = await asyncio.gather(*(answer(question) for question in questions))
     responses = [response for _, response in answers]
     return BenchResult(
-        asked=[
+        scored_questions=[
             ScoredQuestion(
                 category=question.category,
                 evidence=question.evidence,
-                found=tuple(hit_name(hit) for hit in response.hits),
+                hit_ids=tuple(hit_name(hit) for hit in response.hits),
             )
             for question, response in zip(questions, responses, strict=True)
         ],
@@ -141,23 +141,23 @@ async def ask_questions(
 
 
 async def run_ablations(
-    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], done: Callable[[int], None]
+    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], on_progress: Callable[[int], None]
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
-        result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).asked
-        done(len(questions))
+        result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).scored_questions
+        on_progress(len(questions))
     return result
 
 
 async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:
     """Say whether all of some memories have vectors: only such a hit has a similarity."""
     quoted = ", ".join(f'"{name}"' for name in memory_ids)
-    wanted = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
+    memory_filter = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
     response = await api.gateway.Recall(
         gateway_pb2.RecallRequest(
-            query="anything", limit=len(memory_ids), arms=[gateway_pb2.ARM_MEMORIES], filter=wanted
+            query="anything", limit=len(memory_ids), arms=[gateway_pb2.ARM_MEMORIES], filter=memory_filter
         )
     )
     return sum(hit.HasField("similarity") for hit in response.hits) == len(memory_ids)

@@ -1,1 +1,1 @@
-"""What all commands share: options, printed output, exit codes, and error messages."""
+"""Shared parts of all commands: options, printed output, exit codes, and error messages."""

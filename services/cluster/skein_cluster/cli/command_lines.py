@@ -25,8 +25,8 @@ def program_name() -> str:
     called = Path(sys.argv[0])
     if called.name != PROGRAM:
         return PROGRAM
-    found = shutil.which(PROGRAM)
-    is_on_path = found is not None and called.exists() and called.samefile(found)
+    program_path = shutil.which(PROGRAM)
+    is_on_path = program_path is not None and called.exists() and called.samefile(program_path)
     return PROGRAM if is_on_path else shlex.quote(sys.argv[0])
 
 
@@ -47,5 +47,5 @@ def quote_argument(argument: str) -> str:
 
 
 def store_hint(environment: Mapping[str, str]) -> str:
-    """Say how to store something, for a tenant that has nothing yet."""
+    """Say how to store a first memory, for an empty tenant."""
     return f"Nothing is stored yet. Store something: {command_line('remember', EXAMPLE, environment=environment)}"

@@ -50,7 +50,9 @@ def command_error(error: BaseException) -> CommandError | None:
     """Return the CommandError for an expected error; None for a bug."""
     if isinstance(error, BaseExceptionGroup):
         # A failed task of a group: the others were only cancelled.
-        return next((found for inner in error.exceptions if (found := command_error(inner)) is not None), None)
+        return next(
+            (inner_error for inner in error.exceptions if (inner_error := command_error(inner)) is not None), None
+        )
     if isinstance(error, CommandError):
         return error
     if isinstance(error, SkeinError):
@@ -64,7 +66,7 @@ def command_error(error: BaseException) -> CommandError | None:
 
 
 def error_sentence(error: SkeinError) -> str:
-    """Return what failed, which field is wrong, and what to do."""
+    """Return the failure, the wrong field, and a remedy."""
     message = error.message
     parts = [message if message.endswith((".", "!", "?")) else f"{message}."]
     # Services of this version have the violations in the message.

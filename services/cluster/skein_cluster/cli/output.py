@@ -68,20 +68,20 @@ def message_to_dict(message: Message, *, with_texts: bool = True) -> dict[str, A
 
 
 def table(*columns: str, title: str = "", numbers: Iterable[str] = (), ids: Iterable[str] = ()) -> Table:
-    """Return an empty table; columns in `numbers` are aligned to the right, those in `ids` broken last of all.
+    """Return an empty table; columns in `numbers` are aligned to the right, and columns in `ids` are broken last.
 
     An id that is broken over two lines cannot be copied.
     """
-    made = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
-    right, whole = set(numbers), set(ids)
+    result = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False, title_style="bold")
+    right_aligned, unbroken = set(numbers), set(ids)
     for column in columns:
-        justify: JustifyMethod = "right" if column in right else "left"
-        made.add_column(column, justify=justify, overflow="fold", no_wrap=column in whole)
-    return made
+        justify: JustifyMethod = "right" if column in right_aligned else "left"
+        result.add_column(column, justify=justify, overflow="fold", no_wrap=column in unbroken)
+    return result
 
 
 def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -> None:
-    """Fill a table and print it; print `empty` instead when there is nothing to show."""
+    """Fill a table and print it; print `empty` instead without lines."""
     if not lines:
         stderr_console().print(Text(empty))
         return
@@ -89,9 +89,9 @@ def print_table(into: Table, lines: Sequence[Sequence[object]], *, empty: str) -
         # As Text, because user texts are not markup.
         into.add_row(*(cell if isinstance(cell, Text) else Text(escape_controls(str(cell))) for cell in line))
     console = stdout_console()
-    for place, column in enumerate(into.columns):
+    for index, column in enumerate(into.columns):
         if column.no_wrap:
-            longest = max(len(part) for line in lines for part in str(line[place]).splitlines() or [""])
+            longest = max(len(part) for line in lines for part in str(line[index]).splitlines() or [""])
             # In a narrow terminal ids are broken, because other columns would vanish.
             column.no_wrap = console.width - longest >= _LEAST_WIDTH * (len(into.columns) - 1)
     console.print(into)
@@ -127,12 +127,12 @@ class _Printable(RenderHook):
         return [
             Segments(
                 part if part.control else Segment(escape_controls(part.text), part.style)
-                for part in self._console.render(one)
+                for part in self._console.render(renderable)
             )
-            for one in renderables
+            for renderable in renderables
         ]
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"  # noqa: PLR2004 - what two digits say.

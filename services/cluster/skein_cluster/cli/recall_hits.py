@@ -51,6 +51,6 @@ def format_components(hit: recall_pb2.Hit) -> str:
 def format_profile(subject: subjects_pb2.Subject) -> str:
     """Return a profile in one line: 'anna: Anna Lind, Europe/Berlin, {"diet": "vegan"}'."""
     values = (fields.value_of(subject, name) for name in ("profile", "preferences"))
-    known = [exact.dumps(value, separators=(", ", ": ")) for value in values if value]
-    said = [part for part in (subject.display_name, subject.timezone, *known) if part]
-    return f"{subject.subject_id}: {', '.join(said)}" if said else subject.subject_id
+    json_texts = [exact.dumps(value, separators=(", ", ": ")) for value in values if value]
+    parts = [part for part in (subject.display_name, subject.timezone, *json_texts) if part]
+    return f"{subject.subject_id}: {', '.join(parts)}" if parts else subject.subject_id

@@ -36,9 +36,9 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
     if of_sessions:
         _show_sessions(asyncio.run(_list_sessions(environment, limit)), as_json=as_json)
         return
-    found = asyncio.run(_list(environment, limit))
+    archives = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"archives": [output.message_to_dict(archive) for archive in found]})
+        output.print_json({"archives": [output.message_to_dict(archive) for archive in archives]})
         return
     lines = [
         (
@@ -50,10 +50,12 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
             output.format_time(archive.to_time),
             output.format_time(archive.create_time),
         )
-        for archive in found
+        for archive in archives
     ]
-    made = output.table("archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes"))
-    output.print_table(made, lines, empty="Nothing lies in cold storage.")
+    table = output.table(
+        "archive", "label", "memories", "bytes", "from", "to", "created", numbers=("memories", "bytes")
+    )
+    output.print_table(table, lines, empty="Nothing lies in cold storage.")
 
 
 @archive_command.command("create")
@@ -64,12 +66,12 @@ def list_(limit: int, environment: dict[str, str], *, of_sessions: bool, as_json
 @options.json_option
 def create(idle_days: int, session_id: str, label: str, environment: dict[str, str], *, as_json: bool) -> None:
     """Take memories that were not changed for some time to cold storage."""
-    made = asyncio.run(_create(environment, idle_days, session_id, label))
+    archives = asyncio.run(_create(environment, idle_days, session_id, label))
     if as_json:
-        output.print_json({"archives": [output.message_to_dict(archive) for archive in made]})
+        output.print_json({"archives": [output.message_to_dict(archive) for archive in archives]})
         return
-    memories = sum(archive.memory_count for archive in made)
-    output.stdout_console().print(Text(f"{memories} memories went to {len(made)} archives."))
+    memories = sum(archive.memory_count for archive in archives)
+    output.stdout_console().print(Text(f"{memories} memories went to {len(archives)} archives."))
 
 
 @archive_command.command("store")
@@ -107,9 +109,9 @@ def restore(name: str, environment: dict[str, str], *, is_session: bool, as_json
     output.stdout_console().print(Text(f"{response.unarchived_count} memories are back{skipped}."))
 
 
-def _show_sessions(found: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
+def _show_sessions(sessions: list[sessions_pb2.ArchivedSession], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
+        output.print_json({"sessions": [output.message_to_dict(session) for session in sessions]})
         return
     lines = [
         (
@@ -120,10 +122,10 @@ def _show_sessions(found: list[sessions_pb2.ArchivedSession], *, as_json: bool) 
             output.format_time(session.hide_time),
             output.format_time(session.archive_time),
         )
-        for session in found
+        for session in sessions
     ]
-    made = output.table("session", "title", "messages", "bytes", "hidden", "archived", numbers=("messages", "bytes"))
-    output.print_table(made, lines, empty="No session lies in cold storage.")
+    table = output.table("session", "title", "messages", "bytes", "hidden", "archived", numbers=("messages", "bytes"))
+    output.print_table(table, lines, empty="No session lies in cold storage.")
 
 
 async def _list_sessions(environment: Mapping[str, str], limit: int) -> list[sessions_pb2.ArchivedSession]:
@@ -152,15 +154,15 @@ async def _create(
     environment: Mapping[str, str], idle_days: int, session_id: str, label: str
 ) -> list[archives_pb2.Archive]:
     idle_since = datetime.now(UTC) - timedelta(days=idle_days)
-    made: list[archives_pb2.Archive] = []
+    archives: list[archives_pb2.Archive] = []
     async with as_tenant(environment) as api:
         request = archives_pb2.ArchiveMemoriesRequest(idle_since_time=idle_since, session_id=session_id, label=label)
         while True:
             response = await api.history.ArchiveMemories(request)
             if response.HasField("archive"):
-                made.append(response.archive)
+                archives.append(response.archive)
             if not response.next_memory_id:
-                return made
+                return archives
             request.after_memory_id = response.next_memory_id
 
 

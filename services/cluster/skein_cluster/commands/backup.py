@@ -61,8 +61,8 @@ class _BackupContext:
     def of(cls, data_dir: Path, backup_dir: Path | None) -> _BackupContext:
         environment = {**os.environ, "SKEIN_DATA_DIR": str(data_dir)}
         refuse_unknown_settings(environment)
-        chosen = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
-        return cls(data_dir=data_dir, folder=BackupRepository(chosen.absolute()), environment=environment)
+        repository_path = backup_dir or BackupSettings.read(environment).backup_dir or data_dir / "backups"
+        return cls(data_dir=data_dir, folder=BackupRepository(repository_path.absolute()), environment=environment)
 
     def named(self, backup_id: str | None, *, latest: bool) -> list[Backup]:
         """Return the named backup, or all, oldest first. Raises CommandError."""
@@ -95,14 +95,16 @@ def backup_command() -> None:
 @options.json_option
 def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json: bool) -> None:
     """Make a backup, of a cluster that is up or one that is not."""
-    where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.write_lock():
-        backup = _run(_create(where))
-        pruned = retention.prune_backups(where.folder, keep) if keep else None
+    context = _BackupContext.of(data_dir, backup_dir)
+    with _convert_errors(), context.folder.write_lock():
+        backup = _run(_create(context))
+        pruned = retention.prune_backups(context.folder, keep) if keep else None
     if as_json:
-        output.print_json({"backup": _told(backup), "removed": list(pruned.backup_ids) if pruned else []})
+        output.print_json({"backup": _backup_as_json(backup), "removed": list(pruned.backup_ids) if pruned else []})
         return
-    output.stdout_console().print(Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {where.folder.of(backup)}."))
+    output.stdout_console().print(
+        Text(f"{backup.backup_id}: {_size(backup.byte_count)} in {context.folder.of(backup)}.")
+    )
     if pruned is not None:
         _show(pruned)
 
@@ -113,39 +115,39 @@ def create(data_dir: Path, backup_dir: Path | None, keep: int | None, *, as_json
 @options.json_option
 def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
     """List backups, oldest first, and the moments that each can be brought back to."""
-    where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named():
-        found = _run(recovery_window.recovery_windows(where.folder))
-    unreadable = where.folder.unreadable()
+    context = _BackupContext.of(data_dir, backup_dir)
+    with _convert_errors():
+        windows = _run(recovery_window.recovery_windows(context.folder))
+    unreadable = context.folder.unreadable()
     if as_json:
-        on_progress = [
+        rows = [
             {
-                **_told(each.backup),
-                "leads_to_timeline": each.timeline,
-                "until_time": each.until.isoformat(),
-                "missing_segment": each.gap,
+                **_backup_as_json(window.backup),
+                "leads_to_timeline": window.timeline,
+                "until_time": window.until.isoformat(),
+                "missing_segment": window.gap,
             }
-            for each in found
+            for window in windows
         ]
-        output.print_json({"backups": on_progress, "unreadable": unreadable})
+        output.print_json({"backups": rows, "unreadable": unreadable})
         return
     lines = [
         (
-            each.backup.backup_id,
-            restoring.format_moment(each.backup.finish_time),
-            restoring.format_moment(each.until) if each.until > each.backup.finish_time else "",
-            each.timeline,
-            _size(each.backup.byte_count),
-            each.backup.schema_version,
-            each.backup.skein_version,
-            f"{each.gap} is missing" if each.gap else "",
+            window.backup.backup_id,
+            restoring.format_moment(window.backup.finish_time),
+            restoring.format_moment(window.until) if window.until > window.backup.finish_time else "",
+            window.timeline,
+            _size(window.backup.byte_count),
+            window.backup.schema_version,
+            window.backup.skein_version,
+            f"{window.gap} is missing" if window.gap else "",
         )
-        for each in found
+        for window in windows
     ]
-    made = output.table(
+    table = output.table(
         "backup", "from", "until", "timeline", "size", "schema", "skein", "", numbers=("timeline", "size", "schema")
     )
-    output.print_table(made, lines, empty=f"There is no backup in {where.folder.path}.")
+    output.print_table(table, lines, empty=f"There is no backup in {context.folder.path}.")
     for name in unreadable:
         output.stderr_console().print(
             Text(f"{name} has no description that can be read; `skein backup verify {name}` says why.")
@@ -160,21 +162,21 @@ def list_(data_dir: Path, backup_dir: Path | None, *, as_json: bool) -> None:
 @options.json_option
 def verify(data_dir: Path, backup_dir: Path | None, backup_id: str | None, *, latest: bool, as_json: bool) -> None:
     """Read a whole backup and the log after it, and name what is wrong; ends with 1 when something is."""
-    where = _BackupContext.of(data_dir, backup_dir)
+    context = _BackupContext.of(data_dir, backup_dir)
     try:
-        backup = where.named(backup_id, latest=latest)[-1]
-        name, found = backup.backup_id, _run(verification.backup_problems(where.folder, backup))
+        backup = context.named(backup_id, latest=latest)[-1]
+        name, problems = backup.backup_id, _run(verification.backup_problems(context.folder, backup))
     except BackupDamaged as damaged:
-        name, found = backup_id or "", [str(damaged)]
+        name, problems = backup_id or "", [str(damaged)]
     if as_json:
-        output.print_json({"backup_id": name, "problems": found})
+        output.print_json({"backup_id": name, "problems": problems})
     else:
-        for problem in found:
+        for problem in problems:
             output.stderr_console().print(Text(problem))
-        if not found:
+        if not problems:
             output.stdout_console().print(Text(f"{name} is whole."))
-    if found:
-        how_many = "One thing is" if len(found) == 1 else f"{len(found)} things are"
+    if problems:
+        how_many = "One thing is" if len(problems) == 1 else f"{len(problems)} things are"
         raise CommandError(f"{how_many} wrong with {name}.", ExitCode.REFUSED)
 
 
@@ -211,16 +213,16 @@ def restore(
     tenants, accounts; and what was revoked is revoked.
     """
     # The new data folder has no backups.
-    own = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
-    where = _BackupContext.of(data_dir, backup_dir or own)
+    default_folder = None if backup_dir or BackupSettings.read().backup_dir else default_data_dir() / "backups"
+    context = _BackupContext.of(data_dir, backup_dir or default_folder)
     moment = _moment(to)
-    with _troubles_named():
-        backups = where.named(backup_id, latest=latest)
+    with _convert_errors():
+        backups = context.named(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
-            restored = _run(_restore(where, backups, moment, timeline))
+            restored = _run(_restore(context, backups, moment, timeline))
     if as_json:
-        output.print_json(_told_of(restored))
+        output.print_json(_restore_as_json(restored))
         return
     _show_restored(restored, data_dir)
 
@@ -232,9 +234,9 @@ def restore(
 @options.json_option
 def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) -> None:
     """Remove all backups but the newest, and what of the log and of cold storage only they needed."""
-    where = _BackupContext.of(data_dir, backup_dir)
-    with _troubles_named(), where.folder.write_lock():
-        pruned = retention.prune_backups(where.folder, keep)
+    context = _BackupContext.of(data_dir, backup_dir)
+    with _convert_errors(), context.folder.write_lock():
+        pruned = retention.prune_backups(context.folder, keep)
     if as_json:
         output.print_json(
             {"removed": list(pruned.backup_ids), "segments": pruned.segments, "cold_files": pruned.cold_files}
@@ -243,42 +245,48 @@ def prune(data_dir: Path, backup_dir: Path | None, keep: int, *, as_json: bool) 
     _show(pruned)
 
 
-async def _create(where: _BackupContext) -> Backup:
-    shown = output.stderr_console()
-    with shown.status("Copying …") if shown.is_terminal else contextlib.nullcontext() as status:
+async def _create(context: _BackupContext) -> Backup:
+    console = output.stderr_console()
+    with console.status("Copying …") if console.is_terminal else contextlib.nullcontext() as status:
 
         def on_progress(done: int, whole: int) -> None:
             if status is not None:
                 status.update(f"Copying … {_size(done)} of {_size(whole)}")
 
-        async with open_source(where.data_dir, where.environment) as found:
-            return await base_backup.create_backup(where.folder, found, where.environment, on_progress=on_progress)
+        async with open_source(context.data_dir, context.environment) as source:
+            return await base_backup.create_backup(context.folder, source, context.environment, on_progress=on_progress)
 
 
 async def _restore(
-    where: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
+    context: _BackupContext, backups: list[Backup], moment: datetime | None, timeline: int | None
 ) -> RestoreResult:
-    def on_progress(said: str) -> None:
-        output.stderr_console().print(Text(said))
+    def on_progress(message: str) -> None:
+        output.stderr_console().print(Text(message))
 
-    log = WalArchive(where.folder, backups[0].wal_segment_bytes)
+    log = WalArchive(context.folder, backups[0].wal_segment_bytes)
     timeline = await selection.choose_timeline(log, backups, timeline)
     backup = selection.newest_backup(log, backups, timeline, moment)
     return await restoring.restore(
-        where.folder, backup, where.data_dir, where.environment, to=moment, timeline=timeline, on_progress=on_progress
+        context.folder,
+        backup,
+        context.data_dir,
+        context.environment,
+        to=moment,
+        timeline=timeline,
+        on_progress=on_progress,
     )
 
 
 def _run(work: Coroutine[Any, Any, Made]) -> Made:
-    """Run to the end or until SIGTERM, which leaves nothing behind."""
+    """Run to the end or until SIGTERM; the task then removes its files."""
 
-    async def until_told() -> Made:
+    async def until_signal() -> Made:
         task = asyncio.ensure_future(work)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
         return await task
 
     try:
-        return asyncio.run(until_told())
+        return asyncio.run(until_signal())
     except asyncio.CancelledError:
         raise CommandError("Told to end before it was done: nothing is left of it.", ExitCode.INTERRUPTED) from None
 
@@ -296,7 +304,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 @contextlib.contextmanager
-def _troubles_named() -> Iterator[None]:
+def _convert_errors() -> Iterator[None]:
     try:
         yield
     except BackupDamaged as damaged:
@@ -306,7 +314,7 @@ def _troubles_named() -> Iterator[None]:
         raise CommandError(f"It could not be done: {error}.", ExitCode.REFUSED) from None
 
 
-def _told(backup: Backup) -> dict[str, Any]:
+def _backup_as_json(backup: Backup) -> dict[str, Any]:
     return {
         "backup_id": backup.backup_id,
         "start_time": backup.start_time.isoformat(),
@@ -323,7 +331,7 @@ def _told(backup: Backup) -> dict[str, Any]:
     }
 
 
-def _told_of(restored: RestoreResult) -> dict[str, Any]:
+def _restore_as_json(restored: RestoreResult) -> dict[str, Any]:
     return {
         "backup_id": restored.backup_id,
         "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
@@ -346,15 +354,15 @@ def _show(pruned: PruneResult) -> None:
 def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
     out, notes = output.stdout_console(), output.stderr_console()
     moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
-    took = sum(restored.seconds.values())
-    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {took:.1f} s."))
-    said = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
+    seconds = sum(restored.seconds.values())
+    out.print(Text(f"{restored.backup_id} is back in {data_dir}, as of {moment}, in {seconds:.1f} s."))
+    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
     until = (
         "nothing tells of purges"
         if restored.erasures_until is None
         else restoring.format_moment(restored.erasures_until)
     )
-    out.print(Text(f"Purged again: {said or 'nothing'} (known up to {until})."))
+    out.print(Text(f"Purged again: {counts_text or 'nothing'} (known up to {until})."))
     if restored.unread_from:
         notes.print(
             Text(

@@ -30,9 +30,9 @@ _SEED = 5
 
 @dataclass(slots=True)
 class _BenchRun:
-    """What was asked and found so far."""
+    """Questions, answers and times so far."""
 
-    asked: list[ScoredQuestion] = field(default_factory=list)
+    scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     memories: int = 0
     degraded: int = 0
@@ -64,10 +64,10 @@ def locomo(
     brackets hold 95 % intervals.
     """
     try:
-        read = read_conversations(file)[:conversations]
+        conversations_read = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, read, ablation=ablation, keep=keep))
+    run = asyncio.run(_run(environment, conversations_read, ablation=ablation, keep=keep))
     document = _document(file, run)
     if as_json:
         output.print_json(document)
@@ -82,21 +82,21 @@ async def _run(
     connection = operator_connection(environment)
     for conversation in conversations:
         async with temporary_tenant(connection, conversation, keep=keep) as api:
-            with progress(f"asking {conversation.name}", 0) as done:
+            with progress(f"asking {conversation.name}", 0) as on_progress:
                 answers = await ask_questions(api, conversation.questions)
                 signals = sorted(answers.signals) if ablation else []
-                without = await run_ablations(api, conversation.questions, signals, done)
-        run.asked += answers.asked
+                without = await run_ablations(api, conversation.questions, signals, on_progress)
+        run.scored_questions += answers.scored_questions
         run.seconds += answers.seconds
         run.memories += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
         for signal, again in without.items():
             before, after = run.without.setdefault(signal, ([], []))
-            before += answers.asked
+            before += answers.scored_questions
             after += again
         run.conversations.append(
-            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.asked)}
+            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.scored_questions)}
         )
     return run
 
@@ -108,8 +108,8 @@ def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
         "memories": run.memories,
         "degraded_answers": run.degraded,
         "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
-        "overall": _measures(run.asked),
-        "categories": {name: _measures(asked) for name, asked in by_category(run.asked).items()},
+        "overall": _measures(run.scored_questions),
+        "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
         "conversations": run.conversations,
         "ablation": {
             signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
@@ -118,9 +118,9 @@ def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
     }
 
 
-def _measures(asked: Sequence[ScoredQuestion]) -> dict[str, Any]:
-    found: Mapping[str, Mean] = summary(asked, seed=_SEED)
-    return {"questions": len(asked), **{name: mean.as_json() for name, mean in found.items()}}
+def _measures(questions: Sequence[ScoredQuestion]) -> dict[str, Any]:
+    means: Mapping[str, Mean] = summary(questions, seed=_SEED)
+    return {"questions": len(questions), **{name: mean.as_json() for name, mean in means.items()}}
 
 
 def _percentile(seconds: Sequence[float], share: float) -> float:
@@ -134,13 +134,13 @@ def _print(document: Mapping[str, Any]) -> None:
         (name, part["questions"], *(_interval(part[measure], "{:.3f}") for measure in MEASURES if measure in part))
         for name, part in parts.items()
     ]
-    made = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
-    output.print_table(made, lines, empty="There were no questions.")
+    table = output.table("category", "questions", *MEASURES, title="Evidence found", numbers=("questions", *MEASURES))
+    output.print_table(table, lines, empty="There were no questions.")
     if document["ablation"]:
-        made = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
-        lost = document["ablation"].items()
-        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in lost]
-        output.print_table(made, rows, empty="")
+        table = output.table("without", *MEASURES, title="Lost without a signal", numbers=MEASURES)
+        losses = document["ablation"].items()
+        rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
+        output.print_table(table, rows, empty="")
     latency = document["latency_ms"]
     output.stdout_console().print(
         Text(

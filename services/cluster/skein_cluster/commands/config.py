@@ -1,4 +1,4 @@
-"""`skein config`: what the environment says to a process, and what is wrong with it."""
+"""`skein config`: the settings of a process in its environment, and their problems."""
 
 from __future__ import annotations
 
@@ -55,22 +55,24 @@ def check(services: tuple[str, ...], replicas: int, *, as_json: bool) -> None:
     environment = dict(os.environ)
     names = _names(services)
     is_up = not services and not environment.keys() & {"SKEIN_DATABASE_URL", "SKEIN_DATABASE_URL_FILE"}
-    wrong = find_problems(names, {**_MADE, **environment} if is_up else environment)
-    answer = DatabaseCheck() if wrong or is_up else asyncio.run(check_database(names, environment, replicas=replicas))
-    wrong += answer.problems
-    if not wrong:
+    problems = find_problems(names, {**_MADE, **environment} if is_up else environment)
+    answer = (
+        DatabaseCheck() if problems or is_up else asyncio.run(check_database(names, environment, replicas=replicas))
+    )
+    problems += answer.problems
+    if not problems:
         answer.notes[:0] = find_notes(names, environment)
     if as_json:
-        output.print_json({"services": [*names], "problems": wrong, "notes": answer.notes})
+        output.print_json({"services": [*names], "problems": problems, "notes": answer.notes})
     else:
-        for sentence in wrong:
+        for sentence in problems:
             output.echo(sentence)
         for note in answer.notes:
             output.stderr_console().print(Text(note))
-        if not wrong:
+        if not problems:
             form = "skein up" if is_up else f"skein serve {' '.join(services)}".strip()
             output.echo(f"Nothing is wrong with the settings of `{form}`.")
-    if wrong:
+    if problems:
         sys.exit(ExitCode.CANNOT_START)
 
 
@@ -82,9 +84,9 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
 
     Secrets are shown as three dots. A value that cannot be used is shown as its default: `skein config check` says why.
     """
-    found = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
+    rows = [_shown(reading) for reading in read_settings(_names(services), os.environ)]
     if as_json:
-        output.print_json({"settings": found})
+        output.print_json({"settings": rows})
         return
     table = output.table("setting", "value", "default", "from")
     lines = [
@@ -94,7 +96,7 @@ def show(services: tuple[str, ...], *, as_json: bool) -> None:
             _written(row["default"]),
             row["source"] or "default",
         )
-        for row in found
+        for row in rows
     ]
     output.print_table(table, lines, empty="No settings.")
 

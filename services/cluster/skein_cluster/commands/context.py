@@ -1,4 +1,4 @@
-"""`skein context`: what the tenant knows about something as one text for a prompt, with citations."""
+"""`skein context`: the tenant's knowledge of a topic as one text for a prompt, with citations."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def context_command(  # noqa: PLR0913 - one for each argument and option of the 
     # Unwrapped: the printed text must be the prompt's text.
     if answer.text:
         output.echo_content(answer.text)
-    told = (
+    message = (
         f"{answer.token_count} tokens, {len(answer.citations)} cited, {answer.omitted_count} left out for lack of room."
     )
     if has_nothing:
         output.echo(command_lines.store_hint(environment), err=True)
     else:
-        output.stderr_console().print(Text(told if answer.text or answer.omitted_count else "Nothing was found."))
+        output.stderr_console().print(Text(message if answer.text or answer.omitted_count else "Nothing was found."))
     show_incomplete(answer.incomplete)
 
 

@@ -1,4 +1,4 @@
-"""`skein migrate` and `skein bootstrap`: what a database needs before services can use it."""
+"""`skein migrate` and `skein bootstrap`: prepare a database for the services."""
 
 from __future__ import annotations
 
@@ -82,20 +82,20 @@ def bootstrap_command(name: str, legacy_tenant: str, legacy_token_file: Path | N
     """
     refuse_unknown_settings(os.environ)
     token = None if legacy_token_file is None else _token(legacy_token_file)
-    known = OperatorSettings.read(os.environ).operator_key if token else ""
-    key = known or asyncio.run(_bootstrap(database_url(), name))
-    made = {} if known else {"operator_key": key}
+    configured_key = OperatorSettings.read(os.environ).operator_key if token else ""
+    key = configured_key or asyncio.run(_bootstrap(database_url(), name))
+    document = {} if configured_key else {"operator_key": key}
     if token:
-        made["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
+        document["legacy_tenant_id"] = asyncio.run(_ensure_legacy_tenant(key, legacy_tenant, token))
     if as_json:
-        output.print_json(made)
+        output.print_json(document)
         return
-    if not known:
+    if not configured_key:
         output.echo(key)
         output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_OPERATOR_KEY."))
     if token:
         output.stderr_console().print(
-            Text(f"The legacy token acts in the tenant {legacy_tenant} ({made['legacy_tenant_id']}).")
+            Text(f"The legacy token acts in the tenant {legacy_tenant} ({document['legacy_tenant_id']}).")
         )
 
 

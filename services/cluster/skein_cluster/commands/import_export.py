@@ -106,26 +106,26 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
     The mapping report says what was read, written, there already, changed on the way, left behind and refused. Ends
     with 1 when records were refused, or with --compare when more than the threshold is missing or different.
     """  # noqa: D301 - click wants the backspace itself.
-    chosen = ImportOptions(**values)
-    _check(chosen)
-    if chosen.form in FORMS:
-        _import_file(environment, chosen, mode)
+    import_options = ImportOptions(**values)
+    _check(import_options)
+    if import_options.form in FORMS:
+        _import_file(environment, import_options, mode)
         return
     report = Report(describe_error=error_sentence)
-    with _open_source(chosen) as plain_source:
-        source = PrefixedSource(plain_source, chosen.prefix) if chosen.prefix else plain_source
-        realms = choose_realms(source, chosen.realm, every=chosen.is_all)
-        if chosen.is_comparison:
-            _compare(environment, chosen, source, realms, report)
+    with _open_source(import_options) as plain_source:
+        source = PrefixedSource(plain_source, import_options.prefix) if import_options.prefix else plain_source
+        realms = choose_realms(source, import_options.realm, every=import_options.is_all)
+        if import_options.is_comparison:
+            _compare(environment, import_options, source, realms, report)
             return
         tenants: dict[str, str] = {}
-        with progress(f"{'checking' if chosen.is_dry else 'importing'} {chosen.form}", None) as done:
-            if chosen.is_dry:
-                dry_run(source, realms, report, done, every=chosen.is_all)
+        with progress(f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None) as done:
+            if import_options.is_dry:
+                dry_run(source, realms, report, done, every=import_options.is_all)
             else:
-                tenants = _import_interruptible(environment, chosen, source, realms, report, done)
-        has_people = not chosen.is_all and _has_people(source)
-    show_report(report, dry_run=chosen.is_dry, as_json=chosen.as_json, tenants=tenants)
+                tenants = _import_interruptible(environment, import_options, source, realms, report, done)
+        has_people = not import_options.is_all and _has_people(source)
+    show_report(report, dry_run=import_options.is_dry, as_json=import_options.as_json, tenants=tenants)
     if has_people:
         console.echo("Accounts, clients and memberships come with --all, as the operator.", err=True)
     if report.refused_count:
@@ -158,8 +158,8 @@ def export_command(output: Any, environment: dict[str, str], *, whole: bool) -> 
 
 
 @contextmanager
-def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr when that is a terminal; yield what to call with the number of records done."""
+def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
+    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records done."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -170,49 +170,51 @@ def progress(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
         transient=True,
     )
     with bar:
-        task = bar.add_task(what, total=total)
+        task = bar.add_task(title, total=total)
         yield lambda count: bar.advance(task, count)
 
 
-def _check(chosen: ImportOptions) -> None:
+def _check(import_options: ImportOptions) -> None:
     """Raise UsageError for options that do not go together."""
-    takes_vectors = chosen.form in FORMATS and FORMATS[chosen.form].has_vectors
-    if chosen.vectors and not takes_vectors:
-        raise click.UsageError(f"--vectors is not for {chosen.form}.")
-    if chosen.realm and chosen.is_all:
+    takes_vectors = import_options.form in FORMATS and FORMATS[import_options.form].has_vectors
+    if import_options.vectors and not takes_vectors:
+        raise click.UsageError(f"--vectors is not for {import_options.form}.")
+    if import_options.realm and import_options.is_all:
         raise click.UsageError("Give either --realm or --all.")
-    if chosen.is_comparison and chosen.is_dry:
+    if import_options.is_comparison and import_options.is_dry:
         raise click.UsageError("--compare writes nothing; leave --dry-run out.")
-    if chosen.form in FORMS and (chosen.realm or chosen.is_all):
-        raise click.UsageError(f"A file of the format {chosen.form} has no realms; leave --realm and --all out.")
-    if chosen.form in FORMS and chosen.prefix:
-        raise click.UsageError(f"--prefix is not for {chosen.form}.")
-    if chosen.prefix and not PREFIX.fullmatch(chosen.prefix):
+    if import_options.form in FORMS and (import_options.realm or import_options.is_all):
+        raise click.UsageError(
+            f"A file of the format {import_options.form} has no realms; leave --realm and --all out."
+        )
+    if import_options.form in FORMS and import_options.prefix:
+        raise click.UsageError(f"--prefix is not for {import_options.form}.")
+    if import_options.prefix and not PREFIX.fullmatch(import_options.prefix):
         raise click.UsageError("--prefix takes 1 to 64 letters, digits and signs, without spaces.")
-    files = [chosen.vectors] if chosen.vectors else []
-    if chosen.form not in FORMATS or not FORMATS[chosen.form].is_url:
-        files.insert(0, chosen.source)
+    files = [import_options.vectors] if import_options.vectors else []
+    if import_options.form not in FORMATS or not FORMATS[import_options.form].is_url:
+        files.insert(0, import_options.source)
     for file in files:
         # Permissions and content are checked when it is opened.
         click.Path(exists=True, readable=False).convert(file, None, None)
 
 
-def _open_source(chosen: ImportOptions) -> AbstractContextManager[Source]:
-    if chosen.form in READERS:
-        return open_file(chosen.form, chosen.source)
-    return FORMATS[chosen.form].open(chosen.source, chosen.vectors)
+def _open_source(import_options: ImportOptions) -> AbstractContextManager[Source]:
+    if import_options.form in READERS:
+        return open_file(import_options.form, import_options.source)
+    return FORMATS[import_options.form].open(import_options.source, import_options.vectors)
 
 
 def _import_interruptible(
     environment: Mapping[str, str],
-    chosen: ImportOptions,
+    import_options: ImportOptions,
     source: Source,
     realms: Sequence[Realm],
     report: Report,
     done: Callable[[int], None],
 ) -> dict[str, str]:
     try:
-        return asyncio.run(_import(environment, chosen, source, realms, report, done))
+        return asyncio.run(_import(environment, import_options, source, realms, report, done))
     except KeyboardInterrupt:
         written = sum(report.written.values())
         raise CommandError(
@@ -223,13 +225,13 @@ def _import_interruptible(
 
 async def _import(
     environment: Mapping[str, str],
-    chosen: ImportOptions,
+    import_options: ImportOptions,
     source: Source,
     realms: Sequence[Realm],
     report: Report,
     done: Callable[[int], None],
 ) -> dict[str, str]:
-    if chosen.is_all:
+    if import_options.is_all:
         async with as_operator(environment) as operator:
             return await import_all(operator, _opens_tenants(environment), source, realms, report, done)
     async with as_tenant(environment) as api:
@@ -239,13 +241,13 @@ async def _import(
 
 async def _compare_realms(
     environment: Mapping[str, str],
-    chosen: ImportOptions,
+    import_options: ImportOptions,
     source: Source,
     realms: Sequence[Realm],
     report: Report,
     done: Callable[[int], None],
 ) -> Comparison:
-    if chosen.is_all:
+    if import_options.is_all:
         async with as_operator(environment) as operator:
             return await compare_all(operator, _opens_tenants(environment), source, realms, report, done)
     async with as_tenant(environment) as api:
@@ -259,14 +261,18 @@ def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAs
 
 
 def _compare(
-    environment: Mapping[str, str], chosen: ImportOptions, source: Source, realms: Sequence[Realm], report: Report
+    environment: Mapping[str, str],
+    import_options: ImportOptions,
+    source: Source,
+    realms: Sequence[Realm],
+    report: Report,
 ) -> None:
-    with progress(f"comparing {chosen.form}", None) as done:
-        comparison = asyncio.run(_compare_realms(environment, chosen, source, realms, report, done))
-    show_comparison(comparison, chosen.threshold, as_json=chosen.as_json)
-    if chosen.is_all and _has_people(source):
+    with progress(f"comparing {import_options.form}", None) as done:
+        comparison = asyncio.run(_compare_realms(environment, import_options, source, realms, report, done))
+    show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
+    if import_options.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
-    if comparison.share > chosen.threshold:
+    if comparison.share > import_options.threshold:
         sys.exit(ExitCode.REFUSED)
 
 
@@ -274,20 +280,20 @@ def _has_people(source: Source) -> bool:
     return next(iter(source.people(Notes())), None) is not None
 
 
-def _import_file(environment: Mapping[str, str], chosen: ImportOptions, mode: str) -> None:
+def _import_file(environment: Mapping[str, str], import_options: ImportOptions, mode: str) -> None:
     """Import a whole memory; a comparison is a dry run of overwriting."""
     try:
-        text = Path(chosen.source).read_text("utf-8")
+        text = Path(import_options.source).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
         raise CommandError(
-            f"{chosen.source} cannot be read ({reason}): check its name and who may read it.", ExitCode.REFUSED
+            f"{import_options.source} cannot be read ({reason}): check its name and who may read it.", ExitCode.REFUSED
         ) from None
-    if not chosen.is_comparison:
-        done = asyncio.run(_import_text(environment, text, chosen.form, mode, dry_run=chosen.is_dry))
-        _show_counts(done, as_json=chosen.as_json)
+    if not import_options.is_comparison:
+        done = asyncio.run(_import_text(environment, text, import_options.form, mode, dry_run=import_options.is_dry))
+        _show_counts(done, as_json=import_options.as_json)
         return
-    done = asyncio.run(_import_text(environment, text, chosen.form, "overwrite", dry_run=True))
+    done = asyncio.run(_import_text(environment, text, import_options.form, "overwrite", dry_run=True))
     comparison = Comparison(
         in_source=done.created + done.updated + done.unchanged,
         in_skein=done.updated + done.unchanged,
@@ -295,8 +301,8 @@ def _import_file(environment: Mapping[str, str], chosen: ImportOptions, mode: st
         different={(kind, "some field"): CountWithSamples(count) for kind, count in done.updated.items()},
         unreadable=len(done.refused),
     )
-    show_comparison(comparison, chosen.threshold, as_json=chosen.as_json)
-    if comparison.share > chosen.threshold:
+    show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
+    if comparison.share > import_options.threshold:
         sys.exit(ExitCode.REFUSED)
 
 
@@ -323,20 +329,23 @@ async def _count_archived(api: Client) -> int:
     return sum([archive.memory_count async for archive in iterate_pages(api.history.ListArchives, request, "archives")])
 
 
-def _show_counts(done: ImportCounts, *, as_json: bool) -> None:
-    kinds = [*dict.fromkeys([*done.created, *done.updated, *done.unchanged])]
+def _show_counts(import_counts: ImportCounts, *, as_json: bool) -> None:
+    kinds = [*dict.fromkeys([*import_counts.created, *import_counts.updated, *import_counts.unchanged])]
     if as_json:
-        counts = {name: dict(getattr(done, name)) for name in ("created", "updated", "unchanged")}
-        console.print_json({**counts, "refused": [list(entry) for entry in done.refused]})
+        counts = {name: dict(getattr(import_counts, name)) for name in ("created", "updated", "unchanged")}
+        console.print_json({**counts, "refused": [list(entry) for entry in import_counts.refused]})
     else:
         counts_table = console.table("", "created", "updated", "unchanged", numbers=("created", "updated", "unchanged"))
-        rows = [(_plural(kind), done.created[kind], done.updated[kind], done.unchanged[kind]) for kind in kinds]
+        rows = [
+            (_plural(kind), import_counts.created[kind], import_counts.updated[kind], import_counts.unchanged[kind])
+            for kind in kinds
+        ]
         console.print_table(counts_table, rows, empty="The file holds nothing that could be stored.")
-        for line, kind, reason in done.refused[:_SHOWN]:
+        for line, kind, reason in import_counts.refused[:_SHOWN]:
             console.echo(f"{line}: {kind or 'unreadable'}: {reason}", err=True)
-        if len(done.refused) > _SHOWN:
-            console.echo(f"… and {len(done.refused) - _SHOWN} more; --json lists all.", err=True)
-    if done.refused:
+        if len(import_counts.refused) > _SHOWN:
+            console.echo(f"… and {len(import_counts.refused) - _SHOWN} more; --json lists all.", err=True)
+    if import_counts.refused:
         sys.exit(ExitCode.REFUSED)
 
 

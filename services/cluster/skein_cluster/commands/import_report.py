@@ -45,7 +45,7 @@ def show_report(report: Report, *, dry_run: bool, as_json: bool, tenants: Mappin
 
 
 def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) -> None:
-    """Print what is missing and what is different."""
+    """Print the missing and the different records."""
     passes = comparison.share <= threshold
     if as_json:
         output.print_json(
@@ -120,16 +120,16 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
 
 def _show_notes(report: Report) -> None:
     changed: dict[str, list[tuple[object, ...]]] = {}
-    for (table, column, how), tally in sorted(report.notes.conversions.items()):
+    for (table, column, conversion), tally in sorted(report.notes.conversions.items()):
         samples = ", ".join(sample.removeprefix(f"{table} ") for sample in tally.samples[:2])
-        changed.setdefault(table, []).append((column, tally.count, how, samples))
+        changed.setdefault(table, []).append((column, tally.count, conversion, samples))
     for table, lines in changed.items():
-        made = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
-        output.print_table(made, lines, empty="")
+        output_table = output.table("column", "rows", "changed on the way", "such as", title=table, numbers=("rows",))
+        output.print_table(output_table, lines, empty="")
     if report.notes.ignored:
-        made = output.table("table", "rows", "left behind", numbers=("rows",))
-        left = [(table, count, why) for (table, why), count in sorted(report.notes.ignored.items())]
-        output.print_table(made, left, empty="")
+        output_table = output.table("table", "rows", "left behind", numbers=("rows",))
+        rows = [(table, count, reason) for (table, reason), count in sorted(report.notes.ignored.items())]
+        output.print_table(output_table, rows, empty="")
 
 
 def _as_json(report: Report) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _named(tally: CountWithSamples) -> str:
 
 
 def _in_order(report: Report) -> list[tuple[tuple[str, str], int]]:
-    """Return what was read in the order of tables and kinds."""
+    """Return the records read, in the order of tables and kinds."""
     tables = list(dict.fromkeys(table for table, _ in report.records))
     return sorted(report.records.items(), key=lambda entry: (tables.index(entry[0][0]), _place(entry[0][1])))
 

@@ -59,11 +59,11 @@ def create(
     request = auth_pb2.CreateApiKeyRequest(display_name=name, permissions=permissions, agent_id=agent)
     if days is not None:
         request.expire_time.FromDatetime(datetime.now(UTC) + timedelta(days=days))
-    made = asyncio.run(_create(environment, request))
+    response = asyncio.run(_create(environment, request))
     if as_json:
-        output.print_json({"api_key_id": made.api_key.api_key_id, "api_key": made.secret})
+        output.print_json({"api_key_id": response.api_key.api_key_id, "api_key": response.secret})
         return
-    output.echo(made.secret)
+    output.echo(response.secret)
     output.stderr_console().print(Text("This is the only time that it is shown. Use it as SKEIN_API_KEY."))
 
 
@@ -73,10 +73,10 @@ def create(
 @options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List keys, newest first, revoked ones included."""
-    found, prefixes = asyncio.run(_list(environment, limit))
+    keys, prefixes = asyncio.run(_list(environment, limit))
     if as_json:
-        shown = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in found]
-        output.print_json({"api_keys": shown})
+        rows = [{**output.message_to_dict(key), "secret_prefix": prefixes[key.api_key_id]} for key in keys]
+        output.print_json({"api_keys": rows})
         return
     lines = [
         (
@@ -90,7 +90,7 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
                 )
             ),
         )
-        for key in found
+        for key in keys
     ]
     table = output.table(_KEY_COLUMN, "name, permissions", "state", "created, last used", ids=(_KEY_COLUMN,))
     output.print_table(table, lines, empty="There are no keys.")
@@ -166,9 +166,9 @@ async def _list(environment: Mapping[str, str], limit: int) -> tuple[list[auth_p
     """Return keys, and how the secret of each begins, by their ids."""
     async with as_tenant(environment) as api:
         request = auth_pb2.ListApiKeysRequest(page_size=limit)
-        found = await list_first(limit, api.auth.ListApiKeys, request, "api_keys")
+        keys = await list_first(limit, api.auth.ListApiKeys, request, "api_keys")
         tenant_id = await _own_tenant(api)
-    return found, {key.api_key_id: _prefix_of(key, tenant_id)[:_SHOWN_PREFIX] for key in found}
+    return keys, {key.api_key_id: _prefix_of(key, tenant_id)[:_SHOWN_PREFIX] for key in keys}
 
 
 async def _revoke(environment: Mapping[str, str], key: str) -> auth_pb2.ApiKey:
@@ -184,19 +184,19 @@ async def _key_named(api: Client, text: str) -> str:
     """
     if parse_id(text) is not None:
         return text
-    begins = text.strip().removesuffix("…").lower()
+    key_prefix = text.strip().removesuffix("…").lower()
     tenant_id = await _own_tenant(api)
-    found = []
+    matches = []
     async for key in iterate_pages(api.auth.ListApiKeys, auth_pb2.ListApiKeysRequest(page_size=_PAGE), "api_keys"):
         prefix = _prefix_of(key, tenant_id)
         # A longer text is a secret or most of it.
-        if key.api_key_id.startswith(begins) or prefix.startswith(begins[: len(prefix)]):
-            found.append(key)
-    if len(begins) >= _SHORTEST and len(found) == 1:
-        return str(found[0].api_key_id)
-    if len(begins) >= _SHORTEST and found:
-        ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in found[:_SHOWN])
-        message = f"{len(found)} keys begin so; name one by its id: {ids}{', …' if len(found) > _SHOWN else ''}."
+        if key.api_key_id.startswith(key_prefix) or prefix.startswith(key_prefix[: len(prefix)]):
+            matches.append(key)
+    if len(key_prefix) >= _SHORTEST and len(matches) == 1:
+        return str(matches[0].api_key_id)
+    if len(key_prefix) >= _SHORTEST and matches:
+        ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in matches[:_SHOWN])
+        message = f"{len(matches)} keys begin so; name one by its id: {ids}{', …' if len(matches) > _SHOWN else ''}."
     else:
         message = "No key has this id, or a secret that begins so: `skein keys list` shows both, KEY is either."
     raise CommandError(message, ExitCode.REFUSED)

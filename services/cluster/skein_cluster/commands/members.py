@@ -1,4 +1,4 @@
-"""`skein tenants members` and `skein tenants invite`: who may act in a tenant, kept by the operator."""
+"""`skein tenants members` and `skein tenants invite`: the operator's commands for members of a tenant."""
 
 from __future__ import annotations
 
@@ -46,11 +46,14 @@ def members_command() -> None:
 @options.json_option
 def list_(tenant_id: str, limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List the members of TENANT in order of joining."""
-    found = asyncio.run(_list(environment, tenant_id, limit))
+    members = asyncio.run(_list(environment, tenant_id, limit))
     if as_json:
-        output.print_json({"members": [output.message_to_dict(member) for member in found]})
+        output.print_json({"members": [output.message_to_dict(member) for member in members]})
         return
-    lines = [(each.account_id, each.email, _NAMES[each.role], output.format_time(each.create_time)) for each in found]
+    lines = [
+        (member.account_id, member.email, _NAMES[member.role], output.format_time(member.create_time))
+        for member in members
+    ]
     output.print_table(
         output.table("account", "address", "role", "joined", ids=("account",)),
         lines,
@@ -101,18 +104,20 @@ def invite_command(
     tenant_id: str, email: str, role: str, days: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Ask EMAIL to join TENANT; where no mail is set up, the link to hand over is shown this one time."""
-    made = asyncio.run(_invite(environment, tenant_id, email, role, days))
+    response = asyncio.run(_invite(environment, tenant_id, email, role, days))
     if as_json:
-        output.print_json(output.message_to_dict(made))
+        output.print_json(output.message_to_dict(response))
         return
-    if not made.token:
-        output.echo(f"Mailed to {made.invitation.email}.")
+    if not response.token:
+        output.echo(f"Mailed to {response.invitation.email}.")
         return
     # A cluster of an earlier version returns no link.
-    output.echo(made.link or made.token)
-    until = output.format_time(made.invitation.expire_time)
-    told = f"Hand it over to {made.invitation.email}: it works once, until {until} UTC. It is shown this one time."
-    output.stderr_console().print(Text(told))
+    output.echo(response.link or response.token)
+    until = output.format_time(response.invitation.expire_time)
+    message = (
+        f"Hand it over to {response.invitation.email}: it works once, until {until} UTC. It is shown this one time."
+    )
+    output.stderr_console().print(Text(message))
 
 
 def _show(member: members_pb2.Member, *, as_json: bool) -> None:
@@ -127,8 +132,8 @@ async def _inside(environment: Mapping[str, str], tenant_id: str) -> AsyncIterat
     """Call as the operator who acts in a tenant."""
     connection = operator_connection(environment)
     async with open_client(connection) as operator:
-        found = await find_tenant(operator, tenant_id)
-    async with open_client(dataclasses.replace(connection, tenant_id=found)) as acting:
+        resolved_id = await find_tenant(operator, tenant_id)
+    async with open_client(dataclasses.replace(connection, tenant_id=resolved_id)) as acting:
         yield acting
 
 

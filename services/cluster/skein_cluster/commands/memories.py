@@ -1,4 +1,4 @@
-"""`skein memories`: what the tenant remembers."""
+"""`skein memories`: the tenant's memories."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def list_(
     types: tuple[str, ...], tags: tuple[str, ...], limit: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """List memories, newest first."""
-    wanted = memory_pb2.MemoryFilter(types=types, tags_all=tags)
-    found = asyncio.run(_list(environment, wanted, limit))
+    memory_filter = memory_pb2.MemoryFilter(types=types, tags_all=tags)
+    memories = asyncio.run(_list(environment, memory_filter, limit))
     if as_json:
-        output.print_json({"memories": [output.message_to_dict(memory) for memory in found]})
+        output.print_json({"memories": [output.message_to_dict(memory) for memory in memories]})
         return
     lines = [
         (
@@ -47,7 +47,7 @@ def list_(
             ", ".join(memory.tags),
             output.shorten(memory.content or memory.title, 200),
         )
-        for memory in found
+        for memory in memories
     ]
     output.print_table(
         output.table("memory", "type", "when", "tags", "content", ids=("memory",)),
@@ -75,9 +75,9 @@ def show(memory_id: str, environment: dict[str, str], *, as_json: bool) -> None:
         if value not in ("", [], None):
             grid.add_row(name, Text(_shown(value)))
     for link in links:
-        other = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
+        other_id = link.to_memory_id if link.from_memory_id == memory.memory_id else link.from_memory_id
         way = "→" if link.from_memory_id == memory.memory_id else "←"
-        grid.add_row(f"{way} {link.relation}", Text(other))
+        grid.add_row(f"{way} {link.relation}", Text(other_id))
     output.stdout_console().print(grid)
 
 
@@ -117,9 +117,11 @@ def _shown(value: object) -> str:
     return next((text.removeprefix(prefix).lower() for prefix in ("SCOPE_", "LEVEL_") if text.startswith(prefix)), text)
 
 
-async def _list(environment: Mapping[str, str], wanted: memory_pb2.MemoryFilter, limit: int) -> list[memory_pb2.Memory]:
+async def _list(
+    environment: Mapping[str, str], memory_filter: memory_pb2.MemoryFilter, limit: int
+) -> list[memory_pb2.Memory]:
     async with as_tenant(environment) as api:
-        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=wanted)
+        request = memory_pb2.ListMemoriesRequest(page_size=limit, filter=memory_filter)
         return await list_first(limit, api.memories.ListMemories, request, "memories")
 
 

@@ -29,9 +29,9 @@ def models_command() -> None:
 @options.json_option
 def list_(environment: dict[str, str], *, as_json: bool) -> None:
     """List the registered models by name."""
-    found = asyncio.run(_list(environment))
+    models = asyncio.run(_list(environment))
     if as_json:
-        output.print_json({"embedding_models": [output.message_to_dict(model) for model in found]})
+        output.print_json({"embedding_models": [output.message_to_dict(model) for model in models]})
         return
     lines = [
         (
@@ -42,10 +42,10 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
             model.endpoint,
             output.format_time(model.create_time),
         )
-        for model in found
+        for model in models
     ]
-    made = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
-    output.print_table(made, lines, empty="There are no models.")
+    table = output.table("model", "state", "provider", "dimensions", "endpoint", "registered", numbers=("dimensions",))
+    output.print_table(table, lines, empty="There are no models.")
 
 
 @models_command.command("register")
@@ -69,17 +69,19 @@ def list_(environment: dict[str, str], *, as_json: bool) -> None:
 )
 @options.cluster_options
 @options.json_option
-def register(model: str, environment: dict[str, str], *, as_json: bool, **given: Any) -> None:
+def register(model: str, environment: dict[str, str], *, as_json: bool, **settings: Any) -> None:
     """Register MODEL; it does not become the one in force.
 
     The key of its endpoint is SKEIN_EMBEDDINGS_API_KEY in the environment of the recall service.
     """
-    asked = pb.EmbeddingModel(model=model, **{name: value for name, value in given.items() if value is not None})
-    made = asyncio.run(_register(environment, asked))
+    embedding_model = pb.EmbeddingModel(
+        model=model, **{name: value for name, value in settings.items() if value is not None}
+    )
+    registered = asyncio.run(_register(environment, embedding_model))
     if as_json:
-        output.print_json(output.message_to_dict(made))
+        output.print_json(output.message_to_dict(registered))
         return
-    output.echo(f"Registered {made.model} ({made.provider}, {made.dimensions} dimensions).")
+    output.echo(f"Registered {registered.model} ({registered.provider}, {registered.dimensions} dimensions).")
 
 
 @models_command.command("reindex")
@@ -134,17 +136,17 @@ def compare(
     if as_json:
         output.print_json(output.message_to_dict(compared))
         return
-    every = compared.overall
+    overall = compared.overall
     lines = [
-        (one.tenant_id or "all", one.query_count, f"{one.agreement:.3f}", one.same_first_count)
-        for one in (*compared.tenants, every)
+        (row.tenant_id or "all", row.query_count, f"{row.agreement:.3f}", row.same_first_count)
+        for row in (*compared.tenants, overall)
     ]
     title = f"{compared.model} beside {compared.active_model}, the nearest {compared.limit}"
-    made = output.table(
+    table = output.table(
         "tenant", "queries", "agreement", "same first", title=title, numbers=("queries", "agreement", "same first")
     )
     output.print_table(
-        made, lines if every.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
+        table, lines if overall.query_count else [], empty="Nothing was asked lately; give --query and --tenant."
     )
 
 
@@ -176,27 +178,27 @@ def drop(model: str, environment: dict[str, str], *, as_json: bool) -> None:
     output.echo(f"Dropped {model}.")
 
 
-def _show(found: list[pb.Reindex], *, as_json: bool) -> None:
+def _show(reindexes: list[pb.Reindex], *, as_json: bool) -> None:
     if as_json:
-        output.print_json({"reindexes": [output.message_to_dict(one) for one in found]})
+        output.print_json({"reindexes": [output.message_to_dict(job) for job in reindexes]})
         return
     lines = [
         (
-            one.reindex_id,
-            one.model,
-            one.tenant_id or "all",
-            pb.ReindexState.Name(one.state).removeprefix("REINDEX_STATE_").lower(),
-            f"{one.done_tenant_count}/{one.tenant_count}",
-            f"{one.seen_count}/{one.document_count}",
-            one.embedded_count,
-            one.missing_count,
+            job.reindex_id,
+            job.model,
+            job.tenant_id or "all",
+            pb.ReindexState.Name(job.state).removeprefix("REINDEX_STATE_").lower(),
+            f"{job.done_tenant_count}/{job.tenant_count}",
+            f"{job.seen_count}/{job.document_count}",
+            job.embedded_count,
+            job.missing_count,
         )
-        for one in found
+        for job in reindexes
     ]
     numbers = ("tenants", "seen", "embedded", "missing")
-    made = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
-    output.print_table(made, lines, empty="Nothing was ever reindexed.")
-    if any(one.missing_count for one in found):
+    table = output.table("reindex", "model", "tenant", "state", *numbers, numbers=numbers)
+    output.print_table(table, lines, empty="Nothing was ever reindexed.")
+    if any(job.missing_count for job in reindexes):
         output.stderr_console().print(
             Text("Items that are missing are found by their words alone once the model is in force.")
         )

@@ -1,4 +1,4 @@
-"""`skein pc2`: what the ports of the voice assistants need to be opened to other machines."""
+"""`skein pc2`: certificates that open the voice assistants' ports to other machines."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def certificates(folder: Path, clients: tuple[str, ...], *, as_json: bool) -> No
                 f"A client's name is of letters, digits, dots and dashes, and not {curve.SERVER}: {name!r} is not."
             )
             raise CommandError(message, ExitCode.USAGE)
-    taken = [name for name in clients if curve.certificate_files(folder, name)]
-    if taken or len(set(clients)) < len(clients):
+    existing = [name for name in clients if curve.certificate_files(folder, name)]
+    if existing or len(set(clients)) < len(clients):
         raise CommandError(
-            f"There is a certificate for {taken[0] if taken else 'one of them'} already; nothing was made.",
+            f"There is a certificate for {existing[0] if existing else 'one of them'} already; nothing was made.",
             ExitCode.REFUSED,
         )
     names = [*([] if curve.certificate_files(folder, curve.SERVER) else [curve.SERVER]), *clients]
     try:
-        made = [str(curve.create_certificate(folder, name)) for name in names]
+        paths = [str(curve.create_certificate(folder, name)) for name in names]
     except OSError as error:
         raise CommandError(f"The folder {folder} cannot be written: {error.strerror}.", ExitCode.CANNOT_START) from None
     if as_json:
-        output.print_json({"folder": str(folder), "made": made})
+        output.print_json({"folder": str(folder), "made": paths})
         return
-    for path in made:
+    for path in paths:
         output.echo(path)
     if clients:
         output.stderr_console().print(

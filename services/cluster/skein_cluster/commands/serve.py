@@ -41,10 +41,10 @@ async def _serve(names: tuple[str, ...]) -> None:
     refuse_unknown_settings(os.environ)
     settings = ProcessSettings.read()
     services = registry.load(names)
-    needing = [service.name for service in services if service.has_database]
-    if needing and not settings.database_url:
+    database_services = [service.name for service in services if service.has_database]
+    if database_services and not settings.database_url:
         raise SettingInvalid(
-            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+            f"SKEIN_DATABASE_URL is needed by {', '.join(database_services)}: the Postgres to use, as postgresql://…"
         )
     logs.configure(settings.log_level)
     log = logs.get("skein")

@@ -28,9 +28,9 @@ def sessions_command() -> None:
 @options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List sessions, newest update first."""
-    found = asyncio.run(_list(environment, limit))
+    sessions = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"sessions": [output.message_to_dict(session) for session in found]})
+        output.print_json({"sessions": [output.message_to_dict(session) for session in sessions]})
         return
     lines = [
         (
@@ -41,10 +41,10 @@ def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
             output.format_time(session.create_time),
             output.format_time(session.update_time),
         )
-        for session in found
+        for session in sessions
     ]
-    made = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
-    output.print_table(made, lines, empty="There are no sessions.")
+    table = output.table("session", "title", "state", "messages", "created", "updated", numbers=("messages",))
+    output.print_table(table, lines, empty="There are no sessions.")
 
 
 @sessions_command.command("show")

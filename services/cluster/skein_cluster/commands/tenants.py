@@ -49,12 +49,13 @@ def create(name: str, environment: dict[str, str], *, as_json: bool) -> None:
 @options.json_option
 def list_(limit: int, environment: dict[str, str], *, as_json: bool) -> None:
     """List tenants, newest first."""
-    found = asyncio.run(_list(environment, limit))
+    tenants = asyncio.run(_list(environment, limit))
     if as_json:
-        output.print_json({"tenants": [output.message_to_dict(tenant) for tenant in found]})
+        output.print_json({"tenants": [output.message_to_dict(tenant) for tenant in tenants]})
         return
     lines = [
-        (tenant.tenant_id, tenant.display_name, tenant.slug, output.format_time(tenant.create_time)) for tenant in found
+        (tenant.tenant_id, tenant.display_name, tenant.slug, output.format_time(tenant.create_time))
+        for tenant in tenants
     ]
     output.print_table(
         output.table("tenant", "name", "slug", "created", ids=("tenant",)), lines, empty="There are no tenants."

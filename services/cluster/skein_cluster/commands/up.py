@@ -102,12 +102,12 @@ async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
     """Read "memory=2" and the like."""
     result: dict[str, int] = {}
-    able = [name for name in registry.PORTS if name != "pc2"]
-    for said in counts:
-        name, _, count = said.partition("=")
-        if name not in able or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+    services = [name for name in registry.PORTS if name != "pc2"]
+    for text in counts:
+        name, _, count = text.partition("=")
+        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
             raise click.BadParameter(
-                f"{said!r} should be SERVICE=N: one of {', '.join(able)}, and a number from 1 to {MOST_REPLICAS}.",
+                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MOST_REPLICAS}.",
                 param_hint="--replicas",
             )
         result[name] = int(count)
@@ -151,7 +151,7 @@ def _report_ends(cluster: LocalCluster) -> asyncio.Future[None]:
 def print_overview(
     cluster: LocalCluster, data_dir: Path, log: Path | None, seconds: float, *, is_demo: bool = False
 ) -> Panel:
-    """Show where everything is and what to try."""
+    """Show the addresses and files, and commands to try."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="bold")
     grid.add_column(overflow="fold")
@@ -183,9 +183,11 @@ def print_overview(
 
 def _try_next(data_dir: Path) -> list[str]:
     """Return command lines for another terminal, with the data folder if needed."""
-    found = [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
+    exports = (
+        [f"export SKEIN_DATA_DIR={shlex.quote(str(data_dir.absolute()))}"] if data_dir != default_data_dir() else []
+    )
     # The overview has the data folder already.
-    return [*found, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
+    return [*exports, *(command_lines.command_line(*arguments, environment={}) for arguments in _TRY_NEXT)]
 
 
 def pc2_ports(cluster: LocalCluster) -> str:

@@ -48,7 +48,7 @@ SETTINGS_READERS: Mapping[type[Settings], tuple[str, ...]] = {
     OperatorSettings: (COMMAND,),
     BackupSettings: ("worker", COMMAND),
 }
-# Settings that have no dataclass, with what they mean; "<…>" stands for any of a kind.
+# Settings without a dataclass, with their meaning; "<…>" stands for any name of a kind.
 WITHOUT_DATACLASS: Mapping[str, str] = {
     "SKEIN_<SERVICE>_PORT": "Port that a service listens on; 0: a free one.",
     "SKEIN_<SERVICE>_ADDRESS": (
@@ -107,13 +107,13 @@ def settings_classes(services: Collection[str]) -> list[type[Settings]]:
 
 def read_settings(services: Collection[str], environment: Mapping[str, str]) -> list[SettingValue]:
     """Return every setting of a process of these services, each once."""
-    found: dict[str, SettingValue] = {}
+    readings: dict[str, SettingValue] = {}
     for kind in settings_classes(services):
         for reading in kind.read_all(environment):
-            found.setdefault(reading.name, reading)
+            readings.setdefault(reading.name, reading)
     for reading in _without_dataclass(services, environment):
-        found.setdefault(reading.name, reading)
-    return list(found.values())
+        readings.setdefault(reading.name, reading)
+    return list(readings.values())
 
 
 def password_setting(service: str) -> str:
@@ -144,8 +144,8 @@ def _without_dataclass(services: Collection[str], environment: Mapping[str, str]
             if has_text(environment, f"{PC2_KEY}_{number}"):
                 yield _secret(f"{PC2_KEY}_{number}", environment)
     if "recall" in services:
-        own = {name.removesuffix(FILE) for name in environment if name.startswith(f"{MODEL_KEY}_")} - {MODEL_KEY}
-        for name in sorted(own):
+        model_keys = {name.removesuffix(FILE) for name in environment if name.startswith(f"{MODEL_KEY}_")} - {MODEL_KEY}
+        for name in sorted(model_keys):
             yield _secret(name, environment)
 
 

@@ -1,4 +1,4 @@
-"""Checks of a process's settings, one sentence per problem; opens nothing but files."""
+"""Checks of a process's settings, one sentence per problem; opens only files."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ _SCHEME = re.compile(r"https://|dns:///|ipv[46]:(?=.*:)")
 
 def find_problems(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
     """Return the problems that prevent these services' start in one process, or change its effect."""
-    found = dict.fromkeys(unknown_settings(environment))
+    problems = dict.fromkeys(unknown_settings(environment))
     settings = read_settings(services, environment)
-    found |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
-    twice = sorted(
+    problems |= dict.fromkeys(reading.problem for reading in settings if reading.problem)
+    duplicates = sorted(
         reading.name for reading in settings if {reading.name, f"{reading.name}{FILE}"} <= environment.keys()
     )
-    found |= dict.fromkeys(f"{name} and {name}{FILE} are both set; only {name} counts." for name in twice)
+    problems |= dict.fromkeys(f"{name} and {name}{FILE} are both set; only {name} counts." for name in duplicates)
     for check in _checks(services, environment):
         try:
             check()
         except SettingInvalid as invalid:
-            found[str(invalid)] = None
-    return list(found)
+            problems[str(invalid)] = None
+    return list(problems)
 
 
 def find_notes(services: Collection[str], environment: Mapping[str, str]) -> list[str]:
@@ -85,17 +85,17 @@ def _checks(services: Collection[str], environment: Mapping[str, str]) -> Iterat
 
 def _check_process(services: Collection[str], environment: Mapping[str, str]) -> None:
     settings = ProcessSettings.read(environment)
-    needing = [name for name in registry.NAMES if name in services and name in registry.WITH_DATABASE]
-    if needing and not settings.database_url:
+    database_services = [name for name in registry.NAMES if name in services and name in registry.WITH_DATABASE]
+    if database_services and not settings.database_url:
         raise SettingInvalid(
-            f"SKEIN_DATABASE_URL is needed by {', '.join(needing)}: the Postgres to use, as postgresql://…"
+            f"SKEIN_DATABASE_URL is needed by {', '.join(database_services)}: the Postgres to use, as postgresql://…"
         )
     if settings.ca_file is not None:
         try:
             ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
-            why = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
-            raise SettingInvalid(f"SKEIN_CA_FILE names a file that {why}.") from None
+            reason = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            raise SettingInvalid(f"SKEIN_CA_FILE names a file that {reason}.") from None
 
 
 def _check_addresses(services: Collection[str], environment: Mapping[str, str]) -> None:
@@ -110,8 +110,8 @@ def _check_addresses(services: Collection[str], environment: Mapping[str, str]) 
 
 def _is_target(text: str) -> bool:
     scheme = _SCHEME.match(text)
-    named = text if scheme is None else text[scheme.end() :]
-    parts = named.split(",") if scheme is not None and scheme[0].startswith("ip") else [named]
+    address_text = text if scheme is None else text[scheme.end() :]
+    parts = address_text.split(",") if scheme is not None and scheme[0].startswith("ip") else [address_text]
     matches = [_ADDRESS.fullmatch(part) for part in parts]
     return all(match is not None and 0 < int(match[1]) <= LAST_PORT for match in matches)
 

@@ -44,65 +44,71 @@ def max_connections(services: Collection[str], pool_size: int) -> int:
 async def check_database(services: Collection[str], environment: Mapping[str, str], *, replicas: int) -> DatabaseCheck:
     """Check the database of SKEIN_DATABASE_URL and its replica; an unreachable one is a note."""
     settings = ProcessSettings.read(environment)
-    wanted = [name for name in registry.WITH_DATABASE if name in services]
+    database_services = [name for name in registry.WITH_DATABASE if name in services]
     result = DatabaseCheck()
-    if not wanted or not settings.database_url:
+    if not database_services or not settings.database_url:
         return result
     url = settings.database_direct_url or settings.database_url
     await _connect_and_check(
-        "SKEIN_DATABASE_URL", url, partial(_run_checks, services=wanted, settings=settings, replicas=replicas), result
+        "SKEIN_DATABASE_URL",
+        url,
+        partial(_run_checks, services=database_services, settings=settings, replicas=replicas),
+        result,
     )
-    reading = [name for name in wanted if name in database_revision.SERVICES]
-    if settings.replica_url and reading:
+    replicated_services = [name for name in database_services if name in database_revision.SERVICES]
+    if settings.replica_url and replicated_services:
         await _connect_and_check(
-            "SKEIN_REPLICA_URL", settings.replica_url, partial(_run_replica_checks, services=reading), result
+            "SKEIN_REPLICA_URL",
+            settings.replica_url,
+            partial(_run_replica_checks, services=replicated_services),
+            result,
         )
     return result
 
 
 async def _connect_and_check(
-    setting: str, url: str, ask: Callable[[Connection, DatabaseCheck], Awaitable[None]], found: DatabaseCheck
+    setting: str, url: str, run_checks: Callable[[Connection, DatabaseCheck], Awaitable[None]], result: DatabaseCheck
 ) -> None:
     """Check the database of one setting; services also start without it."""
     try:
         async with asyncio.timeout(_SECONDS):
             connection = await asyncpg.connect(url)
             try:
-                await ask(connection, found)
+                await run_checks(connection, result)
             finally:
                 connection.terminate()
     except TimeoutError:
-        found.notes.append(
+        result.notes.append(
             f"The database of {setting} did not answer within {_SECONDS:.0f} s: what it says is unknown."
         )
     except (asyncpg.InvalidAuthorizationSpecificationError, asyncpg.InvalidCatalogNameError) as error:
-        found.problems.append(f"The database of {setting} refuses: {error}.")
+        result.problems.append(f"The database of {setting} refuses: {error}.")
     except (ValueError, asyncpg.ClientConfigurationError):
         # The error would contain the URL.
-        found.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
+        result.problems.append(f"{setting} should be an address such as postgresql://user@host:5432/skein.")
     except (OSError, asyncpg.PostgresError) as error:
-        found.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
+        result.notes.append(f"The database of {setting} does not answer ({error}): what it says is unknown.")
 
 
 async def _run_checks(
-    connection: Connection, found: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
+    connection: Connection, result: DatabaseCheck, *, services: list[str], settings: ProcessSettings, replicas: int
 ) -> None:
-    await _roles(connection, "SKEIN_DATABASE_URL", services, found)
-    await _schema(connection, services, found)
+    await _roles(connection, "SKEIN_DATABASE_URL", services, result)
+    await _schema(connection, services, result)
     # A connection pooler limits the connections of the database.
     if not settings.database_direct_url:
-        await _connections(connection, services, settings, replicas, found)
+        await _connections(connection, services, settings, replicas, result)
 
 
-async def _run_replica_checks(connection: Connection, found: DatabaseCheck, *, services: list[str]) -> None:
-    await _roles(connection, "SKEIN_REPLICA_URL", services, found)
+async def _run_replica_checks(connection: Connection, result: DatabaseCheck, *, services: list[str]) -> None:
+    await _roles(connection, "SKEIN_REPLICA_URL", services, result)
     if not await connection.fetchval("SELECT pg_is_in_recovery()"):
-        found.notes.append(
+        result.notes.append(
             "The database of SKEIN_REPLICA_URL follows no other: its reads are one more load of a primary."
         )
 
 
-async def _roles(connection: Connection, setting: str, services: list[str], found: DatabaseCheck) -> None:
+async def _roles(connection: Connection, setting: str, services: list[str], result: DatabaseCheck) -> None:
     roles = {database_role(name) for name in services}
     roles_found = {
         row["rolname"]: row["may"]
@@ -113,29 +119,29 @@ async def _roles(connection: Connection, setting: str, services: list[str], foun
     }
     refused = sorted(role for role in roles if roles_found.get(role) is False)
     if roles - roles_found.keys():
-        found.problems.append(
+        result.problems.append(
             f"The database has no role {', '.join(sorted(roles - roles_found.keys()))}: run skein migrate."
         )
     if refused:
-        found.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
+        result.problems.append(f"The user of {setting} may not act as {', '.join(refused)}.")
 
 
-async def _schema(connection: Connection, services: list[str], found: DatabaseCheck) -> None:
+async def _schema(connection: Connection, services: list[str], result: DatabaseCheck) -> None:
     newest = registry.migrations()[-1].number
     try:
         await connection.execute(f"SET ROLE {database_role(services[0])}")
         version = await connection.fetchval(Queries.load("skein_kit")["schema_version"].text)
     except asyncpg.PostgresError:
-        found.problems.append("The database has no schema that can be read: run skein migrate.")
+        result.problems.append("The database has no schema that can be read: run skein migrate.")
         return
     finally:
         await connection.execute("RESET ROLE")
     if version < newest:
-        found.problems.append(
+        result.problems.append(
             f"The schema is at version {version}, and this program needs {newest}: run skein migrate."
         )
     if version > newest + 1:
-        found.problems.append(f"The schema is at version {version}: too new for this program, which knows {newest}.")
+        result.problems.append(f"The schema is at version {version}: too new for this program, which knows {newest}.")
 
 
 async def _connections(
@@ -143,19 +149,19 @@ async def _connections(
     services: list[str],
     settings: ProcessSettings,
     replicas: int,
-    found: DatabaseCheck,
+    result: DatabaseCheck,
 ) -> None:
-    most = await connection.fetchval(
+    available = await connection.fetchval(
         "SELECT current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int"
         " - coalesce(current_setting('reserved_connections', true)::int, 0)"
     )
-    each = max_connections(services, settings.pool_size)
-    needed = replicas * each
-    if needed > most:
-        whose = f"{replicas} processes with up to {each} connections each" if replicas > 1 else "this process"
-        found.problems.append(
-            f"The database gives {most} connections, and {whose} may take {needed}: lower SKEIN_POOL_SIZE or raise"
+    per_process = max_connections(services, settings.pool_size)
+    needed = replicas * per_process
+    if needed > available:
+        users = f"{replicas} processes with up to {per_process} connections each" if replicas > 1 else "this process"
+        result.problems.append(
+            f"The database gives {available} connections, and {users} may take {needed}: lower SKEIN_POOL_SIZE or raise"
             " max_connections."
         )
     else:
-        found.notes.append(f"{needed} of the database's {most} connections may be taken.")
+        result.notes.append(f"{needed} of the database's {available} connections may be taken.")

@@ -21,34 +21,34 @@ _LINKED = re.compile(r"(?:tcp|udp|sctp)://")
 
 
 def refuse_unknown_settings(environment: Mapping[str, str]) -> None:
-    """Raise SettingInvalid when the environment has a SKEIN_* variable that nothing reads."""
-    found = [*unknown_settings(environment)]
-    if found:
-        raise SettingInvalid(" ".join(found))
+    """Raise SettingInvalid when the environment has a SKEIN_* variable that no setting reads."""
+    problems = [*unknown_settings(environment)]
+    if problems:
+        raise SettingInvalid(" ".join(problems))
 
 
 def unknown_settings(environment: Mapping[str, str]) -> Iterable[str]:
     """Yield a sentence for each unknown variable, and one for those of Kubernetes."""
-    known = setting_names()
-    links = sorted(name for name, value in environment.items() if _is_link(name, value, known))
+    names = setting_names()
+    links = sorted(name for name, value in environment.items() if _is_link(name, value, names))
     for name in sorted(environment):
-        if name.startswith(PREFIX) and name not in known and name not in links and not name.startswith(f"{MODEL_KEY}_"):
-            yield _sentence(name, known)
+        if name.startswith(PREFIX) and name not in names and name not in links and not name.startswith(f"{MODEL_KEY}_"):
+            yield _sentence(name, names)
     if links:
         more = f" and {len(links) - 1} more" if len(links) > 1 else ""
         yield f"{links[0]}{more} come from Kubernetes' service links: set enableServiceLinks: false in the pod's spec."
 
 
-def _is_link(name: str, value: str, known: frozenset[str]) -> bool:
+def _is_link(name: str, value: str, names: frozenset[str]) -> bool:
     if not name.startswith(PREFIX):
         return False
-    return bool((name not in known and _LINK.fullmatch(name)) or (name.endswith("_PORT") and _LINKED.match(value)))
+    return bool((name not in names and _LINK.fullmatch(name)) or (name.endswith("_PORT") and _LINKED.match(value)))
 
 
-def _sentence(name: str, known: frozenset[str]) -> str:
-    if name.endswith(FILE) and name.removesuffix(FILE) in known:
+def _sentence(name: str, names: frozenset[str]) -> str:
+    if name.endswith(FILE) and name.removesuffix(FILE) in names:
         return f"{name} is no setting: {name.removesuffix(FILE)} does not come from a file."
-    nearest = difflib.get_close_matches(name, known, n=1, cutoff=_CUTOFF)
+    nearest = difflib.get_close_matches(name, names, n=1, cutoff=_CUTOFF)
     if nearest:
         return f"{name} is no setting; did you mean {nearest[0]}?"
     return f"{name} is no setting of Skein; `skein config show` names all that a process reads."

@@ -65,11 +65,11 @@ async def run_demo(cluster: LocalCluster, spans: InMemorySpanExporter) -> None:
     async with open_client(connection) as api:
         await _import(api, out)
         spans.clear()
-        found = 0
+        answered = 0
         for number, question in enumerate(questions(), start=1):
-            found += await _ask(api, out, number, question)
+            answered += await _ask(api, out, number, question)
         out.print(
-            Text(f"{found} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
+            Text(f"{answered} of {len(questions())} questions have their evidence (✓) among the first {_SHOWN} hits.")
         )
     trace = find_trace(spans.get_finished_spans(), _RECALL)
     out.print(Rule("One recall, traced", align="left"))
@@ -107,7 +107,7 @@ async def _ask(api: Client, out: Console, number: int, question: SampleQuestion)
         )
         for hit in answer.hits
     ]
-    made = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
-    output.print_table(made, lines, empty="Nothing was found.")
+    table = output.table("", "score", "components", "kind", "when", "text", numbers=("score",))
+    output.print_table(table, lines, empty="Nothing was found.")
     out.print(Text(f"   expected: {question.answer}  ({milliseconds:.0f} ms)", style="dim"))
     return any(hit_name(hit) in question.evidence for hit in answer.hits)

@@ -38,15 +38,15 @@ def find_trace(spans: Iterable[ReadableSpan], name: str) -> SpanNode | None:
 
 def render_tree(root: SpanNode) -> Tree:
     """Return the trace as a tree to print."""
-    made = Tree(_label(root.span))
-    _grow(made, root)
-    return made
+    tree = Tree(_label(root.span))
+    _grow(tree, root)
+    return tree
 
 
 def _node(span: ReadableSpan, spans: Sequence[ReadableSpan]) -> SpanNode:
-    mine = [other for other in spans if other.parent is not None and other.parent.span_id == span.context.span_id]
-    mine.sort(key=lambda other: other.start_time or 0)
-    return SpanNode(span, tuple(_node(child, spans) for child in mine))
+    children = [child for child in spans if child.parent is not None and child.parent.span_id == span.context.span_id]
+    children.sort(key=lambda child: child.start_time or 0)
+    return SpanNode(span, tuple(_node(child, spans) for child in children))
 
 
 def _grow(tree: Tree, node: SpanNode) -> None:
@@ -59,12 +59,12 @@ def _label(span: ReadableSpan) -> Text:
     attributes = span.attributes or {}
     operation = attributes.get(db_attributes.DB_OPERATION_NAME)
     if operation is not None:
-        what, style = f"SQL {operation} {span.name}", "cyan"
+        name, style = f"SQL {operation} {span.name}", "cyan"
     elif span.kind is SpanKind.CLIENT:
-        what, style = f"→ {_short(span.name)}", "dim"
+        name, style = f"→ {_short(span.name)}", "dim"
     else:
-        what, style = _short(span.name), "bold"
-    return Text.assemble((what, style), (f"  {milliseconds:.2f} ms", "green"))
+        name, style = _short(span.name), "bold"
+    return Text.assemble((name, style), (f"  {milliseconds:.2f} ms", "green"))
 
 
 def _short(name: str) -> str:

@@ -192,9 +192,9 @@ def _holds_cluster(real: Path, account: Account) -> bool:
         return False
     if "PG_VERSION" not in names:
         raise DataDirUnusable(real, "it holds other files; use an empty folder or a new one")
-    found = (real / "PG_VERSION").read_text(encoding="ascii").strip()
-    if found != str(MAJOR):
-        raise DataDirUnusable(real, f"it holds data of Postgres {found}, and this is {MAJOR}; dump and import it")
+    version = (real / "PG_VERSION").read_text(encoding="ascii").strip()
+    if version != str(MAJOR):
+        raise DataDirUnusable(real, f"it holds data of Postgres {version}, and this is {MAJOR}; dump and import it")
     owner_id = real.stat().st_uid
     if owner_id != account.user:
         owner, needed = _name(owner_id), _name(account.user)

@@ -1,4 +1,4 @@
-"""Errors of an embedded Postgres; each message says what to do."""
+"""Errors of an embedded Postgres; each message names a remedy."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class DataDirInUse(EmbeddedPostgresError):
 
     def __init__(self, data_dir: Path, holder: str) -> None:
         """Name the holder when its lock file does."""
-        who = f"process {holder}" if holder else "another process"
-        super().__init__(f"{data_dir} is in use by {who}: stop it first, or use another data folder")
+        owner = f"process {holder}" if holder else "another process"
+        super().__init__(f"{data_dir} is in use by {owner}: stop it first, or use another data folder")
 
 
 class DataDirUnusable(EmbeddedPostgresError):
     """The folder has other content or another owner."""
 
     def __init__(self, data_dir: Path, problem: str) -> None:
-        """Say what is wrong with which folder."""
+        """Name the folder and its problem."""
         super().__init__(f"{data_dir} cannot hold the database: {problem}")

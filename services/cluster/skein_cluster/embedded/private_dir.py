@@ -33,8 +33,8 @@ def private_folder(account: Account) -> Path:
 
     Another user's folder of that name is not trusted; the next temp directory is tried.
     """
-    tried = dict.fromkeys(Path(base).resolve() for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108 - checked below
-    for base in tried:
+    base_folders = dict.fromkeys(Path(base).resolve() for base in (tempfile.gettempdir(), "/tmp", "/var/tmp"))  # noqa: S108 - checked below
+    for base in base_folders:
         folder = base / f"skein-{os.geteuid()}"
         fits = len(os.fsencode(folder / _LONGEST_SOCKET)) <= SOCKET_PATH_BYTES
         # Postgres reads the socket folder as a list, with commas between and quotes around.
@@ -42,7 +42,7 @@ def private_folder(account: Account) -> Path:
         if fits and plain and account.may_enter(base) and _is_ours(folder, mode=0o711 if account.switch else 0o700):
             return folder
     raise PostgresDidNotStart(
-        f"no usable folder for its socket in {', '.join(map(str, tried))}; set TMPDIR to a short path of yours"
+        f"no usable folder for its socket in {', '.join(map(str, base_folders))}; set TMPDIR to a short path of yours"
     )
 
 
@@ -66,8 +66,8 @@ def _is_ours(folder: Path, *, mode: int) -> bool:
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700)
     try:
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
             return False
         folder.chmod(mode)
     except OSError:

@@ -55,11 +55,11 @@ class RestoreTarget:
         """
         _completed(folder, self.account)
         with socket_folder(self.account, folder) as sockets:
-            # Trust all who may enter the folder, whatever the backup's own file demands.
+            # Trust every user who may enter the folder, also against the backup's own file.
             trust = sockets / "pg_hba.conf"
             trust.write_text(_TRUSTED, "utf-8")
             self.account.own(trust)
-            chosen = {
+            server_options = {
                 **server_settings.DURABLE_SETTINGS,
                 **_OURS_ALONE,
                 **settings,
@@ -68,7 +68,7 @@ class RestoreTarget:
                 "unix_socket_directories": str(sockets),
                 "unix_socket_permissions": "0700",
             }
-            process = await self.launch.start(folder, chosen)
+            process = await self.launch.start(folder, server_options)
             try:
                 yield Server(
                     host=str(sockets),

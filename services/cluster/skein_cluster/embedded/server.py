@@ -96,7 +96,7 @@ async def running_server(
             await launch.create(home, durable=durable)
         with socket_folder(account, home.real) as sockets:
             port = tcp_port or DEFAULT_PORT
-            chosen = {
+            server_options = {
                 **(server_settings.DURABLE_SETTINGS if durable else server_settings.EPHEMERAL_SETTINGS),
                 **settings,
                 "listen_addresses": "127.0.0.1" if tcp_port else "",
@@ -107,11 +107,11 @@ async def running_server(
 
             async def start() -> subprocess.Popen[bytes]:
                 await stop_stale_server(home.real, account)
-                return await launch.start(home.real, chosen)
+                return await launch.start(home.real, server_options)
 
-            process = await launch.start(home.real, chosen)
-            kept = ServerSupervisor(process, start)
-            keeping = [asyncio.create_task(kept.keep())] if keep else []
+            process = await launch.start(home.real, server_options)
+            supervisor = ServerSupervisor(process, start)
+            tasks = [asyncio.create_task(supervisor.keep())] if keep else []
             try:
                 yield Server(
                     host=str(sockets),
@@ -122,10 +122,10 @@ async def running_server(
                     durable=durable,
                 )
             finally:
-                for task in keeping:
+                for task in tasks:
                     task.cancel()
-                await asyncio.gather(*keeping, return_exceptions=True)
-                await stop(kept.process, stop_seconds)
+                await asyncio.gather(*tasks, return_exceptions=True)
+                await stop(supervisor.process, stop_seconds)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -149,7 +149,7 @@ class ServerPrograms:
         home.complete(folder)
 
     async def _initdb(self, folder: Path, *, durable: bool) -> None:
-        said = _LogTail(self.log)
+        log_tail = _LogTail(self.log)
         command = [
             str(self.binaries / "initdb"),
             f"--pgdata={folder}",
@@ -166,11 +166,11 @@ class ServerPrograms:
         process = self.account.start(command if durable else [*command, "--no-sync"], log=self.log)
         try:
             if not await _ended(process, self.seconds):
-                raise PostgresDidNotStart(f"initdb took over {self.seconds:g} s", log_lines=said.lines())
+                raise PostgresDidNotStart(f"initdb took over {self.seconds:g} s", log_lines=log_tail.lines())
         finally:
             _end_at_once(process)
         if process.returncode != 0:
-            raise PostgresDidNotStart("initdb failed", log_lines=said.lines())
+            raise PostgresDidNotStart("initdb failed", log_lines=log_tail.lines())
 
     async def start(self, data_dir: Path, settings: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Return the server's process once it takes connections."""
@@ -179,7 +179,7 @@ class ServerPrograms:
             command += ["-c", f"{name}={value}"]
         give_up = asyncio.get_running_loop().time() + self.seconds
         while True:
-            said = _LogTail(self.log)
+            log_tail = _LogTail(self.log)
             process = self.account.start(command, log=self.log)
             try:
                 is_up = await _is_up(process, data_dir, give_up)
@@ -189,7 +189,7 @@ class ServerPrograms:
             if is_up:
                 return process
             _end_at_once(process)
-            lines = said.lines()
+            lines = log_tail.lines()
             if asyncio.get_running_loop().time() > give_up:
                 raise PostgresDidNotStart(f"it was not ready after {self.seconds:g} s", log_lines=lines)
             if _STILL_ENDING not in lines:

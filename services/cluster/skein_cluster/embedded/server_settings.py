@@ -57,7 +57,7 @@ DURABLE_SETTINGS: Mapping[str, str] = MappingProxyType(
     },
 )
 
-# For tests: a power cut loses everything, a killed process nothing.
+# For tests: a power cut loses all data, a killed process none.
 EPHEMERAL_SETTINGS: Mapping[str, str] = MappingProxyType(
     _ALWAYS
     | {

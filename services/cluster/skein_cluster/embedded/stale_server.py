@@ -1,4 +1,4 @@
-"""A server that a killed process left on a data folder: found and stopped, or only a stale pid file.
+"""Stops a server that a killed process left on a data folder, or marks its pid file as stale.
 
 The caller holds the data folder's lock, so that server has no living owner.
 """

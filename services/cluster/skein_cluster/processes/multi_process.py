@@ -99,10 +99,10 @@ class ServiceProcess:
     def exit_message(self) -> str:
         """Return how the process ended, with its own error message when it could not start."""
         code = self.process.returncode
-        how = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
+        reason = f"was ended by {signal.Signals(-code).name}" if code is not None and code < 0 else f"ended with {code}"
         lines = self.log.read_text("utf-8", errors="replace").splitlines()[-_LOG_TAIL_LINES:]
         cause = next((line.removeprefix("Error: ") for line in lines if line.startswith("Error: ")), f"See {self.log}.")
-        return f"{self.name} {how}. {cause}"
+        return f"{self.name} {reason}. {cause}"
 
 
 @asynccontextmanager
@@ -123,15 +123,15 @@ async def multi_process_cluster(
     replica_services = _replica_services(replicas)
     async with (
         prepared_database(
-            data_dir, lambda own: _wanted_ports(own, replica_services), environment=environment, durable=durable
+            data_dir, lambda own: _requested_ports(own, replica_services), environment=environment, durable=durable
         ) as base,
         contextlib.AsyncExitStack() as stack,
     ):
         values = base.environment
         # Reserved to the end: some services listen only when others are ready.
-        chosen = stack.enter_context(_chosen_ports(values, replica_services))
+        ports = stack.enter_context(_reserved_ports(values, replica_services))
         for name in dict.fromkeys(replica_services.values()):
-            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, chosen, replica_services))
+            values.setdefault(f"SKEIN_{name.upper()}_ADDRESS", _target(name, values, ports, replica_services))
         folder = data_dir / "logs"
         folder.mkdir(exist_ok=True, mode=0o700)
         children: list[ServiceProcess] = []
@@ -140,7 +140,7 @@ async def multi_process_cluster(
             started = [
                 await stack.enter_async_context(
                     ServiceProcess.start_process(
-                        service, _environment_of(label, values, chosen), folder / f"{label}.log", name=label
+                        service, _environment_of(label, values, ports), folder / f"{label}.log", name=label
                     )
                 )
                 for service in names
@@ -153,13 +153,13 @@ async def multi_process_cluster(
             await _all_ready(started, ready_seconds)
 
         settings = ProcessSettings.read(values)
-        addresses = registry.host_of(settings, {**values, **chosen}).addresses
-        addresses["http"] = f"{settings.host}:{chosen['SKEIN_HTTP_PORT']}"
+        addresses = registry.host_of(settings, {**values, **ports}).addresses
+        addresses["http"] = f"{settings.host}:{ports['SKEIN_HTTP_PORT']}"
         pc2_host = Pc2Settings.read(values).host
         addresses |= {
-            label: f"{settings.host}:{chosen[f'{_port(name)} {label}']}" for label, name in replica_services.items()
+            label: f"{settings.host}:{ports[f'{_port(name)} {label}']}" for label, name in replica_services.items()
         }
-        addresses |= {f"pc2:{number}": f"{pc2_host}:{chosen[setting_of(number)]}" for number in registry.PC2_PORTS}
+        addresses |= {f"pc2:{number}": f"{pc2_host}:{ports[setting_of(number)]}" for number in registry.PC2_PORTS}
         if values.get("SKEIN_TLS_CERTIFICATE"):
             values.setdefault("SKEIN_GATEWAY_ADDRESS", f"https://{reachable_address(addresses['gateway'])}")
         await start(name for name in registry.NAMES if name != "pc2")
@@ -213,7 +213,7 @@ def _port(service: str) -> str:
 
 
 def _target(
-    service: str, environment: Mapping[str, str], chosen: Mapping[str, str], replica_services: Mapping[str, str]
+    service: str, environment: Mapping[str, str], ports: Mapping[str, str], replica_services: Mapping[str, str]
 ) -> str:
     """Return the gRPC target of all replicas of a service."""
     host = ProcessSettings.read(environment).host
@@ -221,34 +221,34 @@ def _target(
         _port(service),
         *(f"{_port(service)} {label}" for label, name in replica_services.items() if name == service),
     ]
-    return "ipv4:" + ",".join(f"{host}:{chosen[variable]}" for variable in variables)
+    return "ipv4:" + ",".join(f"{host}:{ports[variable]}" for variable in variables)
 
 
 @contextlib.contextmanager
-def _chosen_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> Iterator[dict[str, str]]:
+def _reserved_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Reserve a port for every setting, because others must know it before the service listens.
 
     `SKEIN_ADMIN_PORT <service>` is the admin port of a process; further replicas get free ones.
     """
-    with reserved_ports(_wanted_ports(environment, replica_services)) as kept:
-        yield kept
+    with reserved_ports(_requested_ports(environment, replica_services)) as ports:
+        yield ports
 
 
-def _wanted_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _requested_ports(environment: Mapping[str, str], replica_services: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
-    wanted = registry.ports(settings, environment)
+    requested = registry.ports(settings, environment)
     for number, name in enumerate(registry.NAMES):
-        wanted[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
+        requested[f"{_ADMIN} {name}"] = (settings.host, settings.admin_port and settings.admin_port + number)
     for label, name in replica_services.items():
         own = (_port(name), _ADMIN, *(("SKEIN_HTTP_PORT",) if name == "gateway" else ()))
-        wanted |= {f"{variable} {label}": (settings.host, 0) for variable in own}
-    return wanted
+        requested |= {f"{variable} {label}": (settings.host, 0) for variable in own}
+    return requested
 
 
-def _environment_of(name: str, environment: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
-    ports = {variable: port for variable, port in chosen.items() if " " not in variable}
-    own = {variable.partition(" ")[0]: port for variable, port in chosen.items() if variable.endswith(f" {name}")}
-    return {**environment, **ports, **own}
+def _environment_of(name: str, environment: Mapping[str, str], ports: Mapping[str, str]) -> dict[str, str]:
+    shared = {variable: port for variable, port in ports.items() if " " not in variable}
+    own = {variable.partition(" ")[0]: port for variable, port in ports.items() if variable.endswith(f" {name}")}
+    return {**environment, **shared, **own}
 
 
 async def _is_ready(address: str) -> bool:

@@ -20,7 +20,7 @@ PORTS = range(20_000, 32_000)
 
 
 @contextmanager
-def reserved_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORTS) -> Iterator[dict[str, str]]:
+def reserved_ports(requested: Mapping[str, tuple[str, int]], *, among: range = PORTS) -> Iterator[dict[str, str]]:
     """Reserve a port for each setting until the block ends: the configured one, or for 0 a free one of `among`.
 
     Searches for free ports and outgoing connections skip a reserved port, but its server may listen on it any number of
@@ -29,13 +29,14 @@ def reserved_ports(wanted: Mapping[str, tuple[str, int]], *, among: range = PORT
 
     Raises PortTaken for a port in use, and SettingInvalid for an invalid or duplicate port.
     """
-    check_distinct({name: port for name, (_, port) in wanted.items()})
+    check_distinct({name: port for name, (_, port) in requested.items()})
     with ExitStack() as stack:
         # Configured ports first, so that free ones differ from them.
-        kept = {name: _keep(stack, name, host, port) for name, (host, port) in wanted.items() if port}
+        configured_ports = {name: _keep(stack, name, host, port) for name, (host, port) in requested.items() if port}
         candidates = iter(random.sample(among, len(among)))
         yield {
-            name: kept[name] if port else _keep_any(stack, host, candidates) for name, (host, port) in wanted.items()
+            name: configured_ports[name] if port else _keep_any(stack, host, candidates)
+            for name, (host, port) in requested.items()
         }
 
 
@@ -44,22 +45,22 @@ def free_ports(names: Iterable[str], host: str, *, among: range = PORTS) -> Abst
     return reserved_ports(dict.fromkeys(names, (host, 0)), among=among)
 
 
-def check_free(wanted: Mapping[str, tuple[str, int]]) -> None:
+def check_free(requested: Mapping[str, tuple[str, int]]) -> None:
     """Raise the errors of `reserved_ports` for configured ports; 0 is any port."""
-    with reserved_ports({name: (host, port) for name, (host, port) in wanted.items() if port}):
+    with reserved_ports({name: (host, port) for name, (host, port) in requested.items() if port}):
         pass
 
 
 def check_distinct(ports: Mapping[str, int]) -> None:
     """Raise SettingInvalid for an invalid port and for duplicates; 0 is any port."""
-    taken: dict[int, str] = {}
+    settings_by_port: dict[int, str] = {}
     for name, port in ports.items():
         setting = _setting(name)
         if not 0 <= port <= LAST_PORT:
             raise SettingInvalid(f"{setting} should be a port from 0 to {LAST_PORT}, not {port}.")
-        if port and port in taken:
-            raise SettingInvalid(f"{taken[port]} and {setting} are both port {port}.")
-        taken[port] = setting
+        if port and port in settings_by_port:
+            raise SettingInvalid(f"{settings_by_port[port]} and {setting} are both port {port}.")
+        settings_by_port[port] = setting
 
 
 def _keep(stack: ExitStack, name: str, host: str, port: int) -> str:

@@ -1,4 +1,4 @@
-"""The whole cluster in one process over an embedded Postgres: what `skein up`, `skein demo` and the tests run.
+"""The whole cluster in one process over an embedded Postgres, for `skein up`, `skein demo` and the tests.
 
 Its data folder holds `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts tenants'
 secrets) and `credentials.json`, which the first start writes: an operator key, a development tenant and its API key.
@@ -58,15 +58,15 @@ async def single_process_cluster(
 
     Raises PortTaken, and the embedded server's errors.
     """
-    async with prepared_database(data_dir, _wanted_ports, environment=environment, durable=durable) as base:
-        check_free(_wanted_ports(base.environment))
+    async with prepared_database(data_dir, _requested_ports, environment=environment, durable=durable) as base:
+        check_free(_requested_ports(base.environment))
         settings = ProcessSettings.read(base.environment)
         host = registry.host_of(settings, base.environment)
         async with run_services(registry.load(), host) as cluster:
             # pc2 acts in the development tenant, whose key exists only when the others are ready.
             await cluster.wait_ready(ready_seconds, except_={"pc2"})
-            made = await base.write_credentials(host.addresses)
-            base.environment.setdefault("SKEIN_PC2_API_KEY", made.api_key)
+            created = await base.write_credentials(host.addresses)
+            base.environment.setdefault("SKEIN_PC2_API_KEY", created.api_key)
             await cluster.wait_ready(ready_seconds)
             _must_all_be_open(host.addresses, base.environment)
             yield LocalCluster(
@@ -74,7 +74,7 @@ async def single_process_cluster(
                 admins=dict.fromkeys(registry.NAMES, cluster.admin),
                 processes=dict.fromkeys(registry.NAMES, os.getpid()),
                 postgres=base.postgres,
-                credentials=made,
+                credentials=created,
             )
 
 
@@ -90,11 +90,11 @@ class PreparedDatabase:
 
     async def write_credentials(self, addresses: Mapping[str, str]) -> Credentials:
         """Create the development tenant and its key if needed, and write credentials.json."""
-        made = await credentials.ensure_development_credentials(
+        created = await credentials.ensure_development_credentials(
             addresses, credentials.load_credentials(self.data_dir), self.operator_key, self.environment
         )
-        credentials.save_credentials(self.data_dir, made)
-        return made
+        credentials.save_credentials(self.data_dir, created)
+        return created
 
 
 @asynccontextmanager
@@ -135,7 +135,7 @@ async def prepare_database(server: Server) -> None:
     await migrate(url, registry.migrations(), registry.WITH_DATABASE)
 
 
-def _wanted_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+def _requested_ports(environment: Mapping[str, str]) -> dict[str, tuple[str, int]]:
     settings = ProcessSettings.read(environment)
     return registry.ports(settings, environment) | {"SKEIN_ADMIN_PORT": (settings.host, settings.admin_port)}
 
