@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from fix_accounts import Account, member, new_account
-from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant
+from fix_cluster import SYSTEM_KEY, Cluster, Stubs, Tenant, new_tenant
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.struct_pb2 import Struct
 
@@ -47,7 +47,9 @@ class World:
 
     @classmethod
     async def new(cls, cluster: Cluster) -> World:
-        return cls(cluster=cluster, tenant=await cluster.new_tenant(), marker=f"marker{uuid.uuid4().hex}")
+        """Make a tenant through the API: attacks also change what tenants of the stock share."""
+        tenant = await new_tenant(cluster.channel, cluster.operator_key)
+        return cls(cluster=cluster, tenant=tenant, marker=f"marker{uuid.uuid4().hex}")
 
     async def thing(self, name: str) -> Any:
         """Return one thing, made at the first question."""

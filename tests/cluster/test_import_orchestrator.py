@@ -221,7 +221,7 @@ async def test_sessions_links_states_and_people_come_along(
 ) -> None:
     await move_in(cluster, tenant, "orchestrator-pg", source[0])
 
-    for session_id, state in (("s1", "ACTIVE"), ("s2", "ENDED"), ("s3", "ARCHIVED")):
+    for session_id, state in (("s1", "ACTIVE"), ("s2", "ENDED"), ("s3", "HIDDEN")):
         found = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
         assert found.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
         assert found.session.create_time.ToDatetime() == T0

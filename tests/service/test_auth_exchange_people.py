@@ -42,7 +42,7 @@ class People:
     sign_ins: AuthSessions
 
     async def new(self, *, verified: bool = True) -> uuid.UUID:
-        account_id = uuid.uuid4()
+        account_id = new_id(now())
         await self.superuser.execute(
             "INSERT INTO auth.accounts (account_id, email, email_verify_time, display_name, status, create_time,"
             " update_time) VALUES ($1, $2, $3, 'x', 'active', now(), now())",

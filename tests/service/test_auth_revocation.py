@@ -20,7 +20,7 @@ from skein_auth.audit.store import AuditStore
 from skein_auth.maintenance.store import MaintenanceStore
 from skein_kit.database.transactions import NO_TENANT, Database
 from skein_kit.idempotency.store import IdempotencyStore
-from skein_kit.ids import new_id
+from skein_kit.ids import new_id, now
 
 
 @pytest.fixture
@@ -155,7 +155,7 @@ async def test_old_events_are_deleted_and_newer_ones_kept(
 async def test_sign_ins_that_are_over_are_deleted(
     cluster: Cluster, tenant: Tenant, database: asyncpg.Connection[asyncpg.Record]
 ) -> None:
-    account_id = uuid.uuid4()
+    account_id = new_id(now())
     await database.execute(
         "INSERT INTO auth.accounts (account_id, display_name, status, create_time, update_time)"
         " VALUES ($1, 'x', 'active', now(), now())",
