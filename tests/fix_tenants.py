@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 # What a tenant with a key has, with what distinguishes one from the other; `made` has a row for each new one.
 _COPIES = {
-    "tenancy.tenants": "'slug', 'test-' || made.tenant_id, 'create_time', now(), 'update_time', now()",
+    "tenancy.tenants": (
+        "'slug', 'test-' || made.tenant_id, 'display_name', 'test ' || made.tenant_id,"
+        " 'create_time', now(), 'update_time', now()"
+    ),
     "auth.api_keys": "'api_key_id', made.key_id, 'secret_hash', made.secret_hash, 'create_time', now()",
     "auth.audit_events": (
         "'audit_event_id', made.event_id, 'target', 'api_key:' || made.key_id, 'create_time', now(),"
