@@ -10,12 +10,13 @@ from uuid import UUID, uuid4
 import grpc
 import pytest
 from fix_cluster import refused
-from fix_endpoint import DIMENSIONS, Answer, vector_of
-from fix_models import EMBEDDED, WORDS, House, until
+from fix_endpoint import DIMENSIONS, Answer, EmbeddingServer, vector_of
+from fix_models import EMBEDDED, WORDS, House, housed, until
 from fix_recall import Place, serving
 from grpc import aio
 
 from skein.recall.v1 import recall_pb2 as pb
+from skein_cluster.embedded.server import Server
 from skein_kit.database.named_queries import Query
 from skein_kit.ids import new_id, now
 from skein_kit.search_text import postings
@@ -423,6 +424,48 @@ async def test_a_model_in_force_or_in_use_is_not_dropped_and_another_goes_with_i
         assert await connection.fetchval("SELECT to_regclass('recall.embeddings_words')") is None
     assert (await answers(house.place))[0][0] == EMBEDDED
     await house.register(dimensions=32)
+
+
+async def test_a_model_that_is_dropped_under_a_call_is_left_out(house: House) -> None:
+    [item_id, *_] = await remembered(house.place)
+    await house.register()
+    async with house.service.superuser() as connection, connection.transaction():
+        await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+        call = house.place.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=[item_id]))
+        # It has read the registry, and waits for the table.
+        await until(lambda: waits(house))
+
+    response = await call
+
+    assert [vectors.model for vectors in response.states[0].vectors] == [EMBEDDED]
+
+
+async def waits(house: House) -> bool:
+    """Whether a statement waits for a lock in the database of the service."""
+    async with house.service.superuser() as connection:
+        query = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        return await connection.fetchval(query) is not None
+
+
+async def test_a_process_that_does_not_know_yet_that_a_model_is_dropped_refuses_its_vectors(
+    server: Server, template: str, endpoint: EmbeddingServer
+) -> None:
+    settle = {"SKEIN_RECALL_SETTLE_SECONDS": "600"}
+    vector = [pb.Embedding(values=[1.0] + [0.0] * (DIMENSIONS - 1))]
+    async with housed(server, template, endpoint, SKEIN_RECALL_MODELS_SECONDS="600", **settle) as house:
+        item_id = await house.place.remember(TEXTS[0])
+        await house.register()
+        request = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=vector)
+        await house.place.stub.PutEmbedding(request)
+        async with house.service.superuser() as connection:
+            await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+
+        with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
+            await house.place.stub.PutEmbedding(request)
+        with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
+            await house.operator.CompareModels(
+                pb.CompareModelsRequest(model=WORDS, tenant_id=str(house.place.tenant_id), queries=["tea"])
+            )
 
 
 async def test_a_table_comes_and_goes_without_keeping_anybody_waiting(

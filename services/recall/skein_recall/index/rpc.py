@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING
 from uuid import UUID
 
@@ -88,14 +89,15 @@ class IndexHandlers:
         self, request: pb.BatchGetIndexStatesRequest, context: Context
     ) -> pb.BatchGetIndexStatesResponse:
         names = list(dict.fromkeys(request.item_ids))
-        states = await self._store.read_states(
+        read_states = functools.partial(
+            self._store.read_states,
             caller_of(context).require_tenant(),
             names,
             convert.kind(request.kind),
-            await self._models.list_models(),
             show_embeddings=request.show_embeddings,
             at=now(),
         )
+        states = await self._models.read_by_models(read_states)
         present = [name for name in names if name in states]
         page = pagination.fit_items(convert.index_state(name, states[name]) for name in present)
         return pb.BatchGetIndexStatesResponse(

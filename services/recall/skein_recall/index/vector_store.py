@@ -10,6 +10,7 @@ from skein_kit.ids import id_time, now
 from skein_kit.search_text.vector_columns import for_table, insert_vectors
 from skein_kit.telemetry.metrics import INDEX_DELAY
 from skein_recall.errors import DocumentNotFound
+from skein_recall.models.store import translate_dropped
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
@@ -101,14 +102,15 @@ class VectorStore:
     ) -> UUID:
         """Replace the vectors that an item has of a model; return the item's id.
 
-        The item stays in the backlog while it lacks vectors of one of the `others`. Raises DocumentNotFound, and
-        RevisionStale when the text is newer than the vectors.
+        The item stays in the backlog while it lacks vectors of one of the `others`. Raises DocumentNotFound,
+        ModelNotFound, and RevisionStale when the text is newer than the vectors.
         """
         document = await _lock_document(tx, tenant_id, vectors)
         item_id: UUID = document["item_id"]
-        await tx.execute(
-            for_table(QUERIES["delete_vectors"], model.table_name), tenant_id=tenant_id, item_ids=[item_id]
-        )
+        with translate_dropped(model):
+            await tx.execute(
+                for_table(QUERIES["delete_vectors"], model.table_name), tenant_id=tenant_id, item_ids=[item_id]
+            )
         await insert_vectors(tx, tenant_id, model.table_name, [(item_id, document["kind"], vectors.vectors)])
         await tx.execute(
             QUERIES["put_vector_origin"],

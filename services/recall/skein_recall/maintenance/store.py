@@ -9,9 +9,11 @@ from skein_kit.search_text.vector_columns import for_table
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from uuid import UUID
 
     from skein_kit.database.transactions import Database
+    from skein_recall.models.model import EmbeddingModel
     from skein_recall.models.store import ModelStore
 
 # Tables beside those of vectors, children before parents.
@@ -36,8 +38,11 @@ class PurgeStore:
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Purge up to `limit` rows of a deleted tenant; return rows by table, and whether more remain."""
-        models = await self._models.list_models()
-        vectors = {
-            f"recall.{model.table_name}": for_table(QUERIES["purge_vectors"], model.table_name) for model in models
-        }
-        return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES}, limit)
+
+        async def purge(models: Sequence[EmbeddingModel]) -> tuple[dict[str, int], bool]:
+            vectors = {
+                f"recall.{model.table_name}": for_table(QUERIES["purge_vectors"], model.table_name) for model in models
+            }
+            return await purge_tenant_rows(self._database, tenant_id, {**vectors, **_PURGES}, limit)
+
+        return await self._models.read_by_models(purge)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+import asyncpg
 
 from skein_kit.database.transactions import translate_constraint_errors
+from skein_kit.errors import TransactionConflict
 from skein_recall.errors import ModelActive, ModelExists, ModelInUse, ModelNotFound
 from skein_recall.models.model import EmbeddingModel
 from skein_recall.queries import QUERIES
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from datetime import datetime
 
     from skein_kit.database.transactions import Database, Transaction
     from skein_recall.models.model import ModelDraft
 
+_Result = TypeVar("_Result")
 _REGISTER_ERRORS = {"embedding_models_pkey": ModelExists, "embedding_models_table_key": ModelExists}
 _DROP_ERRORS = {"unknown": ModelNotFound, "active": ModelActive, "in use": ModelInUse}
 
@@ -33,6 +39,20 @@ class ModelStore:
     async def list_models_in(self, tx: Transaction) -> list[EmbeddingModel]:
         """Return every registered model, by name, as a transaction sees them."""
         return [EmbeddingModel.of_row(row) for row in await tx.rows(QUERIES["list_models"])]
+
+    async def read_by_models(self, read: Callable[[Sequence[EmbeddingModel]], Awaitable[_Result]]) -> _Result:
+        """Return what `read` returns for all models; run it once more when one of them is dropped meanwhile.
+
+        Raises TransactionConflict when that happens again.
+        """
+        try:
+            return await read(await self.list_models())
+        except asyncpg.UndefinedTableError:
+            pass
+        try:
+            return await read(await self.list_models())
+        except asyncpg.UndefinedTableError:
+            raise TransactionConflict from None
 
     async def register_model(self, tx: Transaction, draft: ModelDraft, at: datetime) -> EmbeddingModel:
         """Register a model and create its table of vectors. Raises ModelExists and TransactionConflict."""
@@ -68,3 +88,12 @@ class ModelStore:
         result = await tx.value(QUERIES["drop_model"], model=name, left_before=left_before)
         if result in _DROP_ERRORS:
             raise _DROP_ERRORS[result](model=name)
+
+
+@contextmanager
+def translate_dropped(model: EmbeddingModel) -> Iterator[None]:
+    """Raise ModelNotFound when the model's table is gone: it was dropped after the cached registry was read."""
+    try:
+        yield
+    except asyncpg.UndefinedTableError:
+        raise ModelNotFound(model=model.model) from None

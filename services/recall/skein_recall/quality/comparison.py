@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from skein_recall.errors import ModelNotFound, ModelUnavailable
+from skein_recall.models.store import translate_dropped
 from skein_recall.search.model import Filter
 
 if TYPE_CHECKING:
@@ -121,8 +122,9 @@ class ModelComparer:
             if vector is None:
                 raise ModelUnavailable(model=model.model, why="no answer")
             vectors.append(vector)
+        nearest = []
         async with self._store.transaction(tenant_id, is_filtered=False) as tx:
-            return [
-                list(await tx.nearest_exact(model, vector, _KINDS, Filter(), count=limit))
-                for model, vector in zip(models, vectors, strict=True)
-            ]
+            for model, vector in zip(models, vectors, strict=True):
+                with translate_dropped(model):
+                    nearest.append(list(await tx.nearest_exact(model, vector, _KINDS, Filter(), count=limit)))
+        return nearest
