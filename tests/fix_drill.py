@@ -47,9 +47,9 @@ SECRET = "correct-horse-battery"
 SAID = ("Hello there", "How are you?")
 # What the fixtures of a test may need of a database of its own, whose changes it looks at.
 COUNTS = """
-    SELECT (SELECT count(*) FROM memory.entries WHERE tenant_id = $1 AND is_active) AS memories,
+    SELECT (SELECT count(*) FROM memory.memories WHERE tenant_id = $1 AND is_active) AS memories,
            (SELECT count(*) FROM session.messages WHERE tenant_id = $1 AND is_active) AS messages,
-           (SELECT count(*) FROM memory.archived WHERE tenant_id = $1) AS archived
+           (SELECT count(*) FROM memory.archived_memories WHERE tenant_id = $1) AS archived
 """
 
 
@@ -261,4 +261,4 @@ async def _purges(
     async with asyncio.timeout(60):
         while (await cluster.operator.tenancy.GetDeletion(asked)).deletion.state != members_pb2.DELETION_STATE_DONE:
             await asyncio.sleep(0.05)
-    assert await connection.fetchval("SELECT count(*) FROM memory.entries WHERE tenant_id = $1", gone.tenant_id) == 0
+    assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE tenant_id = $1", gone.tenant_id) == 0

@@ -5,20 +5,21 @@ from __future__ import annotations
 # Tables whose rows about a person go with the person, whatever columns they have.
 ERASED = frozenset(
     {
-        "memory.aliases", "memory.archived", "memory.block_agents", "memory.blocks", "memory.conflict_resolutions",
-        "memory.entries", "memory.external_ids", "memory.fact_keys", "memory.links", "memory.properties",
+        "memory.aliases", "memory.archived_memories", "memory.block_agents", "memory.blocks",
+        "memory.conflict_resolutions", "memory.memories", "memory.external_ids",
+        "memory.fact_keys", "memory.links", "memory.properties",
         "memory.revisions", "memory.secrets", "memory.snapshot_items", "memory.tags", "memory.tasks",
-        "memory.versions", "memory.waiting", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
+        "memory.versions", "memory.pending_rows", "recall.documents", "recall.embeddings_all_minilm_l6_v2",
         "recall.postings", "recall.vector_origins", "session.items", "session.message_external_ids",
         "session.message_order", "session.messages", "session.session_properties", "session.sessions",
-        "session.stored_messages", "session.stored_sessions", "tenancy.subject_properties", "tenancy.subjects",
+        "session.archived_messages", "session.archived_sessions", "tenancy.subject_properties", "tenancy.subjects",
     }
 )  # fmt: skip
 # Tables whose rows stay: why they hold nothing of a person, and their columns of texts, bytes, documents and vectors.
 KEPT: dict[str, tuple[str, str]] = {
     "auth.accounts": (
         "Credentials of people who sign in, not of those who are spoken of.",
-        "email new_email password_hash display_name status sealed_totp_secret",
+        "email new_email password_hash display_name status encrypted_totp_secret",
     ),
     "auth.api_keys": (
         "Credentials of people who sign in, not of those who are spoken of.",
@@ -38,7 +39,7 @@ KEPT: dict[str, tuple[str, str]] = {
             "registration_hash source_hash"
         ),
     ),
-    "auth.codes": (
+    "auth.authorization_codes": (
         "Credentials of people who sign in, not of those who are spoken of.",
         "secret_hash redirect_uri code_challenge",
     ),
@@ -66,13 +67,13 @@ KEPT: dict[str, tuple[str, str]] = {
         "Credentials of people who sign in, not of those who are spoken of.",
         "display_name permissions agent_id created_by grant_ids",
     ),
-    "auth.sign_ins": (
+    "auth.auth_sessions": (
         "Credentials of people who sign in, not of those who are spoken of.",
         "client_id scopes resources nonce address user_agent revoke_reason",
     ),
     "auth.signing_keys": (
         "Credentials of people who sign in, not of those who are spoken of.",
-        "key_id public_jwk sealed_private_jwk purpose",
+        "key_id public_jwk encrypted_private_jwk purpose",
     ),
     "auth.usage": ("Counts.", "kind"),
     "memory.access_keys": ("The key is destroyed.", "secret"),
@@ -107,7 +108,7 @@ KEPT: dict[str, tuple[str, str]] = {
         "digest",
     ),
     "memory.usage": ("Counts.", "kind"),
-    "memory.watches": (
+    "memory.webhooks": (
         "Rules of the tenant; what is delivered is an event.",
         (
             "display_name event_types condition webhook_url destination master_key nonce ciphertext last_error "
@@ -115,7 +116,7 @@ KEPT: dict[str, tuple[str, str]] = {
         ),
     ),
     "recall.corpora": ("The term at which a recount stands is emptied.", "kind recounted_to"),
-    "recall.departures": ("Counts.", "kind"),
+    "recall.removals": ("Counts.", "kind"),
     "recall.embedding_models": ("Of the cluster.", "model provider table_name endpoint remote_model"),
     "recall.frequencies": ("Terms that no item has any more go.", "term kind"),
     "recall.reindexes": ("Of the cluster.", "model created_by"),
@@ -124,12 +125,15 @@ KEPT: dict[str, tuple[str, str]] = {
         "States of the person's sessions go; an agent's own are about nobody.",
         "agent_id session_id state_data created_by updated_by",
     ),
-    "session.leaving_files": ("Names a file until it is removed; a purge empties the session.", "checksum session_id"),
+    "session.unreferenced_files": (
+        "Names a file until it is removed; a purge empties the session.",
+        "checksum session_id",
+    ),
     "session.requests": ("As memory.requests.", "principal method request_id fingerprint response session_id"),
     "session.tombstone_salts": ("Random.", "salt"),
     "session.tombstones": ("As memory.tombstones.", "digest"),
     "session.usage": ("Counts.", "kind"),
-    "skein.handle_keys": ("Random.", "secret"),
+    "skein.page_token_keys": ("Random.", "secret"),
     "skein.migrations": ("Of the schema.", "name checksum"),
     "tenancy.agent_tools": ("Agents.", "agent_id tool_id created_by"),
     "tenancy.agents": (
@@ -139,16 +143,16 @@ KEPT: dict[str, tuple[str, str]] = {
             "tool_rules mcp_servers created_by updated_by deleted_agent_id message_ids"
         ),
     ),
-    "tenancy.allowances": ("Who calls, not who is spoken of.", "caller"),
+    "tenancy.rate_limit_buckets": ("Who calls, not who is spoken of.", "caller"),
     "tenancy.collected_usage": ("Counts.", "kind"),
     "tenancy.deletions": ("About tenants.", "state stage deleted_counts created_by"),
     "tenancy.invitations": (
         "People who sign in: they delete their accounts.",
         "email role secret_hash created_by grant_ids",
     ),
-    "tenancy.limits": ("Of the tenant.", "kind"),
+    "tenancy.quotas": ("Of the tenant.", "kind"),
     "tenancy.memberships": ("People who sign in: they delete their accounts.", "role email display_name created_by"),
-    "tenancy.organization_limits": ("Of the organization.", "kind"),
+    "tenancy.organization_quotas": ("Of the organization.", "kind"),
     "tenancy.organizations": ("Organizations.", "display_name slug metadata"),
     "tenancy.policies": (
         "Rules of the tenant.",

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 INSERT_MEMORY = Query.parse(
     "insert",
     """
-    INSERT INTO memory.entries
+    INSERT INTO memory.memories
         (tenant_id, memory_id, type, title, key, content, source, agent_id, subject_id, session_id, scope, level,
          confidence, importance, expire_time, content_hash, create_time, update_time, created_by, updated_by)
     VALUES (:tenant_id, :item_id, :type, :title, :key, :content, :source, :agent_id, :subject_id, :session_id, :scope,

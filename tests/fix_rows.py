@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 UNSTEADY = {
     "auth.api_keys",
     "auth.audit_events",
-    "auth.sign_ins",
+    "auth.auth_sessions",
     "auth.requests",
     "memory.access_log",
-    "memory.accesses",
-    "tenancy.allowances",
+    "memory.access_counts",
+    "tenancy.rate_limit_buckets",
     "tenancy.collected_usage",
 }
 

@@ -21,7 +21,7 @@ _FILL = """
     SET synchronous_commit = off;
     SELECT memory.ensure_month(now() - ago * interval '1 month'), session.ensure_month(now() - ago * interval '1 month')
     FROM generate_series(0, {months} + 1) AS ago;
-    INSERT INTO memory.entries
+    INSERT INTO memory.memories
         (tenant_id, memory_id, external_id, type, key, content, source, agent_id, subject_id, session_id, scope, level,
          confidence, importance, metadata, content_hash, create_time, update_time, created_by, updated_by)
     SELECT {tenant}, {new_id}, 'x' || n, (ARRAY['note', 'note', 'fact', 'task'])[1 + n % 4], 'key ' || n % 5000,
@@ -30,35 +30,35 @@ _FILL = """
            sha256(n::text::bytea), now(), now(), 'test', 'test'
     FROM generate_series(1, {entries}) AS n;
     INSERT INTO memory.tags (tenant_id, memory_id, tag)
-    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.entries;
+    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.memories;
     INSERT INTO memory.properties (tenant_id, memory_id, name, value)
-    SELECT tenant_id, memory_id, 'metadata.plan', metadata ->> 'plan' FROM memory.entries;
+    SELECT tenant_id, memory_id, 'metadata.plan', metadata ->> 'plan' FROM memory.memories;
     INSERT INTO memory.external_ids (tenant_id, external_id, memory_id)
-    SELECT tenant_id, external_id, memory_id FROM memory.entries;
+    SELECT tenant_id, external_id, memory_id FROM memory.memories;
     INSERT INTO memory.fact_keys (tenant_id, key, memory_id)
-    SELECT tenant_id, external_id, memory_id FROM memory.entries WHERE type = 'fact';
+    SELECT tenant_id, external_id, memory_id FROM memory.memories WHERE type = 'fact';
     INSERT INTO memory.links
         (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
     SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
-          FROM memory.entries) AS neighbours
+          FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;
     INSERT INTO memory.versions
         (tenant_id, memory_id, revision, type, content, tags, scope, level, confidence, importance, create_time,
          update_time, until_time, created_by, updated_by)
     SELECT tenant_id, memory_id, 1, type, content, '{{}}', scope, level, 0.5, 0.5, now(), now(), now(), 'test', 'test'
-    FROM memory.entries;
+    FROM memory.memories;
     INSERT INTO memory.changes
         (tenant_id, change_id, event_type, entity_type, entity_id, summary, principal, create_time)
-    SELECT tenant_id, memory_id, 'memory_created', 'memory', memory_id, 'x', 'test', now() FROM memory.entries
+    SELECT tenant_id, memory_id, 'memory_created', 'memory', memory_id, 'x', 'test', now() FROM memory.memories
     WHERE get_byte(content_hash, 0) < 64;
-    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time)
-    SELECT tenant_id, memory_id, 1, now() FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time)
+    SELECT tenant_id, memory_id, 1, now() FROM memory.memories WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO memory.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
-    SELECT tenant_id, 'test', 'test', memory_id, '', '', now() - random() * interval '30 days' FROM memory.entries
+    SELECT tenant_id, 'test', 'test', memory_id, '', '', now() - random() * interval '30 days' FROM memory.memories
     WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO memory.tombstones (tenant_id, digest, create_time)
-    SELECT tenant_id, content_hash, now() FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    SELECT tenant_id, content_hash, now() FROM memory.memories WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO session.sessions
         (tenant_id, session_id, state, session_type, subject_id, agent_id, create_time, update_time, active_time,
          created_by, message_count, last_sequence)
@@ -74,12 +74,12 @@ _FILL = """
     SELECT tenant_id, session_id, sequence, message_id FROM session.messages;
     INSERT INTO recall.documents
         (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, length,
-         revision, pending, counted)
+         revision, pending, is_counted)
     SELECT tenant_id, memory_id, 'memory', type, scope, source, key, importance, agent_id, subject_id, session_id, 5, 1,
            false, get_byte(content_hash, 0) > 0
-    FROM memory.entries WHERE get_byte(content_hash, 0) < 64;
+    FROM memory.memories WHERE get_byte(content_hash, 0) < 64;
     INSERT INTO recall.postings (tenant_id, term, kind, item_id, frequency, length)
-    SELECT tenant_id, unnest(ARRAY['text', source]), 'memory', memory_id, 1, 5 FROM memory.entries
+    SELECT tenant_id, unnest(ARRAY['text', source]), 'memory', memory_id, 1, 5 FROM memory.memories
     WHERE get_byte(content_hash, 0) < 64;
     RESET session_replication_role;
 """

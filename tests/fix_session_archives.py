@@ -122,8 +122,7 @@ class House:
     async def grow_old(self) -> None:
         """Let all hidden sessions be hidden for long."""
         await self.execute(
-            "UPDATE session.sessions SET archive_time = '2020-01-01T00:00:00Z' "
-            "WHERE tenant_id = $1 AND state = 'archived'"
+            "UPDATE session.sessions SET hide_time = '2020-01-01T00:00:00Z' WHERE tenant_id = $1 AND state = 'hidden'"
         )
 
     async def usage(self) -> int:

@@ -33,7 +33,7 @@ async def main(url: str, folder: str, tenant: str, *session_ids: str) -> None:
                     archives.pending_file(tenant_id, session_id, at) as file,
                     database.transaction(tenant_id) as tx,
                 ):
-                    await archives.archive_session(tx, tenant_id, session_id, file, at=at, stored_by="killed")
+                    await archives.archive_session(tx, tenant_id, session_id, file, at=at, archived_by="killed")
             await archives.unarchive_all(tenant_id, session_ids, now())
 
 

@@ -18,7 +18,7 @@ SELECT create_reference_table('auth.identities');
 SELECT create_reference_table('auth.one_time_tokens');
 SELECT create_reference_table('auth.recovery_codes');
 SELECT create_reference_table('auth.device_codes');
-SELECT create_reference_table('tenancy.organization_limits');
+SELECT create_reference_table('tenancy.organization_quotas');
 SELECT create_reference_table('tenancy.tenants');
 SELECT create_reference_table('auth.legacy_tokens');
 SELECT create_reference_table('recall.reindexes');
@@ -27,11 +27,11 @@ SELECT create_reference_table('recall.reindexes');
 SELECT create_distributed_table('auth.audit_events', 'tenant_id');
 SELECT create_distributed_table('auth.requests', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.requests', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('tenancy.allowances', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.deletions', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('tenancy.rate_limit_buckets', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.requests', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('auth.sign_ins', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('auth.codes', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('auth.auth_sessions', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('auth.authorization_codes', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('auth.refresh_tokens', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('auth.service_accounts', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('auth.usage', 'tenant_id', colocate_with => 'auth.audit_events');
@@ -40,8 +40,8 @@ SELECT create_distributed_table('memory.access_log', 'tenant_id', colocate_with 
 SELECT create_distributed_table('memory.archives', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.blocks', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.changes', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('memory.entries', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.erasures', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('memory.memories', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.requests', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.snapshots', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.source_trust', 'tenant_id', colocate_with => 'auth.audit_events');
@@ -49,33 +49,33 @@ SELECT create_distributed_table('memory.tenant_keys', 'tenant_id', colocate_with
 SELECT create_distributed_table('memory.tombstone_salts', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.tombstones', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.usage', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('memory.watches', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('memory.webhooks', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.corpora', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('recall.departures', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.documents', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.frequencies', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('recall.removals', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.agent_states', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('session.leaving_files', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.message_external_ids', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.requests', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.sessions', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.tombstone_salts', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.tombstones', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('session.unreferenced_files', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.usage', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.agents', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.collected_usage', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.invitations', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('tenancy.limits', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.memberships', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.policies', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('tenancy.quotas', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.subjects', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.tools', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.usage', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('recall.reindexed', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('recall.reindex_progress', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('auth.api_keys', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('memory.archived', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('memory.archived_memories', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.block_agents', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('memory.accesses', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('memory.access_counts', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.aliases', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.conflict_resolutions', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('memory.external_ids', 'tenant_id', colocate_with => 'auth.audit_events');
@@ -92,22 +92,22 @@ SELECT create_distributed_table('memory.deliveries', 'tenant_id', colocate_with 
 SELECT create_distributed_table('recall.embeddings_all_minilm_l6_v2', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.postings', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('recall.vector_origins', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('session.archived_sessions', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.items', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.message_order', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.messages', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('session.session_properties', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('session.stored_sessions', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.subject_properties', 'tenant_id', colocate_with => 'auth.audit_events');
 SELECT create_distributed_table('tenancy.agent_tools', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('memory.waiting', 'tenant_id', colocate_with => 'auth.audit_events');
-SELECT create_distributed_table('session.stored_messages', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('memory.pending_rows', 'tenant_id', colocate_with => 'auth.audit_events');
+SELECT create_distributed_table('session.archived_messages', 'tenant_id', colocate_with => 'auth.audit_events');
 
 -- On the coordinator alone, as they are:
 --   auth.attempts
 --   auth.check_keys
 --   auth.signing_keys
---   skein.handle_keys
 --   skein.migrations
+--   skein.page_token_keys
 --   worker.pgqueuer
 --   worker.pgqueuer_log
 --   worker.pgqueuer_schedules

@@ -54,8 +54,9 @@ if TYPE_CHECKING:
 
 # Tables of which no row holds a word: numbers, ids, sealed bytes; and rows that wait for cold storage to come back.
 WORDLESS = {
-    "memory.secrets", "memory.tasks", "memory.waiting", "recall.embeddings_all_minilm_l6_v2", "recall.vector_origins",
-    "session.stored_sessions", "session.stored_messages",
+    "memory.secrets", "memory.tasks", "memory.pending_rows", "recall.embeddings_all_minilm_l6_v2",
+    "recall.vector_origins",
+    "session.archived_sessions", "session.archived_messages",
 }  # fmt: skip
 
 
@@ -200,7 +201,7 @@ async def bytes_to_lose(connection: Connection, tenant: Tenant) -> set[bytes]:
         numbers = np.array(row["vector"].strip("[]").split(","), dtype=np.float32).astype(np.float16)
         found.add(numbers[100:132].tobytes())
     for statement in (
-        "SELECT content_hash FROM memory.entries WHERE tenant_id = $1 AND subject_id IS NOT NULL",
+        "SELECT content_hash FROM memory.memories WHERE tenant_id = $1 AND subject_id IS NOT NULL",
         "SELECT fingerprint FROM memory.requests WHERE tenant_id = $1 AND method LIKE '%CreateMemoryRequest'",
         "SELECT fingerprint FROM session.requests WHERE tenant_id = $1 AND session_id IS NOT NULL",
         "SELECT fingerprint FROM tenancy.requests WHERE tenant_id = $1 AND method LIKE '%CreateSubjectRequest'",

@@ -42,13 +42,13 @@ async def hoarder(cluster: Cluster, tenant: Tenant) -> Tenant:
     connection = await superuser(cluster)
     try:
         await connection.execute(
-            "UPDATE memory.entries SET content = left(repeat(md5(memory_id::text), 3200), $2) WHERE tenant_id = $1",
+            "UPDATE memory.memories SET content = left(repeat(md5(memory_id::text), 3200), $2) WHERE tenant_id = $1",
             tenant.tenant_id,
             CHARACTERS,
         )
         await connection.execute(
-            "UPDATE memory.entries SET content = left(content, $2 - 8) || 'NEEDLE 7' WHERE tenant_id = $1 AND memory_id"
-            " = (SELECT min(memory_id::text)::uuid FROM memory.entries WHERE tenant_id = $1)",
+            "UPDATE memory.memories SET content = left(content, $2 - 8) || 'NEEDLE 7' WHERE tenant_id = $1"
+            " AND memory_id = (SELECT min(memory_id::text)::uuid FROM memory.memories WHERE tenant_id = $1)",
             tenant.tenant_id,
             CHARACTERS,
         )

@@ -137,8 +137,8 @@ async def read(tenant: Alone, webhook_id: str) -> pb.Webhook:
 
 async def let_pause_pass(tenant: Alone) -> None:
     async with tenant.database.superuser() as connection:
-        await connection.execute("UPDATE memory.watches SET retry_time = now() WHERE retry_time IS NOT NULL")
-        await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'waiting'")
+        await connection.execute("UPDATE memory.webhooks SET retry_time = now() WHERE retry_time IS NOT NULL")
+        await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'pending'")
 
 
 async def test_others_are_told_while_every_webhook_of_other_tenants_hangs(alone: Alone) -> None:

@@ -107,7 +107,7 @@ async def _measured(place: Path, memories: int, after: int) -> None:
         server = find_server(second / "postgres")
         if server is not None:
             connection = await asyncpg.connect(server.url(user="postgres", database="skein"))
-            count = await connection.fetchval("SELECT count(*) FROM memory.entries")
+            count = await connection.fetchval("SELECT count(*) FROM memory.memories")
             await connection.close()
             _say("memories", 0.0, f"{count} of {memories + after}")
         await cluster_again.stop()

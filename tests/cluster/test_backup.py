@@ -199,6 +199,6 @@ async def test_what_is_written_after_a_restore_is_brought_back_whatever_became_o
 
     async with embedded.running_server(drill.place / "third" / "postgres") as server:
         connection = await asyncpg.connect(**server.dsn())
-        count = await connection.fetchval("SELECT count(*) FROM memory.entries WHERE content = 'After the restore'")
+        count = await connection.fetchval("SELECT count(*) FROM memory.memories WHERE content = 'After the restore'")
         await connection.close()
     assert (again.timeline, count) == (3, 1)

@@ -120,7 +120,7 @@ async def test_a_deadline_that_passes_cancels_the_statement(breakable: Breakable
     update.update_mask.paths.append("content")
 
     async with breakable.superuser() as connection, connection.transaction():
-        await connection.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory_id))
+        await connection.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory_id))
         with pytest.raises(aio.AioRpcError) as caught:
             await stubs.memory.UpdateMemory(update, timeout=0.5)
         async with asyncio.timeout(30):

@@ -122,7 +122,7 @@ async def test_without_room_for_rows_writes_are_refused_and_reads_go_on(running:
     place.mkdir(mode=0o700)
     os.chown(place, disk.stat().st_uid, -1)
     await superuser.execute(f"CREATE TABLESPACE small LOCATION '{place}'")
-    table = await superuser.fetchval("SELECT tableoid::regclass::text FROM memory.entries LIMIT 1")
+    table = await superuser.fetchval("SELECT tableoid::regclass::text FROM memory.memories LIMIT 1")
     await superuser.execute(f"ALTER TABLE {table} SET TABLESPACE small")
     # What follows goes into a segment of the log that there is already: the rows alone have no room.
     await superuser.execute("SELECT pg_switch_wal()")

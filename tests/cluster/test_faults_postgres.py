@@ -112,7 +112,7 @@ async def test_of_two_changes_that_wait_for_one_another_one_is_to_be_tried_again
     await rival.execute("SET deadlock_timeout = '60s'")
     transaction = rival.transaction()
     await transaction.start()
-    await rival.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory.memory_id))
+    await rival.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory.memory_id))
 
     change = asyncio.create_task(_sent(home, _importance(memory.memory_id, 0.9, "second")))
     await _waits(rival)
@@ -138,7 +138,7 @@ async def test_the_client_tries_a_change_again_that_lost(running: Up, home: Tena
     await rival.execute("SET deadlock_timeout = '60s'")
     transaction = rival.transaction()
     await transaction.start()
-    await rival.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory.memory_id))
+    await rival.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", uuid.UUID(memory.memory_id))
 
     async with Client(endpoint=running.credentials["endpoint"], api_key=home.api_key, timeout=60) as skein:
         change = asyncio.create_task(_sent(skein, _importance(memory.memory_id, 0.9, "fourth")))

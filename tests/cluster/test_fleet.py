@@ -79,13 +79,13 @@ FREEZABLE: dict[str, tuple[Callable[..., Awaitable[Any]], Callable[[Tenant, Flee
 }
 # What a write waits for, with what it is about.
 _BLOCKING = {
-    "SELECT FROM memory.entries WHERE memory_id = $1::text::uuid FOR UPDATE": ("memory",),
+    "SELECT FROM memory.memories WHERE memory_id = $1::text::uuid FOR UPDATE": ("memory",),
     "SELECT FROM session.sessions WHERE session_id = $1 FOR UPDATE": ("session",),
     "INSERT INTO memory.external_ids (tenant_id, external_id, memory_id) "
-    "SELECT tenant_id, $1, memory_id FROM memory.entries WHERE memory_id = $2::text::uuid": ("taken", "memory"),
+    "SELECT tenant_id, $1, memory_id FROM memory.memories WHERE memory_id = $2::text::uuid": ("taken", "memory"),
 }
 _COMMITTED = """
-    SELECT (SELECT revision = 2 FROM memory.entries WHERE memory_id = $1::text::uuid)
+    SELECT (SELECT revision = 2 FROM memory.memories WHERE memory_id = $1::text::uuid)
        AND EXISTS (SELECT FROM memory.external_ids WHERE external_id = $2)
        AND EXISTS (SELECT FROM session.messages WHERE session_id = $3)
 """
@@ -98,10 +98,10 @@ _SCAN_NOW = (
 )
 _PENDING = "SELECT count(*) FROM recall.documents WHERE tenant_id = $1 AND pending"
 _HOLD_BY_NAME = """
-    SELECT FROM memory.entries
+    SELECT FROM memory.memories
     WHERE memory_id = (SELECT memory_id FROM memory.external_ids WHERE external_id = $1) FOR UPDATE
 """
-_TOLD = "SELECT content, count(*) FROM memory.entries WHERE content LIKE 'told, part %' GROUP BY 1"
+_TOLD = "SELECT content, count(*) FROM memory.memories WHERE content LIKE 'told, part %' GROUP BY 1"
 
 
 @dataclass
@@ -135,7 +135,7 @@ async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[Held]:
     memory_ids = [memory.memory_id for memory in made.memories]
     async with fleet.superuser() as connection, connection.transaction():
         await connection.execute(
-            "SELECT FROM memory.entries WHERE memory_id = ANY($1::text[]::uuid[]) FOR UPDATE", memory_ids
+            "SELECT FROM memory.memories WHERE memory_id = ANY($1::text[]::uuid[]) FOR UPDATE", memory_ids
         )
         yield Held(fleet, tenant, memory_ids)
 

@@ -338,10 +338,10 @@ async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, pa
 async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
     """Open the key that signs access tokens: whoever could make any token at all would have this."""
     row = await catalog_of.fetchrow(
-        "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
+        "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
     )
     assert row is not None
-    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["encrypted_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 

@@ -320,7 +320,7 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
     trace_id, _, metadata = new_trace()
     request_id = f"request-{uuid.uuid4()}"
     connection = await asyncpg.connect(observed.cluster.postgres.url(user="postgres", database=DATABASE))
-    await connection.execute("ALTER TABLE memory.entries ADD CONSTRAINT nothing_new CHECK (false) NOT VALID")
+    await connection.execute("ALTER TABLE memory.memories ADD CONSTRAINT nothing_new CHECK (false) NOT VALID")
     try:
         with refused(grpc.StatusCode.INTERNAL, "INTERNAL") as caught:
             await observed.tenant.memory.CreateMemory(
@@ -328,7 +328,7 @@ async def test_a_fault_is_found_by_its_request_and_trace_in_the_log_that_holds_n
                 metadata=(*metadata.items(), ("skein-request-id", request_id)),
             )
     finally:
-        await connection.execute("ALTER TABLE memory.entries DROP CONSTRAINT nothing_new")
+        await connection.execute("ALTER TABLE memory.memories DROP CONSTRAINT nothing_new")
         await connection.close()
 
     lines = [json.loads(line) for line in observed.logs()["memory"].splitlines() if line.startswith("{")]

@@ -23,9 +23,9 @@ _OPEN = {
         INSERT INTO auth.operator_keys (api_key_id, display_name, secret_hash, create_time)
         VALUES ($1::text::uuid, '', sha256($1::text::bytea), now())
     """,
-    "auth.sign_ins": """
-        INSERT INTO auth.sign_ins
-            (tenant_id, sign_in_id, account_id, scopes, resources, auth_time, create_time, use_time, expire_time)
+    "auth.auth_sessions": """
+        INSERT INTO auth.auth_sessions
+            (tenant_id, auth_session_id, account_id, scopes, resources, auth_time, create_time, use_time, expire_time)
         VALUES ('00000000-0000-0000-0000-000000000000', $1::text::uuid, gen_random_uuid(), '{}', '{}', now(), now(),
                 now(), now() + interval '1 day')
     """,

@@ -14,10 +14,10 @@ Catalog: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 # Tables without a tenant, all of them: directories, secrets of the cluster, registries; and who may come in at all:
 # people and applications belong to no tenant.
 GLOBAL_TABLES = {
-    "skein.handle_keys",
+    "skein.page_token_keys",
     "skein.migrations",
     "tenancy.organizations",
-    "tenancy.organization_limits",
+    "tenancy.organization_quotas",
     "auth.accounts",
     "auth.attempts",
     "auth.check_keys",
@@ -40,19 +40,19 @@ OPERATOR = "(current_setting('skein.operator'::text, true) = 'on'::text)"
 ACCOUNT = "(account_id = (NULLIF(current_setting('skein.account_id'::text, true), ''::text))::uuid)"
 OTHER_POLICIES = {
     "tenancy.tenants": f"({TENANT} OR {OPERATOR})",
-    "tenancy.limits": f"({TENANT} OR {OPERATOR})",
+    "tenancy.quotas": f"({TENANT} OR {OPERATOR})",
     "tenancy.collected_usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.usage": f"({TENANT} OR {OPERATOR})",
     "tenancy.deletions": OPERATOR,
-    "recall.reindexed": f"({TENANT} OR {OPERATOR})",
+    "recall.reindex_progress": f"({TENANT} OR {OPERATOR})",
     "memory.erasures": f"({TENANT} OR {OPERATOR})",
     "tenancy.memberships": f"({TENANT} OR {ACCOUNT})",
-    "auth.sign_ins": f"({TENANT} OR {ACCOUNT})",
+    "auth.auth_sessions": f"({TENANT} OR {ACCOUNT})",
 }
 # Indexes that do not lead with the tenant: for what is asked over all tenants, by the policies above.
 OTHER_INDEXES = {
-    "auth.sign_ins_account",
-    "auth.sign_ins_client",
+    "auth.auth_sessions_account",
+    "auth.auth_sessions_client",
     "tenancy.deletions_due",
     "tenancy.memberships_account",
 }
@@ -60,12 +60,12 @@ OTHER_INDEXES = {
 # have in them is removed by name when a tenant is deleted.
 NOT_CASCADING = {
     "auth.audit_events",
-    "auth.codes",
+    "auth.authorization_codes",
     "auth.refresh_tokens",
     "auth.requests",
-    "auth.sign_ins",
+    "auth.auth_sessions",
     "recall.requests",
-    "tenancy.allowances",
+    "tenancy.rate_limit_buckets",
     "tenancy.deletions",
     "tenancy.requests",
 }
@@ -73,11 +73,11 @@ NOT_CASCADING = {
 QUEUE_SCHEMA = "worker"
 # What a role may do outside of its own schema, all of it.
 CROSSINGS = {
-    ("skein_auth", "skein.handle_keys", "SELECT"),
-    ("skein_memory", "skein.handle_keys", "SELECT"),
-    ("skein_recall", "skein.handle_keys", "SELECT"),
-    ("skein_session", "skein.handle_keys", "SELECT"),
-    ("skein_tenancy", "skein.handle_keys", "SELECT"),
+    ("skein_auth", "skein.page_token_keys", "SELECT"),
+    ("skein_memory", "skein.page_token_keys", "SELECT"),
+    ("skein_recall", "skein.page_token_keys", "SELECT"),
+    ("skein_session", "skein.page_token_keys", "SELECT"),
+    ("skein_tenancy", "skein.page_token_keys", "SELECT"),
     ("skein_memory", "recall.documents", "DELETE"),
     ("skein_memory", "recall.documents", "INSERT"),
     ("skein_memory", "recall.documents", "SELECT"),
@@ -91,11 +91,11 @@ CROSSINGS = {
     ("skein_session", "recall.postings", "INSERT"),
     ("skein_session", "recall.postings", "SELECT"),
     # Whoever takes a document away says so; whoever is given a vector with an item stores it with the item.
-    ("skein_memory", "recall.departures", "INSERT"),
-    ("skein_session", "recall.departures", "INSERT"),
+    ("skein_memory", "recall.removals", "INSERT"),
+    ("skein_session", "recall.removals", "INSERT"),
     # The search of messages is a search of words as well.
     ("skein_session", "recall.corpora", "SELECT"),
-    ("skein_session", "recall.departures", "SELECT"),
+    ("skein_session", "recall.removals", "SELECT"),
     ("skein_memory", "recall.embedding_models", "SELECT"),
     ("skein_session", "recall.embedding_models", "SELECT"),
     ("skein_memory", "recall.embeddings_all_minilm_l6_v2", "INSERT"),
@@ -107,15 +107,15 @@ CROSSINGS = {
     # A vector is brought for an item by the id that another system gave it.
     ("skein_recall", "memory.external_ids", "SELECT"),
     ("skein_recall", "session.message_external_ids", "SELECT"),
-    ("skein_recall", "memory.entries", "SELECT"),
+    ("skein_recall", "memory.memories", "SELECT"),
     ("skein_recall", "memory.tags", "SELECT"),
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
     # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
-    ("skein_auth", "tenancy.limits", "SELECT"),
-    ("skein_memory", "tenancy.limits", "SELECT"),
-    ("skein_session", "tenancy.limits", "SELECT"),
+    ("skein_auth", "tenancy.quotas", "SELECT"),
+    ("skein_memory", "tenancy.quotas", "SELECT"),
+    ("skein_session", "tenancy.quotas", "SELECT"),
     # Whoever remembers reads the rules that the tenant remembers by.
     ("skein_memory", "tenancy.policies", "SELECT"),
     ("skein_session", "tenancy.policies", "SELECT"),
@@ -133,7 +133,7 @@ CROSSINGS = {
         for privilege in ("SELECT", "INSERT")
     ),
     *(("skein_session", "memory.erasures", privilege) for privilege in ("SELECT", "INSERT")),
-    *(("skein_recall", "memory.accesses", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
+    *(("skein_recall", "memory.access_counts", privilege) for privilege in ("SELECT", "INSERT", "UPDATE")),
     ("skein_tenancy", "auth.usage", "SELECT"),
     # What a grant made asks whether the grant has ended.
     ("skein_tenancy", "auth.live_grants", "SELECT"),
@@ -150,7 +150,7 @@ COLUMN_CROSSINGS = {
     # Messages inherit the agent and the subject of their session.
     *(("skein_session", "recall.documents", column, "UPDATE") for column in ("agent_id", "subject_id")),
     # Who takes messages away locks what the index knows of them, and only who may change a row may lock it.
-    ("skein_session", "recall.documents", "counted", "UPDATE"),
+    ("skein_session", "recall.documents", "is_counted", "UPDATE"),
     # What belongs to an agent asks whether it is deleted; the agent's row goes when nothing of it is left elsewhere.
     *(
         (role, "tenancy.agents", column, "SELECT")
@@ -173,8 +173,16 @@ COLUMN_CROSSINGS = {
         for role in ("skein_tenancy", "skein_memory")
         for table, columns in (
             (
-                "auth.sign_ins",
-                ("tenant_id", "sign_in_id", "account_id", "client_id", "create_time", "expire_time", "revoke_time"),
+                "auth.auth_sessions",
+                (
+                    "tenant_id",
+                    "auth_session_id",
+                    "account_id",
+                    "client_id",
+                    "create_time",
+                    "expire_time",
+                    "revoke_time",
+                ),
             ),
             ("auth.clients", ("client_id", "revoke_time")),
             ("auth.accounts", ("account_id", "status")),
@@ -238,12 +246,12 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
 async def test_the_operator_s_directories_are_shown_to_nobody_else(catalog: Catalog) -> None:
     policies = await catalog.fetch(
         "SELECT schemaname || '.' || tablename AS name, qual FROM pg_policies "
-        "WHERE tablename IN ('organizations', 'organization_limits')"
+        "WHERE tablename IN ('organizations', 'organization_quotas')"
     )
 
     assert {tuple(policy) for policy in policies} == {
         ("tenancy.organizations", OPERATOR),
-        ("tenancy.organization_limits", OPERATOR),
+        ("tenancy.organization_quotas", OPERATOR),
     }
 
 
@@ -372,7 +380,7 @@ async def test_functions_that_run_as_the_owner_fix_their_search_path_and_are_gra
         "memory.refresh_statistics",
         "session.ensure_month",
         "recall.drop_model",
-        "recall.leave_model",
+        "recall.set_model_leave_time",
         "recall.register_endpoint",
         "recall.register_model",
         "recall.set_active_model",

@@ -32,7 +32,7 @@ COLUMNS = (
 )  # fmt: skip
 ASKED = {
     ENTRIES.name: Query.parse(
-        "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.entries WHERE tenant_id = :tenant_id"
+        "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.memories WHERE tenant_id = :tenant_id"
     ),
     VERSIONS.name: Query.parse(
         "asked", "SELECT memory_id, ({condition}) AS holds FROM memory.versions WHERE tenant_id = :tenant_id"
@@ -75,7 +75,7 @@ async def fill(database: TestDatabase, memories: dict[uuid.UUID, dict[str, Any]]
         # Without the tenant's row, which matters to foreign keys alone.
         await connection.execute("SET session_replication_role = replica; SELECT memory.ensure_month(now())")
         await connection.executemany(
-            f"INSERT INTO memory.entries (tenant_id, memory_id, content_hash, is_active, {names}) VALUES ({places})",  # noqa: S608 - constants.
+            f"INSERT INTO memory.memories (tenant_id, memory_id, content_hash, is_active, {names}) VALUES ({places})",  # noqa: S608 - constants.
             entries,
         )
         await connection.executemany(

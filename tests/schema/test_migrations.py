@@ -59,17 +59,17 @@ async def test_a_blocked_migration_gives_up_in_time_says_so_and_leaves_nothing(d
         dataclasses.replace(last, number=last.number + number, name=name, text=text)
         for number, name, text in (
             (1, "free", "CREATE TABLE skein.whole (x int)"),
-            (2, "blocked", "CREATE TABLE skein.half (x int); ALTER TABLE memory.entries ADD COLUMN half int"),
+            (2, "blocked", "CREATE TABLE skein.half (x int); ALTER TABLE memory.memories ADD COLUMN half int"),
         )
     )
 
     async with database.superuser() as reader, reader.transaction():
-        await reader.fetch("SELECT FROM memory.entries")
+        await reader.fetch("SELECT FROM memory.memories")
         with pytest.raises(MigrationError, match=r"_blocked waited too long for a lock .* run `skein migrate` again"):
             await migrate(
                 database.url, [*registry.migrations(), first, second], registry.WITH_DATABASE, lock_seconds=0.05
             )
-        read = await reader.fetchval("SELECT count(*) FROM memory.entries")
+        read = await reader.fetchval("SELECT count(*) FROM memory.memories")
 
     async with database.superuser() as connection:
         assert read == 0
@@ -100,7 +100,7 @@ async def test_the_database_and_the_code_agree_on_the_first_id_of_a_time(databas
 async def test_a_partition_cannot_be_read_past_the_parent(database: TestDatabase) -> None:
     async with database.role("memory") as connection:
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.fetch("SELECT * FROM memory.entries_before_2015")
+            await connection.fetch("SELECT * FROM memory.memories_before_2015")
 
 
 @pytest.mark.parametrize("service", ["auth", "tenancy", "session", "memory", "recall"])

@@ -82,7 +82,7 @@ async def filled(database: TestDatabase) -> TestDatabase:
 async def test_no_statement_reads_a_table_whole(filled: TestDatabase) -> None:
     async with filled.superuser() as connection:
         known = await connection.fetchval(
-            "SELECT memory_id FROM memory.entries WHERE tenant_id = $1 LIMIT 1", fix_scans.TENANT
+            "SELECT memory_id FROM memory.memories WHERE tenant_id = $1 LIMIT 1", fix_scans.TENANT
         )
         rows = await connection.fetch(
             "SELECT n.nspname || '.' || c.relname AS name, c.reltuples FROM pg_class c "

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 # Statements about things that belong to no tenant.
 GLOBAL = re.compile(
-    r"skein\.migrations|tenancy\.(organizations|organization_limits)|recall\.embedding_models|memory\.master_keys|"
+    r"skein\.migrations|tenancy\.(organizations|organization_quotas)|recall\.embedding_models|memory\.master_keys|"
     r"auth\.(operator_keys|check_keys|signing_keys|accounts|attempts|clients|device_codes|identities|legacy_tokens|one_time_tokens|"
     r"recovery_codes)|"
     r"SELECT pg_snapshot_xmin|pg_current_wal_flush_lsn\(|ensure_month\(|memory\.drop_access_log\(|"
     r"memory\.refresh_statistics\(|pg_stat_all_tables|pg_current_wal_insert_lsn\(\)::text$|"
-    r"recall\.((register|set_active|leave|drop)_model|register_endpoint)\(|recall\.reindexes|"
+    r"recall\.((register|set_active|drop)_model|set_model_leave_time|register_endpoint)\(|recall\.reindexes|"
     r"to_tsvector\(.*AS term$|worker\.|pg_stat_archiver|pg_total_relation_size\(",
     re.DOTALL,
 )
@@ -38,7 +38,7 @@ DIRECTORY = {"list_tenants", "revoke_auth_sessions_of_account"}
 EXAMPLES = {
     "{table}": "embeddings_all_minilm_l6_v2",
     "{condition}": "true",
-    "{column}": "entries.session_id",
+    "{column}": "memories.session_id",
     "{value}": "requested.value",
 }
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 NEW_PASSWORD = "another horse battery"
 GONE = (
-    "accounts WHERE account_id", "sign_ins WHERE account_id", "identities WHERE account_id",
+    "accounts WHERE account_id", "auth_sessions WHERE account_id", "identities WHERE account_id",
     "recovery_codes WHERE account_id", "one_time_tokens WHERE account_id",
 )  # fmt: skip
 

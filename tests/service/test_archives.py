@@ -192,7 +192,7 @@ class House:
 
     async def grow_old(self) -> None:
         async with self.alone.database.superuser() as connection:
-            await connection.execute("UPDATE memory.entries SET update_time = $1, record_time = $1", LONG_AGO)
+            await connection.execute("UPDATE memory.memories SET update_time = $1, record_time = $1", LONG_AGO)
 
 
 @pytest.fixture
@@ -399,8 +399,8 @@ async def test_everything_that_hangs_on_a_memory_goes_with_it(database: TestData
     async with database.superuser() as connection:
         rows = await connection.fetch(
             "SELECT DISTINCT conrelid::regclass::text AS name FROM pg_constraint "
-            "WHERE contype = 'f' AND confrelid = 'memory.entries'::regclass AND conparentid = 0"
+            "WHERE contype = 'f' AND confrelid = 'memory.memories'::regclass AND conparentid = 0"
         )
 
     hanging = {row["name"] for row in rows}
-    assert hanging - STAYING == {f"memory.{table}" for table in ARCHIVED_TABLES} - {"memory.entries"}
+    assert hanging - STAYING == {f"memory.{table}" for table in ARCHIVED_TABLES} - {"memory.memories"}

@@ -39,7 +39,7 @@ class People:
     superuser: asyncpg.Connection[asyncpg.Record]
     database: Database
     tokens: AccessTokens
-    sign_ins: AuthSessions
+    auth_sessions: AuthSessions
 
     async def new(self, *, verified: bool = True) -> uuid.UUID:
         account_id = new_id(now())
@@ -62,7 +62,7 @@ class People:
         )
 
     async def signed_in(self, account_id: uuid.UUID) -> SessionTokens:
-        return await self.sign_ins.begin(account_id, at=now())
+        return await self.auth_sessions.begin(account_id, at=now())
 
     async def application(
         self, account_id: uuid.UUID, tenant: Tenant, *scopes: str, client_id: str = "", resource: str = ""
@@ -78,7 +78,7 @@ class People:
         resources = (resource or self.tokens.issuer(),)
         sign_in = AuthSession(
             tenant_id=tenant.tenant_id,
-            sign_in_id=new_id(at),
+            auth_session_id=new_id(at),
             account_id=account_id,
             client_id=client_id,
             scopes=frozenset(scopes),
@@ -94,7 +94,7 @@ class People:
                 subject=account_id,
                 client_id=client_id,
                 tenant_id=tenant.tenant_id,
-                sign_in_id=sign_in.sign_in_id,
+                auth_session_id=sign_in.auth_session_id,
             ),
             *scopes,
             resource=resource,
@@ -122,14 +122,14 @@ async def people(cluster: Cluster) -> AsyncIterator[People]:
         tokens = AccessTokens(
             Keyring(SigningKeyStore(database), SecretCipher(system_keys)), lambda: f"http://{cluster.addresses['http']}"
         )
-        sign_ins = AuthSessions(
+        auth_sessions = AuthSessions(
             AuthSessionStore(database),
             tokens,
             AuditRecorder(AuditStore(database)),
             lifetimes_from(settings),
             refresh_token_derivation_from(system_keys),
         )
-        yield People(cluster, superuser, database, tokens, sign_ins)
+        yield People(cluster, superuser, database, tokens, auth_sessions)
     await superuser.close()
 
 
@@ -236,7 +236,7 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
     await me(cluster, tokens.access_token)
 
     if what == "sign-in":
-        await people.sign_ins.revoke_one(account_id, tokens.auth_session_id, "test")
+        await people.auth_sessions.revoke_one(account_id, tokens.auth_session_id, "test")
     elif what == "account":
         await people.superuser.execute(
             "UPDATE auth.accounts SET status = 'deactivated' WHERE account_id = $1", account_id
@@ -393,14 +393,14 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
 async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
     account_id, other = await people.new(), await people.new()
     tokens = await people.signed_in(account_id)
-    sign_in_id = tokens.auth_session_id
+    auth_session_id = tokens.auth_session_id
 
     for bearer in (
-        TokenSubject(subject=other, sign_in_id=sign_in_id),
-        TokenSubject(subject=account_id, sign_in_id=uuid.uuid4()),
+        TokenSubject(subject=other, auth_session_id=auth_session_id),
+        TokenSubject(subject=account_id, auth_session_id=uuid.uuid4()),
         TokenSubject(subject=account_id),
-        TokenSubject(subject=account_id, client_id="app", sign_in_id=sign_in_id),
-        TokenSubject(subject=account_id, tenant_id=tenant.tenant_id, sign_in_id=sign_in_id),
+        TokenSubject(subject=account_id, client_id="app", auth_session_id=auth_session_id),
+        TokenSubject(subject=account_id, tenant_id=tenant.tenant_id, auth_session_id=auth_session_id),
     ):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
             await me(cluster, await people.token(bearer, ACCOUNT))
@@ -408,8 +408,8 @@ async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: 
 
 async def test_an_expired_token_is_refused_as_expired(cluster: Cluster, people: People) -> None:
     account_id = await people.new()
-    sign_in_id = (await people.signed_in(account_id)).auth_session_id
-    token = await people.token(TokenSubject(subject=account_id, sign_in_id=sign_in_id), ACCOUNT, seconds=-60)
+    auth_session_id = (await people.signed_in(account_id)).auth_session_id
+    token = await people.token(TokenSubject(subject=account_id, auth_session_id=auth_session_id), ACCOUNT, seconds=-60)
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_EXPIRED"):
         await me(cluster, token)

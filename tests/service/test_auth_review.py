@@ -66,7 +66,8 @@ async def through_issuer(alone: Alone, issuer: Issuer, subject: str = "ann") -> 
 
 async def an_hour_later(alone: Alone, person: Person) -> None:
     await alone.rows(
-        "UPDATE auth.sign_ins SET auth_time = auth_time - interval '1 hour' WHERE account_id = $1", person.account_id
+        "UPDATE auth.auth_sessions SET auth_time = auth_time - interval '1 hour' WHERE account_id = $1",
+        person.account_id,
     )
 
 

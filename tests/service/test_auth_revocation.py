@@ -165,8 +165,9 @@ async def test_sign_ins_that_are_over_are_deleted(
             "long revoked": ("1 day", "31 days")}  # fmt: skip
     for name, (ends, revoked) in ages.items():
         await database.execute(
-            "INSERT INTO auth.sign_ins (tenant_id, sign_in_id, account_id, scopes, resources, nonce, auth_time,"
-            " create_time, use_time, expire_time, revoke_time) VALUES ($1, $2, $3, '{account}', '{}', $4, now(), now(),"
+            "INSERT INTO auth.auth_sessions (tenant_id, auth_session_id, account_id, scopes, resources, nonce,"
+            " auth_time, create_time, use_time, expire_time, revoke_time) VALUES"
+            " ($1, $2, $3, '{account}', '{}', $4, now(), now(),"
             " now(), now() + $5::text::interval, now() - $6::text::interval)",
             NO_TENANT,
             uuid.uuid4(),
@@ -179,7 +180,7 @@ async def test_sign_ins_that_are_over_are_deleted(
     async with cluster.direct("auth") as channel:
         await (await as_system(tenant, channel)).DeleteExpired(auth_pb2.DeleteExpiredRequest())
 
-    left = await database.fetch("SELECT nonce FROM auth.sign_ins WHERE account_id = $1", account_id)
+    left = await database.fetch("SELECT nonce FROM auth.auth_sessions WHERE account_id = $1", account_id)
     assert {row["nonce"] for row in left} == {"live", "revoked"}
 
 

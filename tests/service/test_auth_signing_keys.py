@@ -196,14 +196,14 @@ async def test_a_private_half_lies_sealed_in_the_database(url: str) -> None:
         private = (await ring.active()).as_dict(private=True)["d"]
     connection = await asyncpg.connect(url)
     try:
-        row = await connection.fetchrow("SELECT public_jwk, sealed_private_jwk FROM auth.signing_keys")
+        row = await connection.fetchrow("SELECT public_jwk, encrypted_private_jwk FROM auth.signing_keys")
     finally:
         await connection.close()
 
     assert isinstance(private, str)
     assert row is not None
     assert private not in row["public_jwk"]
-    assert private.encode() not in row["sealed_private_jwk"]
+    assert private.encode() not in row["encrypted_private_jwk"]
 
 
 @pytest.mark.parametrize("system_key", ["", "short"])

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
-_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%memory.entries%'"
+_WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%memory.memories%'"
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def held(cluster: Cluster, memory_id: str) -> AsyncIterator[asyncpg.Connec
     What is yielded can see who waits.
     """
     async with superuser(cluster) as watcher, superuser(cluster) as connection, connection.transaction():
-        await connection.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", UUID(memory_id))
+        await connection.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", UUID(memory_id))
         yield watcher
 
 

@@ -23,7 +23,7 @@ TENANT = UUID(int=1)
 FILL = """
     SELECT memory.ensure_month(now() - interval '1 month'), memory.ensure_month(now());
     SET session_replication_role = replica;
-    INSERT INTO memory.entries
+    INSERT INTO memory.memories
         (tenant_id, memory_id, type, content, scope, level, confidence, importance, content_hash, fingerprint,
          decay_time, create_time, update_time, created_by, updated_by)
     SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid,
@@ -32,16 +32,16 @@ FILL = """
            'note', 'text', 'global', 'operational', n % 100 / 100.0, n % 90 / 90.0, '', md5(n::text)::uuid,
            now() - n * interval '1 minute', now(), now(), 'test', 'test'
     FROM generate_series(1, 10000) AS n;
-    INSERT INTO memory.tags (tenant_id, memory_id, tag) SELECT tenant_id, memory_id, 'common' FROM memory.entries;
-    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time)
-    SELECT tenant_id, memory_id, 1, now() FROM memory.entries;
+    INSERT INTO memory.tags (tenant_id, memory_id, tag) SELECT tenant_id, memory_id, 'common' FROM memory.memories;
+    INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time)
+    SELECT tenant_id, memory_id, 1, now() FROM memory.memories;
     INSERT INTO memory.links
         (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
     SELECT tenant_id, memory_id, memory_id, next_id, CASE WHEN n % 50 = 0 THEN 'contradicts' ELSE 'related' END, 1,
            now(), 'test'
     FROM (SELECT tenant_id, memory_id, row_number() OVER () AS n,
                  lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
-          FROM memory.entries) AS neighbours
+          FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;
     INSERT INTO memory.aliases
         (tenant_id, alias_memory_id, canonical_memory_id, confidence, revision, create_time, update_time, created_by,
@@ -56,8 +56,8 @@ FILL = """
         (tenant_id, source_key, trust, revision, create_time, update_time, created_by, updated_by)
     SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid, 'source ' || n, 0.5, 1, now(), now(), 'test', 'test'
     FROM generate_series(1, 2000) AS n;
-    ANALYZE memory.entries, memory.tags, memory.links, memory.aliases, memory.accesses, memory.conflict_resolutions,
-        memory.source_trust;
+    ANALYZE memory.memories, memory.tags, memory.links, memory.aliases, memory.access_counts,
+        memory.conflict_resolutions, memory.source_trust;
 """
 
 
@@ -89,7 +89,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         (
             "read_score_inputs",
             {"memory_ids": ids, "source_keys": ["source 5"], "most": 25},
-            ("links_from", "links_to", "source_trust_pkey", "accesses_pkey"),
+            ("links_from", "links_to", "source_trust_pkey", "access_counts_pkey"),
         ),
         ("count_relations", {"memory_ids": ids, "most": 25}, ("links_from_relation", "links_to_relation")),
         ("count_links", {"memory_ids": ids, "most": 25}, ("links_from_relation", "links_to_relation")),
@@ -128,7 +128,7 @@ async def test_every_read_of_curation_uses_an_index_and_sorts_no_tenant(
         ("find_links_of", {"memory_ids": ids, "count": 501}, ("links_from", "links_to")),
         ("list_neighbours", {"memory_id": some, "count": 51}, ("links_from", "links_to")),
         ("find_idle", {"before": at - timedelta(days=3), "at": at, "count": 100}, ("decay_time_idx",)),
-        ("read_idleness", {"memory_ids": ids}, ("accesses_pkey",)),
+        ("read_idleness", {"memory_ids": ids}, ("access_counts_pkey",)),
         ("find_review_candidates", {"count": 100}, ("level_importance", "confidence_memory_id_idx")),
         ("list_kinds", {"from_id": first, "before_id": min_id_at(at), "at": at, "count": 5001}, ("_pkey",)),
         ("list_tags_since", {"from_id": min_id_at(at - timedelta(days=1)), "count": 5000}, ("tags_pkey",)),

@@ -169,7 +169,7 @@ async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tena
         await block(tenant, f"of ann {n}", "x", subject_id="ann")
     await block(tenant, "of bob", "x", subject_id="bob")
     for dry_run in (True, False):
-        removed, token = {"memory.entries": 0, "memory.blocks": 0}, ""
+        removed, token = {"memory.memories": 0, "memory.blocks": 0}, ""
         while True:
             request = of_subject("ann", page_size=2, page_token=token, dry_run=dry_run)
             response = await tenant.memory.PurgeMemories(request)
@@ -177,7 +177,7 @@ async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tena
             token = response.next_page_token
             if not token:
                 break
-        assert removed == {"memory.entries": 3, "memory.blocks": 3}
+        assert removed == {"memory.memories": 3, "memory.blocks": 3}
 
     assert await blocks(tenant) == ["of bob"]
 
@@ -232,7 +232,7 @@ async def test_no_word_of_a_person_is_left_in_any_service(
     assert files_with(cluster, marker) == []
     for one in (dry, response):
         of_memory = next(erasure for erasure in one.erasures if erasure.service == "memory")
-        wanted = {"memory.entries": 1, "memory.blocks": 1, "memory.archived": len(in_cold)}
+        wanted = {"memory.memories": 1, "memory.blocks": 1, "memory.archived_memories": len(in_cold)}
         assert {table: of_memory.deleted_counts[table] for table in wanted} == wanted
     assert not response.more
 
@@ -340,7 +340,7 @@ async def test_nothing_that_hangs_on_a_purged_memory_keeps_a_word(
     assert files_with(cluster, marker) == []
     assert list(response.archived_memory_ids) == [in_cold]
     counts = dict(response.receipt.deleted_counts)
-    assert (counts["memory.entries"], counts["memory.secrets"], counts["memory.tasks"]) == (4, 1, 1)
+    assert (counts["memory.memories"], counts["memory.secrets"], counts["memory.tasks"]) == (4, 1, 1)
     with refused(NOT_FOUND, "MEMORY_NOT_FOUND"):
         await tenant.memory.RevealSecret(memory_pb2.RevealSecretRequest(memory_id=vault, request_id="r"))
 

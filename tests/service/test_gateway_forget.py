@@ -28,7 +28,7 @@ async def a_person(tenant: Tenant, subject_id: str, words: str) -> None:
 
 def counts(response: pb.ForgetResponse) -> dict[str, int]:
     found = {(one.service, table): n for one in response.erasures for table, n in one.deleted_counts.items()}
-    wanted = ("session", "session.messages"), ("memory", "memory.entries"), ("tenancy", "tenancy.subjects")
+    wanted = ("session", "session.messages"), ("memory", "memory.memories"), ("tenancy", "tenancy.subjects")
     return {table: found.get((service, table), 0) for service, table in wanted}
 
 
@@ -41,14 +41,14 @@ async def test_a_person_is_gone_from_every_service_and_the_others_stay(tenant: T
     response = await tenant.gateway.Forget(pb.ForgetRequest(subject_id="ann"))
     again = await tenant.gateway.Forget(pb.ForgetRequest(subject_id="ann"))
 
-    expected = {"session.messages": 1, "memory.entries": 3, "tenancy.subjects": 1}
+    expected = {"session.messages": 1, "memory.memories": 3, "tenancy.subjects": 1}
     assert counts(dry) == counts(response) == expected
     assert not response.more
     assert len(response.digest) == 64
     assert counts(again) == dict.fromkeys(expected, 0)
     async with cluster.superuser() as connection:
         for table, column in (
-            ("memory.entries", "content"), ("session.messages", "content"), ("session.sessions", "title"),
+            ("memory.memories", "content"), ("session.messages", "content"), ("session.sessions", "title"),
             ("tenancy.subjects", "display_name"),
         ):  # fmt: skip
             query = f"SELECT count(*) FROM {table} WHERE tenant_id = $1 AND {column} LIKE $2"  # noqa: S608 - see above.
@@ -63,7 +63,7 @@ async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) ->
     again = await tenant.gateway.Forget(pb.ForgetRequest(subject_id="ann", request_id="f1"))
 
     assert counts(again) == counts(first)
-    assert counts(first)["memory.entries"] == 3
+    assert counts(first)["memory.memories"] == 3
 
 
 async def test_nobody_is_no_person(tenant: Tenant) -> None:

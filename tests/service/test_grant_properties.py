@@ -142,7 +142,7 @@ class Sequences(RuleBasedStateMachine):
     def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
         asked = AuthSession(
             tenant_id=tenant,
-            sign_in_id=SystemRandomSource().id(self.at),
+            auth_session_id=SystemRandomSource().id(self.at),
             account_id=self.world.account_id,
             client_id=client,
             scopes=scopes | {"memory.read"},
@@ -238,7 +238,7 @@ class Sequences(RuleBasedStateMachine):
     @rule(grant=grants)
     def revoke(self, grant: Grant) -> None:
         session = grant.session
-        self.world.loop.run(self.world.store.revoke(session.tenant_id, session.sign_in_id, self.at, "test"))
+        self.world.loop.run(self.world.store.revoke(session.tenant_id, session.auth_session_id, self.at, "test"))
         grant.revoked = True
 
     @rule(seconds=st.sampled_from((1, 5, 11, 61, 31 * 86_400)))
@@ -275,7 +275,7 @@ class Sequences(RuleBasedStateMachine):
         assert issue.refresh is not None
         assert issue.scopes <= grant.session.scopes, "a scope was widened"
         assert (issue.session.tenant_id, issue.refresh.tenant_id) == (grant.session.tenant_id,) * 2
-        assert issue.session.sign_in_id == grant.session.sign_in_id
+        assert issue.session.auth_session_id == grant.session.auth_session_id
         if issue.refresh not in grant.tokens:
             grant.tokens.append(issue.refresh)
         return grant, issue.refresh

@@ -155,7 +155,7 @@ async def test_a_database_that_takes_no_writes_is_unavailable(pool: Database) ->
 
     with pytest.raises(DatabaseUnavailable):
         async with pool.global_transaction() as tx:
-            await tx.execute(Query.parse("write", "DELETE FROM memory.entries"))
+            await tx.execute(Query.parse("write", "DELETE FROM memory.memories"))
 
 
 async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_nothing(pool: Database) -> None:
@@ -170,7 +170,7 @@ async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_not
             assert await tx.value(read) == ""
     with pytest.raises(DatabaseUnavailable):
         async with pool.transaction(tenant_id, READ_ONLY) as tx:
-            await tx.execute(Query.parse("write", "DELETE FROM memory.entries"))
+            await tx.execute(Query.parse("write", "DELETE FROM memory.memories"))
 
     assert await backend(pool)
 

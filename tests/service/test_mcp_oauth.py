@@ -225,10 +225,11 @@ async def _signing_key(cluster: Cluster) -> RSAKey:
     """Open the key that signs access tokens: whoever could make any token at all would have this."""
     async with cluster.superuser() as connection:
         row = await connection.fetchrow(
-            "SELECT key_id, sealed_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
+            "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access'"
+            " AND expire_time IS NULL"
         )
     assert row is not None
-    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["sealed_private_jwk"], name=row["key_id"])
+    private = SecretCipher(SystemKeys.of(SYSTEM_KEY)).decrypt(row["encrypted_private_jwk"], name=row["key_id"])
     return RSAKey.import_key(json.loads(private))
 
 

@@ -35,7 +35,7 @@ def later(*, hours: int) -> datetime:
 async def expire(alone: Alone, memory_ids: Sequence[str], *, ago: str = "1 second") -> None:
     """Let the time of memories run out so long ago."""
     async with alone.database.superuser() as connection:
-        for table, column in (("memory.entries", "memory_id"), ("recall.documents", "item_id")):
+        for table, column in (("memory.memories", "memory_id"), ("recall.documents", "item_id")):
             await connection.execute(
                 f"UPDATE {table} SET expire_time = now() - interval '{ago}' WHERE {column} = ANY ($1)",  # noqa: S608 - constants.
                 [UUID(memory_id) for memory_id in memory_ids],
@@ -96,7 +96,7 @@ async def test_every_write_keeps_the_index_as_the_memory_is(alone: Alone) -> Non
 
 
 async def test_a_refused_write_leaves_no_row_anywhere(alone: Alone) -> None:
-    tables = ("entries", "tags", "external_ids", "fact_keys", "requests")
+    tables = ("memories", "tags", "external_ids", "fact_keys", "requests")
     async with alone.serving(), alone.channel() as channel:
         memory = rpc.MemoryServiceStub(channel)
         await memory.CreateMemory(request("a", type="fact", key="k"))
@@ -151,7 +151,7 @@ async def test_answers_are_forgotten_after_a_day(alone: Alone) -> None:
         await memory.CreateMemory(request("new", request_id="new"))
 
     assert deleted.deleted_count == 1
-    assert len(await alone.rows("SELECT FROM memory.entries")) == 3
+    assert len(await alone.rows("SELECT FROM memory.memories")) == 3
 
 
 async def test_expired_memories_leave_the_index_and_stay_for_the_grace(alone: Alone) -> None:
@@ -166,13 +166,13 @@ async def test_expired_memories_leave_the_index_and_stay_for_the_grace(alone: Al
         again = await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
     assert (first.deleted_count, again.deleted_count) == (450, 0)
-    assert len(await alone.rows("SELECT FROM memory.entries")) == 451
+    assert len(await alone.rows("SELECT FROM memory.memories")) == 451
     assert await indexed(alone) == {kept.memory_id}
     assert {str(row["item_id"]) for row in await alone.rows("SELECT item_id FROM recall.postings")} == {kept.memory_id}
 
 
 async def test_expired_memories_are_erased_after_the_grace_with_everything_of_them(alone: Alone) -> None:
-    tables = ("entries", "versions", "tags", "properties", "external_ids", "fact_keys", "links", "snapshot_items")
+    tables = ("memories", "versions", "tags", "properties", "external_ids", "fact_keys", "links", "snapshot_items")
     fields: dict[str, Any] = {"type": "fact", "tags": ["t"], "metadata": {"a": "b"}, "expire_time": later(hours=1)}
     async with alone.serving(), alone.channel() as channel, alone.channel(system=True) as system:
         memory, internal = rpc.MemoryServiceStub(channel), rpc.MemoryInternalServiceStub(system)
@@ -191,7 +191,7 @@ async def test_expired_memories_are_erased_after_the_grace_with_everything_of_th
         await snapshots.CreateSnapshot(snapshots_pb2.CreateSnapshotRequest(label="s"))
         await expire(alone, ids[:1], ago="23 hours 59 minutes")
         await internal.DeleteExpired(pb.DeleteExpiredRequest())
-        within_grace = len(await alone.rows("SELECT FROM memory.entries"))
+        within_grace = len(await alone.rows("SELECT FROM memory.memories"))
         await expire(alone, ids[:1], ago="24 hours 1 minute")
 
         done = await internal.DeleteExpired(pb.DeleteExpiredRequest())
@@ -228,7 +228,7 @@ async def test_the_policy_says_how_long_expired_memories_are_kept(alone: Alone) 
 
         await internal.DeleteExpired(pb.DeleteExpiredRequest())
 
-    assert [str(row["memory_id"]) for row in await alone.rows("SELECT memory_id FROM memory.entries")] == ids[:1]
+    assert [str(row["memory_id"]) for row in await alone.rows("SELECT memory_id FROM memory.memories")] == ids[:1]
 
 
 async def test_what_was_erased_for_its_expiry_may_be_imported_again(alone: Alone) -> None:
@@ -237,7 +237,7 @@ async def test_what_was_erased_for_its_expiry_may_be_imported_again(alone: Alone
         line = '{"memory": {"content": "tea", "external_id": "x", "expire_time": "2024-01-01T00:00:00Z"}}'
         await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
         await rpc.MemoryInternalServiceStub(system).DeleteExpired(pb.DeleteExpiredRequest())
-        erased = len(await alone.rows("SELECT FROM memory.entries"))
+        erased = len(await alone.rows("SELECT FROM memory.memories"))
 
         line = '{"memory": {"content": "tea", "external_id": "x"}}'
         imported = await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
@@ -298,11 +298,11 @@ async def test_a_memory_lies_in_the_partition_of_its_month(alone: Alone) -> None
     async with alone.serving(), alone.channel() as channel:
         await rpc.MemoryServiceStub(channel).BatchCreateMemories(batch)
 
-    rows = await alone.rows("SELECT tableoid::regclass::text AS partition FROM memory.entries ORDER BY create_time")
+    rows = await alone.rows("SELECT tableoid::regclass::text AS partition FROM memory.memories ORDER BY create_time")
     assert [row["partition"] for row in rows] == [
-        "memory.entries_before_2015",
-        "memory.entries_y2016m02",
-        f"memory.entries_{now():y%Ym%m}",
+        "memory.memories_before_2015",
+        "memory.memories_y2016m02",
+        f"memory.memories_{now():y%Ym%m}",
     ]
 
 

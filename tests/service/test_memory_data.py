@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 FREE = ("note", "fact", "context", "user_preference", "conversation", "sighting")
 # What the version before stored of a memory, which searched no free data.
 AGED = """
-    UPDATE memory.entries SET words = NULL, text_revision = NULL,
+    UPDATE memory.memories SET words = NULL, text_revision = NULL,
         content_hash = sha256(convert_to(type || E'\\n' || content, 'UTF8'));
     DELETE FROM recall.postings WHERE term IN ('pangolin', 'aardvark')
 """
@@ -219,7 +219,7 @@ async def test_data_that_an_older_version_stored_is_searched_after_the_workers_r
         terms = await alone.rows("SELECT item_id FROM recall.postings WHERE term = 'pangolin'")
         assert {str(row["item_id"]) for row in terms} == {one.memory_id for one in made[:2]}
         assert len(await alone.rows("SELECT FROM recall.documents")) == len(before)
-        stored = await alone.rows("SELECT content_hash FROM memory.entries ORDER BY memory_id")
+        stored = await alone.rows("SELECT content_hash FROM memory.memories ORDER BY memory_id")
         assert [row["content_hash"].hex() for row in stored] == [one.content_hash for one in made]
         for one in made:
             read = (await memory.GetMemory(pb.GetMemoryRequest(memory_id=one.memory_id))).memory

@@ -29,7 +29,7 @@ TENANT = UUID(int=1)
 FILL = """
     SELECT memory.ensure_month(now() - interval '1 month'), memory.ensure_month(now());
     SET session_replication_role = replica;
-    INSERT INTO memory.entries
+    INSERT INTO memory.memories
         (tenant_id, memory_id, type, key, content, source, agent_id, subject_id, session_id, scope, level, confidence,
          importance, content_hash, create_time, update_time, created_by, updated_by)
     SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid,
@@ -40,19 +40,19 @@ FILL = """
            'operational', 0.7, 0.5, '', now(), now(), 'test', 'test'
     FROM generate_series(1, 20000) AS n;
     INSERT INTO memory.tags (tenant_id, memory_id, tag)
-    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.entries;
+    SELECT tenant_id, memory_id, unnest(ARRAY['common', source]) FROM memory.memories;
     INSERT INTO memory.links
         (tenant_id, link_id, from_memory_id, to_memory_id, relation, weight, create_time, created_by)
     SELECT tenant_id, memory_id, memory_id, next_id, 'related', 1, now(), 'test'
     FROM (SELECT tenant_id, memory_id, lead(memory_id) OVER (PARTITION BY tenant_id ORDER BY memory_id) AS next_id
-          FROM memory.entries) AS neighbours
+          FROM memory.memories) AS neighbours
     WHERE next_id IS NOT NULL;
-    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time)
-    SELECT tenant_id, memory_id, get_byte(decode(md5(memory_id::text), 'hex'), 0), now() FROM memory.entries;
-    INSERT INTO memory.external_ids SELECT tenant_id, memory_id::text, memory_id FROM memory.entries;
+    INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time)
+    SELECT tenant_id, memory_id, get_byte(decode(md5(memory_id::text), 'hex'), 0), now() FROM memory.memories;
+    INSERT INTO memory.external_ids SELECT tenant_id, memory_id::text, memory_id FROM memory.memories;
     INSERT INTO memory.fact_keys (tenant_id, subject_id, key, memory_id)
-    SELECT tenant_id, 'subject', memory_id::text, memory_id FROM memory.entries;
-    ANALYZE memory.entries, memory.tags, memory.links, memory.accesses, memory.external_ids, memory.fact_keys;
+    SELECT tenant_id, 'subject', memory_id::text, memory_id FROM memory.memories;
+    ANALYZE memory.memories, memory.tags, memory.links, memory.access_counts, memory.external_ids, memory.fact_keys;
 """
 
 
@@ -103,16 +103,16 @@ async def test_every_read_uses_an_index(connection: asyncpg.Connection[asyncpg.R
         assert index in text, text
     # A read by id is planned for the one month of the id.
     for name, values in (("get_memories", {"memory_ids": [some]}), ("lock_memory", {"memory_id": some})):
-        assert (await plan(connection, name, **values)).count(" on entries_y") == 1
+        assert (await plan(connection, name, **values)).count(" on memories_y") == 1
 
 
 @pytest.mark.parametrize(
     ("order", "index"),
     [
-        ("update_time", "entries_.*update_time"),
-        ("importance", "entries_.*importance"),
-        ("confidence", "entries_.*confidence"),
-        ("access_count", "accesses_access_count"),
+        ("update_time", "memories_.*update_time"),
+        ("importance", "memories_.*importance"),
+        ("confidence", "memories_.*confidence"),
+        ("access_count", "access_counts_access_count"),
     ],
 )
 @pytest.mark.parametrize("is_descending", [True, False])

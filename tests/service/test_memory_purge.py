@@ -87,8 +87,8 @@ async def test_nothing_of_what_was_purged_is_left_in_the_database(tenant: Tenant
     assert len(receipt.digest) == 64
     assert {
         table: receipt.deleted_counts[table]
-        for table in ("memory.entries", "memory.versions", "memory.links", "memory.tags", "recall.documents")
-    } == {"memory.entries": 1, "memory.versions": 1, "memory.links": 1, "memory.tags": 1, "recall.documents": 1}
+        for table in ("memory.memories", "memory.versions", "memory.links", "memory.tags", "recall.documents")
+    } == {"memory.memories": 1, "memory.versions": 1, "memory.links": 1, "memory.tags": 1, "recall.documents": 1}
     assert receipt.deleted_counts["memory.requests"] >= 2
     assert await ids(tenant) == [other.memory_id]
     with refused(grpc.StatusCode.NOT_FOUND, "LINK_NOT_FOUND"):

@@ -48,7 +48,7 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 async def stored(connection: Connection, tenant: Tenant, memory_id: str) -> asyncpg.Record:
     """Look at a memory without using it: one that was read is not idle."""
     found = await connection.fetchrow(
-        "SELECT importance, confidence, revision, update_time, updated_by FROM memory.entries"
+        "SELECT importance, confidence, revision, update_time, updated_by FROM memory.memories"
         " WHERE tenant_id = $1 AND memory_id = $2",
         tenant.tenant_id,
         UUID(memory_id),
@@ -73,7 +73,7 @@ def values(terms: Any) -> dict[str, float]:
 async def aged(connection: Connection, tenant: Tenant, days: int) -> None:
     """Let the tenant's memories have been stored so many days ago."""
     await connection.execute(
-        "UPDATE memory.entries SET update_time = update_time - $2::interval, decay_time = decay_time - $2::interval"
+        "UPDATE memory.memories SET update_time = update_time - $2::interval, decay_time = decay_time - $2::interval"
         " WHERE tenant_id = $1",
         tenant.tenant_id,
         days * DAY,
@@ -82,7 +82,8 @@ async def aged(connection: Connection, tenant: Tenant, days: int) -> None:
 
 async def used(connection: Connection, tenant: Tenant, memory_id: str, count: int, days: int) -> None:
     await connection.execute(
-        "INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time) VALUES ($1, $2, $3, $4)"
+        "INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time)"
+        " VALUES ($1, $2, $3, $4)"
         " ON CONFLICT (tenant_id, memory_id) DO UPDATE SET access_count = $3, last_access_time = $4",
         tenant.tenant_id,
         UUID(memory_id),
@@ -94,7 +95,7 @@ async def used(connection: Connection, tenant: Tenant, memory_id: str, count: in
 async def uses_of(connection: Connection, tenant: Tenant, memory_id: str) -> list[Any]:
     """Look how often a memory was used, and when last."""
     return await connection.fetch(
-        "SELECT access_count, last_access_time FROM memory.accesses WHERE tenant_id = $1 AND memory_id = $2",
+        "SELECT access_count, last_access_time FROM memory.access_counts WHERE tenant_id = $1 AND memory_id = $2",
         tenant.tenant_id,
         UUID(memory_id),
     )

@@ -228,7 +228,7 @@ async def test_without_a_master_key_no_secret_is_stored_and_all_else_works(alone
             await memory.CreateMemory(creating(vault()))
         with refused(PRECONDITION, "MASTER_KEY_MISSING"):
             await memory.RotateTenantKey(pb.RotateTenantKeyRequest())
-    rows = await alone.rows("SELECT type FROM memory.entries")
+    rows = await alone.rows("SELECT type FROM memory.memories")
 
     assert [row["type"] for row in rows] == ["note"]
 

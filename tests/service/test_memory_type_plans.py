@@ -16,7 +16,7 @@ TENANT = UUID(int=1)
 # Two tenants with memories of all levels, half of them tasks. Without the checks of foreign keys.
 FILL = """
     SET session_replication_role = replica;
-    INSERT INTO memory.entries
+    INSERT INTO memory.memories
         (tenant_id, memory_id, type, content, scope, level, confidence, importance, content_hash, create_time,
          update_time, created_by, updated_by)
     SELECT lpad(to_hex(1 + n % 2), 32, '0')::uuid,
@@ -31,10 +31,10 @@ FILL = """
            now() + random() * interval '9 days',
            lpad(to_hex(row_number() OVER () % 100), 32, '0')::uuid, importance,
            now() - random() * interval '90 days'
-    FROM memory.entries;
+    FROM memory.memories;
     INSERT INTO memory.secrets (tenant_id, memory_id, key_id, nonce, ciphertext, update_time)
-    SELECT tenant_id, memory_id, memory_id, '', '', now() FROM memory.entries;
-    ANALYZE memory.entries, memory.tasks, memory.secrets;
+    SELECT tenant_id, memory_id, memory_id, '', '', now() FROM memory.memories;
+    ANALYZE memory.memories, memory.tasks, memory.secrets;
 """
 
 

@@ -24,7 +24,7 @@ from skein_kit.search_text.vector_columns import normalize
 from skein_recall.models import rpc as models
 
 CHANGE = Query.parse(
-    "change", "UPDATE memory.entries SET content = :content WHERE tenant_id = :tenant_id AND memory_id = :item_id"
+    "change", "UPDATE memory.memories SET content = :content WHERE tenant_id = :tenant_id AND memory_id = :item_id"
 )
 TEXTS = [
     "Green tea is steeped at eighty degrees.",
@@ -589,7 +589,7 @@ async def test_a_model_that_is_gone_keeps_nothing_from_another_one(house: House)
     await house.register("gone", endpoint=f"{house.endpoint.url}/gone/v1")
     async with house.service.superuser() as connection:
         await connection.execute(
-            "INSERT INTO recall.reindexes (reindex_id, model, texts_per_second, settle_time, whole, next_time, "
+            "INSERT INTO recall.reindexes (reindex_id, model, texts_per_second, settle_time, is_complete, next_time, "
             "create_time, created_by) VALUES ($1, 'gone', 100, now(), false, now(), now(), 'test')",
             new_id(now()),
         )

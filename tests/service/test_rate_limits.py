@@ -190,7 +190,8 @@ async def test_a_clock_that_was_an_hour_ahead_keeps_no_bucket_empty(
     await lease_from(store, tenant.tenant_id, "api_key:x", (10, 10), defaults)
     connection = await asyncpg.connect(cluster.postgres.url(user="postgres", database="skein"))
     await connection.execute(
-        "UPDATE tenancy.allowances SET tokens = 0, refill_time = now() + interval '1 hour' WHERE tenant_id = $1",
+        "UPDATE tenancy.rate_limit_buckets SET tokens = 0, refill_time = now() + interval '1 hour'"
+        " WHERE tenant_id = $1",
         tenant.tenant_id,
     )
     await connection.close()

@@ -202,7 +202,7 @@ async def test_an_item_that_may_not_be_recalled_is_not_read_even_while_the_index
     await place.remember("green tea too")
 
     async with recall_alone.superuser() as connection:
-        await connection.execute(f"UPDATE memory.entries SET {change} WHERE memory_id = $1", UUID(gone))  # noqa: S608
+        await connection.execute(f"UPDATE memory.memories SET {change} WHERE memory_id = $1", UUID(gone))  # noqa: S608
 
     assert await place.found("green tea") == ["green tea too"]
 

@@ -323,7 +323,7 @@ async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_
         async with asyncio.timeout(100):
             held_up = blocker.transaction()
             await held_up.start()
-            await blocker.execute("SELECT FROM memory.entries WHERE memory_id = $1 FOR UPDATE", UUID(early))
+            await blocker.execute("SELECT FROM memory.memories WHERE memory_id = $1 FOR UPDATE", UUID(early))
             first = asyncio.create_task(purge("ann"))
             while not await blocker.fetchval(is_waiting):
                 await asyncio.sleep(0.01)

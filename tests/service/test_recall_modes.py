@@ -104,7 +104,7 @@ async def test_by_keyword_as_many_are_found_as_there_are_although_the_best_are_s
         await place.remember(f"the automobile of a neighbour, who drives it seldom and sells it {number}", index=False)
     async with recall_alone.superuser() as connection:
         await connection.execute(
-            "UPDATE memory.entries SET valid_to_time = now() - interval '1 day' "
+            "UPDATE memory.memories SET valid_to_time = now() - interval '1 day' "
             "WHERE tenant_id = $1 AND importance < 0.2",
             place.tenant_id,
         )
@@ -124,7 +124,7 @@ async def test_by_keyword_a_frequent_word_is_looked_for_when_what_a_rare_one_fin
         await place.remember(f"tea number {number}", index=False)
     async with recall_alone.superuser() as connection:
         await connection.execute(
-            "UPDATE memory.entries SET valid_to_time = now() - interval '1 day' "
+            "UPDATE memory.memories SET valid_to_time = now() - interval '1 day' "
             "WHERE tenant_id = $1 AND importance < 0.2",
             place.tenant_id,
         )

@@ -46,7 +46,7 @@ FILL = [
     SELECT $1::uuid, organization_id, 't', $1::uuid::text, now(), now() FROM tenancy.organizations WHERE $2::int > 0
     """,
     """
-    INSERT INTO recall.documents (tenant_id, item_id, kind, type, session_id, length, revision, pending, counted)
+    INSERT INTO recall.documents (tenant_id, item_id, kind, type, session_id, length, revision, pending, is_counted)
     SELECT $1::uuid, gen_random_uuid(), (ARRAY['memory', 'message'])[1 + n % 2], 'note', 's' || n % 20, 12, 1, false,
            n % 50 <> 0
     FROM generate_series(1, $2) AS n

@@ -168,7 +168,7 @@ async def test_an_item_that_is_not_there_or_is_gone_or_of_another_tenant_is_not_
     theirs = await (await recall_alone.new_tenant()).remember("The cat caught a mouse.")
     async with recall_alone.superuser() as connection:
         await connection.execute(
-            "UPDATE memory.entries SET expire_time = now() - interval '1 hour' WHERE tenant_id = $1", place.tenant_id
+            "UPDATE memory.memories SET expire_time = now() - interval '1 hour' WHERE tenant_id = $1", place.tenant_id
         )
 
     for item_id in (gone, theirs, str(uuid.uuid4())):

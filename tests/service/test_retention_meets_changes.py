@@ -28,9 +28,9 @@ async def test_a_memory_that_was_just_changed_is_not_purged_for_its_age(alone: A
             alone.tenant_id,
         )
         created = await rpc.MemoryServiceStub(channel).CreateMemory(pb.CreateMemoryRequest(memory=memory))
-        await connection.execute("UPDATE memory.entries SET update_time = $1, record_time = $1", LONG_AGO)
+        await connection.execute("UPDATE memory.memories SET update_time = $1, record_time = $1", LONG_AGO)
         async with connection.transaction():
-            await connection.execute("UPDATE memory.entries SET update_time = now(), record_time = now()")
+            await connection.execute("UPDATE memory.memories SET update_time = now(), record_time = now()")
             retaining = asyncio.ensure_future(
                 rpc.MemoryInternalServiceStub(system).ApplyRetention(pb.ApplyRetentionRequest())
             )

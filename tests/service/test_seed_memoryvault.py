@@ -84,20 +84,20 @@ async def test_a_policy_tells_when_it_was_last_changed(tenant: Tenant) -> None:
     assert first.policy.update_time.ToNanoseconds() < second.policy.update_time.ToNanoseconds()
 
 
-async def sign_ins(calls: Stubs) -> list[accounts_pb2.AuthSession]:
+async def auth_sessions(calls: Stubs) -> list[accounts_pb2.AuthSession]:
     return list((await calls.auth.ListAuthSessions(accounts_pb2.ListAuthSessionsRequest())).auth_sessions)
 
 
 async def test_a_sign_in_tells_its_account_when_it_began_was_last_used_and_ends(
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:
-    (own,) = await sign_ins(account.stubs)
+    (own,) = await auth_sessions(account.stubs)
     await app.tokens(account, tenant)
     renewed = await cluster.anonymous.auth.RefreshSession(
         accounts_pb2.RefreshSessionRequest(refresh_token=account.refresh_token)
     )
 
-    after = await sign_ins(cluster.with_key(renewed.tokens.access_token))
+    after = await auth_sessions(cluster.with_key(renewed.tokens.access_token))
     (of_app,) = (one for one in after if one.client_id)
     (of_own,) = (one for one in after if not one.client_id)
 
@@ -122,7 +122,7 @@ async def test_no_token_code_or_secret_lies_in_the_database(
     tokens = await app.redeem(code)
     secrets = [account.refresh_token, tokens.refresh_token, tokens.access_token, code, app.secret, app.registration]
 
-    rows = await rows_of(cluster, "sign_ins", "refresh_tokens", "codes", "clients", "requests")
+    rows = await rows_of(cluster, "auth_sessions", "refresh_tokens", "authorization_codes", "clients", "requests")
 
     assert any(app.client.client_id in row for row in rows)
     assert not [row for row in rows for secret in secrets if secret in row or secret.rpartition("_")[2] in row]
@@ -151,10 +151,13 @@ async def test_a_code_lives_as_long_as_the_setting_says_and_is_worth_nothing_aft
     codes = [await app.code(account, tenant) for _ in range(2)]
     async with cluster.superuser() as connection:
         lives = await connection.fetch(
-            "SELECT expire_time - create_time AS life FROM auth.codes WHERE tenant_id = $1", tenant.tenant_id
+            "SELECT expire_time - create_time AS life FROM auth.authorization_codes WHERE tenant_id = $1",
+            tenant.tenant_id,
         )
         await app.redeem(codes[0])
-        await connection.execute("UPDATE auth.codes SET expire_time = now() WHERE tenant_id = $1", tenant.tenant_id)
+        await connection.execute(
+            "UPDATE auth.authorization_codes SET expire_time = now() WHERE tenant_id = $1", tenant.tenant_id
+        )
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
         await app.redeem(codes[1])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 # A process that ended lets its files be due when no call can last any more.
-LATER = "UPDATE session.leaving_files SET due_time = now() - interval '1 second' WHERE tenant_id = $1"
+LATER = "UPDATE session.unreferenced_files SET due_time = now() - interval '1 second' WHERE tenant_id = $1"
 
 
 @pytest.fixture
@@ -111,11 +111,11 @@ async def test_a_dry_run_counts_what_lies_in_cold_storage(house: House) -> None:
         of_messages = await sessions.purge_messages("e1", "unknown", dry_run=True)
         real = await sessions.purge("other")
 
-    assert dict(of_session.counts) == {"session.sessions": 1, "session.stored_messages": 3}
-    assert real.counts["session.stored_messages"] == 3
+    assert dict(of_session.counts) == {"session.sessions": 1, "session.archived_messages": 3}
+    assert real.counts["session.archived_messages"] == 3
     assert dict(of_subject.counts) == {
         "session.sessions": 1,
-        "session.stored_messages": 2,
+        "session.archived_messages": 2,
         "session.messages": 1,
     }
     assert list(of_messages.message_ids) == [other.message_id]
@@ -134,7 +134,7 @@ async def test_a_purge_with_a_limit_takes_several_calls_and_nothing_purged_comes
         elsewhere = await sessions.purge_subject("ann", limit=4)
         second = await sessions.purge(limit=4)
 
-    assert [first.counts["session.stored_messages"], first.more, len(first.message_ids)] == [4, True, 4]
+    assert [first.counts["session.archived_messages"], first.more, len(first.message_ids)] == [4, True, 4]
     assert [elsewhere.counts["session.messages"], elsewhere.more] == [4, True]
     assert [second.counts["session.messages"], second.more, list(second.session_ids)] == [2, False, ["s"]]
     assert (house.files, await house.usage()) == ([], 0)
@@ -272,8 +272,7 @@ async def test_the_worker_archives_what_is_away_for_longest_first_a_few_at_a_tim
             await sessions.hide(f"s{number}", {"role": 1, "content": "a"})
         await house.grow_old()
         await house.execute(
-            "UPDATE session.sessions SET archive_time = '2019-01-01T00:00:00Z' "
-            "WHERE tenant_id = $1 AND session_id = 's3'"
+            "UPDATE session.sessions SET hide_time = '2019-01-01T00:00:00Z' WHERE tenant_id = $1 AND session_id = 's3'"
         )
         answers = [await house.work(limit=2)]
         first = {one.session_id for one in await sessions.archived()}
@@ -420,11 +419,11 @@ async def left_behind(
     (file,) = set(house.files) - set(others)
     packed = file.read_bytes()
     (row,) = await house.alone.rows(
-        f"SELECT file_id, checksum FROM session.stored_sessions WHERE tenant_id = '{house.alone.tenant_id}'"  # noqa: S608
+        f"SELECT file_id, checksum FROM session.archived_sessions WHERE tenant_id = '{house.alone.tenant_id}'"  # noqa: S608
     )
     await sessions.unarchive()
     await house.execute(
-        "INSERT INTO session.leaving_files (tenant_id, file_id, checksum, session_id, due_time) "  # noqa: S608
+        "INSERT INTO session.unreferenced_files (tenant_id, file_id, checksum, session_id, due_time) "  # noqa: S608
         f"VALUES ($1, '{row['file_id']}', decode('{row['checksum'].hex()}', 'hex'), {session_id}, {due})"
     )
     file.parent.mkdir(exist_ok=True)

@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 QUERIES = Queries.load("skein_session")
 TENANT = UUID(int=1)
-# Five tenants with 4,000 sessions each, of which every tenth is archived and every hundredth still active, and as many
+# Five tenants with 4,000 sessions each, of which every tenth is hidden and every hundredth still active, and as many
 # messages. Without the checks of foreign keys, which would take most of the time.
 FILL = """
     SELECT session.ensure_month(now() - interval '1 month'), session.ensure_month(now());
     SET session_replication_role = replica;
     INSERT INTO session.sessions
-        (tenant_id, session_id, state, archived_state, session_type, subject_id, agent_id, create_time, update_time,
+        (tenant_id, session_id, state, hidden_state, session_type, subject_id, agent_id, create_time, update_time,
          active_time, created_by, is_active)
     SELECT lpad(to_hex(1 + n % 5), 32, '0')::uuid, 'session ' || n,
-           CASE WHEN n / 5 % 10 = 0 THEN 'archived' WHEN n / 5 % 100 = 1 THEN 'active' ELSE 'ended' END,
+           CASE WHEN n / 5 % 10 = 0 THEN 'hidden' WHEN n / 5 % 100 = 1 THEN 'active' ELSE 'ended' END,
            CASE WHEN n / 5 % 10 = 0 THEN 'ended' END,
            CASE WHEN n / 5 % 50 = 3 THEN 'task' ELSE 'conversation' END, 'subject ' || n % 300, 'agent ' || n % 300,
            now() - make_interval(mins => n), now() - make_interval(mins => n), now() - make_interval(mins => n), 'test',
@@ -76,7 +76,7 @@ LISTED: list[tuple[dict[str, Any], str]] = [
     ({"of_agent_id": "agent 5", "agent_id": "agent 5"}, "sessions_agent"),
     ({"of_session_type": "task", "session_type": "task"}, "sessions_session_type"),
     ({"of_session_ids": ["session 5", "session 10"]}, "sessions_pkey"),
-    ({"current": False, "archived": True, "states": ["archived"]}, "sessions_archived"),
+    ({"current": False, "hidden": True, "states": ["hidden"]}, "sessions_hidden"),
     ({"path_1": "metadata.room", "value_1": '"room 10"'}, "session_properties_"),
 ]
 READ: list[tuple[str, dict[str, Any], str]] = [
@@ -97,7 +97,7 @@ READ: list[tuple[str, dict[str, Any], str]] = [
 
 
 async def test_every_list_of_sessions_walks_an_index(connection: asyncpg.Connection[asyncpg.Record]) -> None:
-    page = {"current": True, "archived": False, "window": 1000, "limit": 51}
+    page = {"current": True, "hidden": False, "window": 1000, "limit": 51}
 
     for conditions, index in LISTED:
         text = await plan(connection, "list_sessions", **(page | conditions))
@@ -111,7 +111,7 @@ async def test_every_list_of_sessions_walks_an_index(connection: asyncpg.Connect
 
 async def test_a_page_looks_at_no_more_than_its_window(connection: asyncpg.Connection[asyncpg.Record]) -> None:
     query = QUERIES["list_sessions"]
-    values = {"tenant_id": TENANT, "current": True, "archived": False, "window": 100, "limit": 51, "states": ["paused"]}
+    values = {"tenant_id": TENANT, "current": True, "hidden": False, "window": 100, "limit": 51, "states": ["paused"]}
     rows = await connection.fetch(query.text, *query.bind(dict.fromkeys(query.parameters) | values))
 
     (row,) = rows

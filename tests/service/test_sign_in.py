@@ -252,11 +252,11 @@ async def test_all_others_are_ended_and_this_one_is_not(cluster: Cluster, accoun
 
 @pytest.mark.parametrize("both", [True, False])
 async def test_one_sign_in_or_all_others_are_named(account: Account, both: bool) -> None:  # noqa: FBT001 - a parameter.
-    sign_in_id = "00000000-0000-7000-8000-000000000000" if both else ""
+    auth_session_id = "00000000-0000-7000-8000-000000000000" if both else ""
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await account.stubs.auth.RevokeAuthSession(
-            pb.RevokeAuthSessionRequest(auth_session_id=sign_in_id, all_others=both)
+            pb.RevokeAuthSessionRequest(auth_session_id=auth_session_id, all_others=both)
         )
 
 

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 LOCK_PURGE = Queries.load("skein_kit")["lock_purge"].text
 MEMORIES = 30
 AT_ONCE = Duration()
-BEHIND = {"memory.access_log", "memory.accesses"}
+BEHIND = {"memory.access_log", "memory.access_counts"}
 # What the worker may take away or count anew at any time.
-COUNTED = {"recall.departures", "recall.frequencies"}
+COUNTED = {"recall.removals", "recall.frequencies"}
 # What no service can be asked for here, or asks for only now and then: people, counters, OAuth. Without the checks of
 # foreign keys, as the accounts and clients do not exist.
 REST = """
@@ -50,27 +50,29 @@ REST = """
     INSERT INTO tenancy.invitations
         (tenant_id, invitation_id, email, role, secret_hash, create_time, expire_time, created_by)
     VALUES ($1, $2, 'a@example.com', 'viewer', sha256('x'), now(), now(), 'test');
-    INSERT INTO tenancy.limits (tenant_id, kind, most, revision, update_time) VALUES ($1, 'test', 5, 1, now());
+    INSERT INTO tenancy.quotas (tenant_id, kind, max_amount, revision, update_time) VALUES ($1, 'test', 5, 1, now());
     INSERT INTO tenancy.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5), ($1, 'test', 1, 5);
     INSERT INTO session.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
-    INSERT INTO session.stored_sessions
-        (tenant_id, session_id, file_id, checksum, byte_count, message_count, store_time, stored_by)
+    INSERT INTO session.archived_sessions
+        (tenant_id, session_id, file_id, checksum, byte_count, message_count, archive_time, archived_by)
     VALUES ($1, 'stored', $2, '', 1, 1, now(), 'test');
-    INSERT INTO session.stored_messages (tenant_id, message_id, session_id) VALUES ($1, $2, 'stored');
-    INSERT INTO session.leaving_files (tenant_id, file_id, checksum, due_time) VALUES ($1, $2, '', now());
+    INSERT INTO session.archived_messages (tenant_id, message_id, session_id) VALUES ($1, $2, 'stored');
+    INSERT INTO session.unreferenced_files (tenant_id, file_id, checksum, due_time) VALUES ($1, $2, '', now());
     INSERT INTO memory.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO auth.usage (tenant_id, kind, slot, amount) VALUES ($1, 'test', 0, 5);
     INSERT INTO tenancy.collected_usage (tenant_id, kind, amount, collect_time) VALUES ($1, 'test', 5, now());
-    INSERT INTO tenancy.allowances
-        (tenant_id, caller, tokens, granted, refill_time, hour_time, hour_count, day_time, day_count)
+    INSERT INTO tenancy.rate_limit_buckets
+        (tenant_id, caller, tokens, leased, refill_time, hour_time, hour_count, day_time, day_count)
     VALUES ($1, 'test', 5, 0, now(), now(), 0, now(), 0);
-    INSERT INTO auth.sign_ins
-        (tenant_id, sign_in_id, account_id, client_id, scopes, resources, auth_time, create_time, use_time, expire_time)
+    INSERT INTO auth.auth_sessions
+        (tenant_id, auth_session_id, account_id, client_id, scopes, resources, auth_time, create_time, use_time,
+         expire_time)
     VALUES ($1, $2, $2, 'client', '{}', '{}', now(), now(), now(), now() + interval '1 day');
-    INSERT INTO auth.codes
-        (tenant_id, code_id, sign_in_id, secret_hash, redirect_uri, code_challenge, create_time, expire_time)
+    INSERT INTO auth.authorization_codes
+        (tenant_id, code_id, auth_session_id, secret_hash, redirect_uri, code_challenge, create_time, expire_time)
     VALUES ($1, $2, $2, sha256('x'), '', '', now(), now() + interval '1 day');
-    INSERT INTO auth.refresh_tokens (tenant_id, refresh_token_id, sign_in_id, secret_hash, create_time, expire_time)
+    INSERT INTO auth.refresh_tokens
+        (tenant_id, refresh_token_id, auth_session_id, secret_hash, create_time, expire_time)
     VALUES ($1, $2, $2, sha256('x'), now(), now() + interval '1 day');
     INSERT INTO auth.audit_events (tenant_id, audit_event_id, event, outcome, create_time)
     VALUES ($1, $2, 'test', 'success', now());
@@ -83,19 +85,19 @@ REST = """
     INSERT INTO memory.archives
         (tenant_id, archive_id, label, memory_count, byte_count, checksum, from_time, to_time, create_time, created_by)
     VALUES ($1, $2, 'x', 1, 1, '', now(), now(), now(), 'test');
-    INSERT INTO memory.archived (tenant_id, memory_id, archive_id) VALUES ($1, $2, $2);
-    INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
+    INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id) VALUES ($1, $2, $2);
+    INSERT INTO memory.pending_rows (tenant_id, pending_row_id, memory_id, other_memory_id, row_table, row_data)
     VALUES ($1, $2, $2, $2, 'links', '{}');
-    INSERT INTO memory.watches
-        (tenant_id, watch_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
+    INSERT INTO memory.webhooks
+        (tenant_id, webhook_id, display_name, event_types, webhook_url, master_key, nonce, ciphertext, transaction,
          change_id, create_time, update_time, created_by, updated_by)
     VALUES ($1, $2, 'x', '{*}', 'x', 'x', '', '', 1, $2, now(), now(), 'test', 'test');
-    INSERT INTO memory.deliveries (tenant_id, delivery_id, watch_id, change_id, state, next_time, create_time)
-    VALUES ($1, $2, $2, $2, 'waiting', now(), now());
+    INSERT INTO memory.deliveries (tenant_id, delivery_id, webhook_id, change_id, state, next_time, create_time)
+    VALUES ($1, $2, $2, $2, 'pending', now(), now());
     INSERT INTO memory.access_log
         (tenant_id, access_id, operation, method, principal, item_count, request_id, create_time)
     SELECT $1, skein.first_id(now()), 'read', 'GetMemory', 'test', 0, 'test', now();
-    INSERT INTO memory.accesses (tenant_id, memory_id, access_count, last_access_time) VALUES ($1, $2, 1, now());
+    INSERT INTO memory.access_counts (tenant_id, memory_id, access_count, last_access_time) VALUES ($1, $2, 1, now());
     INSERT INTO memory.properties (tenant_id, memory_id, name, value) VALUES ($1, $2, 'metadata.x', 'x');
     INSERT INTO memory.tombstone_salts (tenant_id, salt) VALUES ($1, 'x');
     INSERT INTO memory.tombstones (tenant_id, digest, create_time) VALUES ($1, 'x', now());
@@ -110,8 +112,9 @@ REST = """
         (tenant_id, a_memory_id, b_memory_id, resolution_id, status, revision, create_time, update_time, created_by,
          updated_by)
     VALUES ($1, '00000000-0000-0000-0000-000000000000', $2, $2, 'dismissed', 1, now(), now(), 'test', 'test');
-    INSERT INTO recall.reindexed
-        (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+    INSERT INTO recall.reindex_progress
+        (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished,
+         is_stale, embedded)
     VALUES ($1, $2, now(), $2, 1, 1, 1, 0, true, false, 1);
     INSERT INTO recall.requests (tenant_id, principal, method, request_id, fingerprint, response, create_time)
     VALUES ($1, 'test', 'test', 'test', '', '', now())
@@ -302,7 +305,7 @@ async def fill(tenant: Tenant, connection: Connection) -> None:
 # What counting takes away or keeps only of tenants with more.
 COUNTS = """
     INSERT INTO recall.frequencies (tenant_id, term, kind, documents) VALUES ($1, 'test', 'memory', 5);
-    INSERT INTO recall.departures (tenant_id, departure_id, kind, documents, length)
+    INSERT INTO recall.removals (tenant_id, removal_id, kind, documents, length)
     VALUES ($1, gen_random_uuid(), 'memory', 1, 5)
 """
 
@@ -413,8 +416,8 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     assert await counts(connection, tenant.tenant_id) == {}
     report = await deletion_of(cluster, tenant)
     assert report.state == members_pb2.DELETION_STATE_DONE
-    assert {table: report.deleted_counts[table] for table in ("memory.entries", "session.messages")} == {
-        "memory.entries": MEMORIES + 3,
+    assert {table: report.deleted_counts[table] for table in ("memory.memories", "session.messages")} == {
+        "memory.memories": MEMORIES + 3,
         "session.messages": 10,
     }
 
@@ -434,13 +437,13 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
                 return await purge_memory(limit)
 
         # Entries are last: everything else is gone now.
-        while "memory.entries" not in (await purge(1)).deleted_counts:
+        while "memory.memories" not in (await purge(1)).deleted_counts:
             pass
         async with connection.transaction():
             await connection.execute(LOCK_PURGE, tenant.tenant_id)
             await connection.execute(
-                "DELETE FROM memory.entries WHERE tenant_id = $1 AND memory_id IN"
-                " (SELECT memory_id FROM memory.entries WHERE tenant_id = $1 LIMIT 2)",
+                "DELETE FROM memory.memories WHERE tenant_id = $1 AND memory_id IN"
+                " (SELECT memory_id FROM memory.memories WHERE tenant_id = $1 LIMIT 2)",
                 tenant.tenant_id,
             )
             other = asyncio.ensure_future(purge(2))
@@ -449,7 +452,7 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
                     assert not other.done()
         answer = await other
 
-    assert (dict(answer.deleted_counts), answer.more) == ({"memory.entries": 2}, True)
+    assert (dict(answer.deleted_counts), answer.more) == ({"memory.memories": 2}, True)
 
 
 async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_removed(
@@ -459,7 +462,7 @@ async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_remo
     await work(cluster)
     finished = await deletion_of(cluster, tenant)
     request = members_pb2.RecordDeletionRequest(
-        tenant_id=str(tenant.tenant_id), stage="memory", deleted_counts={"memory.entries": 2}
+        tenant_id=str(tenant.tenant_id), stage="memory", deleted_counts={"memory.memories": 2}
     )
     again = members_pb2.RecordDeletionRequest(
         tenant_id=str(tenant.tenant_id), stage="tenancy", deleted_counts={"tenancy.tenants": 1}, finished=True
@@ -474,7 +477,7 @@ async def test_the_report_of_a_finished_deletion_takes_what_a_second_worker_remo
 
     assert (report.state, report.stage) == (members_pb2.DELETION_STATE_DONE, "")
     assert report.finish_time == finished.finish_time
-    assert report.deleted_counts["memory.entries"] == finished.deleted_counts["memory.entries"] + 2
+    assert report.deleted_counts["memory.memories"] == finished.deleted_counts["memory.memories"] + 2
     assert report.deleted_counts["tenancy.tenants"] == 1
 
 

@@ -140,7 +140,7 @@ async def test_the_secret_can_be_scanned_and_lies_sealed(alone: Alone) -> None:
     query = parse_qs(uri.query)
     assert (uri.scheme, uri.netloc) == ("otpauth", "totp")
     assert (query["secret"], query["issuer"], query["digits"]) == ([answer.secret], ["Skein"], ["6"])
-    (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
+    (row,) = await alone.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
     assert base64.b32decode(answer.secret) not in row["sealed"]
 
 
@@ -316,7 +316,7 @@ async def test_repeated_requests_get_no_secret_and_change_nothing(alone: Alone) 
     await started(ann)
     await ann.auth.DisableTotp(disable)
 
-    (row,) = await alone.rows("SELECT sealed_totp_secret IS NOT NULL AS started FROM auth.accounts")
+    (row,) = await alone.rows("SELECT encrypted_totp_secret IS NOT NULL AS started FROM auth.accounts")
     assert row["started"]
 
 
@@ -356,7 +356,7 @@ async def test_a_secret_is_sealed_anew_after_a_change_of_the_system_key(database
     async with auth_alone(database, system_key=newer, SKEIN_PREVIOUS_SYSTEM_KEY=SYSTEM_KEY) as alone:
         assert (await alone.sign_in(ann.email, authenticator.code())).account.has_totp
 
-    (row,) = await alone.rows("SELECT sealed_totp_secret AS sealed FROM auth.accounts")
+    (row,) = await alone.rows("SELECT encrypted_totp_secret AS sealed FROM auth.accounts")
     assert SecretCipher(SystemKeys.of(newer)).decrypt(row["sealed"], name=f"totp:{ann.account_id}")
 
 

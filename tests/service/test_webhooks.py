@@ -109,7 +109,7 @@ class House:
 
     async def let_time_pass(self) -> None:
         async with self.alone.database.superuser() as connection:
-            await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'waiting'")
+            await connection.execute("UPDATE memory.deliveries SET next_time = now() WHERE state = 'pending'")
 
 
 @pytest.fixture
@@ -192,7 +192,7 @@ async def test_the_key_is_shown_once_and_lies_nowhere_in_the_clear(house: House)
     key = base64.b64decode(first.secret.removeprefix("whsec_"))
     assert (again.secret, again.webhook) == ("", first.webhook)
     rows = await house.alone.rows(
-        "SELECT w::text AS text FROM memory.watches w UNION SELECT r::text FROM memory.requests r"
+        "SELECT w::text AS text FROM memory.webhooks w UNION SELECT r::text FROM memory.requests r"
     )
     assert not any(key.hex() in row["text"] or first.secret in row["text"] for row in rows)
 
@@ -208,7 +208,7 @@ async def test_what_failed_is_tried_again_later_under_the_same_id(house: House, 
     later = await house.deliver()
 
     assert (failed.failed_count, at_once.failed_count + at_once.delivered_count, later.delivered_count) == (1, 0, 1)
-    assert (waiting[0].state, waiting[0].last_error) == (pb.DELIVERY_STATE_WAITING, "status 503")
+    assert (waiting[0].state, waiting[0].last_error) == (pb.DELIVERY_STATE_PENDING, "status 503")
     first, second = (headers["webhook-id"] for headers, _body in receiver.told)
     assert first == second == waiting[0].delivery_id
 
@@ -264,7 +264,7 @@ async def test_a_place_that_nothing_could_be_sent_to_is_refused(house: House, ur
 async def test_a_webhook_that_fails_too_often_is_switched_off_and_says_why(house: House, receiver: Receiver) -> None:
     async with house.alone.database.superuser() as connection:
         await connection.execute(
-            "INSERT INTO tenancy.policies (tenant_id, watch_max_failures, update_time) VALUES ($1, 2, now())",
+            "INSERT INTO tenancy.policies (tenant_id, webhook_max_failures, update_time) VALUES ($1, 2, now())",
             house.alone.tenant_id,
         )
     created = await house.create_webhook(event_types=["memory_created"])

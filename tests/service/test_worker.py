@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # More than a service embeds before it answers.
 LARGE_BATCH = 60
 DEADLINE_SECONDS = 90
-PARTITIONED = ("memory.entries", "session.messages")
+PARTITIONED = ("memory.memories", "session.messages")
 
 
 @pytest.fixture(scope="module")
@@ -297,6 +297,6 @@ def partition(table: str, month: datetime) -> str:
 async def partitions(connection: asyncpg.Connection[asyncpg.Record]) -> list[str]:
     rows = await connection.fetch(
         "SELECT inhrelid::regclass::text AS name FROM pg_inherits"
-        " WHERE inhparent IN ('memory.entries'::regclass, 'session.messages'::regclass) ORDER BY 1"
+        " WHERE inhparent IN ('memory.memories'::regclass, 'session.messages'::regclass) ORDER BY 1"
     )
     return [row["name"] for row in rows]

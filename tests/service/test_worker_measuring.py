@@ -83,9 +83,9 @@ async def test_sizes_are_those_of_the_database_and_of_each_table_with_its_partit
     await measured.measuring.measure()
 
     entries = await measured.superuser.fetchval(
-        "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('memory.entries')"
+        "SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree('memory.memories')"
     )
-    assert shown("skein_database_table_bytes", schema="memory", table="entries") == float(entries) > 0
+    assert shown("skein_database_table_bytes", schema="memory", table="memories") == float(entries) > 0
     whole = shown("skein_database_bytes")
     assert whole is not None
     assert whole > 5_000_000

@@ -46,7 +46,7 @@ class OneKey:
 
 TOKENS = AccessTokens(OneKey(KEY), lambda: ISSUER, ("https://tools.example",))
 PERSON = TokenSubject(
-    subject=UUID(int=1), client_id="app", tenant_id=UUID(int=2), sign_in_id=UUID(int=3), auth_time=AT - HOUR
+    subject=UUID(int=1), client_id="app", tenant_id=UUID(int=2), auth_session_id=UUID(int=3), auth_time=AT - HOUR
 )
 
 
@@ -84,7 +84,11 @@ async def test_a_token_comes_back_as_it_was_signed() -> None:
     assert found.client_id == "app"
     assert found.scopes == {"openid", "memory.read"}
     assert found.audiences == (ISSUER,)
-    assert (found.tenant_id, found.sign_in_id, found.api_key_id) == (PERSON.tenant_id, PERSON.sign_in_id, None)
+    assert (found.tenant_id, found.auth_session_id, found.api_key_id) == (
+        PERSON.tenant_id,
+        PERSON.auth_session_id,
+        None,
+    )
     assert (found.issue_time, found.expire_time) == (AT, AT + HOUR)
 
 
@@ -97,7 +101,7 @@ async def test_a_token_says_what_rfc_9068_wants() -> None:
 
 
 async def test_an_account_s_own_token_names_no_application_and_no_tenant() -> None:
-    found = await TOKENS.verify(await signed(TokenSubject(subject=UUID(int=1), sign_in_id=UUID(int=3))), "", AT)
+    found = await TOKENS.verify(await signed(TokenSubject(subject=UUID(int=1), auth_session_id=UUID(int=3))), "", AT)
 
     assert (found.client_id, found.tenant_id) == ("", NO_TENANT)
 

@@ -34,7 +34,7 @@ def after(seconds: float) -> StepContext:
 def grant(revoke_time: datetime | None = None) -> AuthSession:
     return AuthSession(
         tenant_id=UUID(int=1),
-        sign_in_id=UUID(int=2),
+        auth_session_id=UUID(int=2),
         account_id=UUID(int=3),
         client_id="tv",
         scopes=SCOPES,

@@ -62,7 +62,7 @@ def after(
 def grant(**changes: object) -> AuthSession:
     session = AuthSession(
         tenant_id=TENANT,
-        sign_in_id=UUID(int=2),
+        auth_session_id=UUID(int=2),
         account_id=UUID(int=3),
         client_id="app",
         scopes=SCOPES,

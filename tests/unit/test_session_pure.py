@@ -42,12 +42,12 @@ def message(content: str, **columns: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("state", [*OPEN, "ended"])
-def test_whatever_is_archived_comes_back_as_it_was(state: str) -> None:
-    archived = SessionState(state).hide()
+def test_a_hidden_session_gets_its_state_back(state: str) -> None:
+    hidden = SessionState(state).hide()
 
-    assert archived == SessionState("archived", state)
-    assert archived.hide() == archived
-    assert archived.unhide() == SessionState(state)
+    assert hidden == SessionState("hidden", state)
+    assert hidden.hide() == hidden
+    assert hidden.unhide() == SessionState(state)
     assert SessionState(state).unhide() == SessionState(state)
 
 
@@ -60,17 +60,17 @@ def test_an_open_session_takes_messages_and_an_end(state: str) -> None:
 
 @pytest.mark.parametrize(
     ("closed", "refusal"),
-    [(SessionState("ended"), SessionEnded), (SessionState("archived", "active"), SessionHidden)],
+    [(SessionState("ended"), SessionEnded), (SessionState("hidden", "active"), SessionHidden)],
 )
 def test_what_is_closed_takes_nothing(closed: SessionState, refusal: type[FailedPrecondition]) -> None:
     with pytest.raises(refusal):
         closed.require_open()
 
 
-def test_what_has_ended_ends_again_unchanged_and_what_is_archived_does_not_end() -> None:
+def test_an_ended_session_ends_again_unchanged_and_a_hidden_one_does_not_end() -> None:
     assert SessionState("ended").end() == SessionState("ended")
     with pytest.raises(SessionHidden):
-        SessionState("archived", "active").end()
+        SessionState("hidden", "active").end()
 
 
 def test_a_session_is_idle_after_the_policy_s_minutes_or_never() -> None:

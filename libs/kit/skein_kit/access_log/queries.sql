@@ -16,9 +16,9 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (:access_ids::uuid[]);
 
 -- count_accesses --
 -- Add to the use counts of memories.
-INSERT INTO memory.accesses AS present (tenant_id, last_access_time, memory_id, access_count)
+INSERT INTO memory.access_counts AS present (tenant_id, last_access_time, memory_id, access_count)
 VALUES (:tenant_id, :last_access_time, :memory_id, :access_count)
-ON CONFLICT ON CONSTRAINT accesses_pkey DO UPDATE
+ON CONFLICT ON CONSTRAINT access_counts_pkey DO UPDATE
     SET access_count = present.access_count + excluded.access_count,
         last_access_time = greatest(present.last_access_time, excluded.last_access_time);
 

@@ -4,4 +4,4 @@ SELECT coalesce(max(number), 0) FROM skein.migrations;
 
 -- page_token_key --
 -- Read the newest key that page tokens are signed with.
-SELECT secret FROM skein.handle_keys ORDER BY create_time DESC, key_id LIMIT 1;
+SELECT secret FROM skein.page_token_keys ORDER BY create_time DESC, key_id LIMIT 1;

@@ -29,13 +29,13 @@ class FilterTable:
         return self.columns.get(name, f"{self.name}.{name}")
 
 
-_TAGS = "FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id"
+_TAGS = "FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = memories.memory_id"
 ENTRIES = FilterTable(
-    name="entries",
+    name="memories",
     any_tag=f"EXISTS (SELECT {_TAGS} AND tags.tag = ANY (:{{}}::text[]))",
     all_tags=f"(SELECT count(*) {_TAGS} AND tags.tag = ANY (:{{}}::text[])) = cardinality(:{{}}::text[])",
     has_tags=f"EXISTS (SELECT {_TAGS})",
-    columns={"memory_id": "entries.memory_id::text"},
+    columns={"memory_id": "memories.memory_id::text"},
 )
 VERSIONS = FilterTable(
     name="versions",

@@ -46,7 +46,7 @@ class Policy:
     # Days without a change after which rows go to cold storage; 0: never.
     archive_days: int = 0
     # Failed deliveries in a row after which a webhook is switched off.
-    watch_max_failures: int = 20
+    webhook_max_failures: int = 20
     # Whether a level that is full moves its least important memories down.
     levels_capped: bool = False
     capacity_strategic: int = 100

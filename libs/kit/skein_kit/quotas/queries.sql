@@ -1,8 +1,8 @@
 -- list_limits --
 -- Read the limits of a tenant by kind: the lower one of its own and its organization's.
-SELECT kind, least(most, organization_most) AS most
-FROM tenancy.limits
-WHERE tenant_id = :tenant_id AND (most IS NOT NULL OR organization_most IS NOT NULL);
+SELECT kind, least(max_amount, max_organization_amount) AS max_amount
+FROM tenancy.quotas
+WHERE tenant_id = :tenant_id AND (max_amount IS NOT NULL OR max_organization_amount IS NOT NULL);
 
 -- add_usage --
 -- Add to the usage of a tenant, or subtract from it.
@@ -24,6 +24,6 @@ WITH added AS (
 SELECT (added.amount + coalesce((
            SELECT sum(other.amount) FROM any_schema.usage AS other
            WHERE other.tenant_id = :tenant_id AND other.kind = :kind AND other.slot <> :slot), 0))::bigint AS used,
-       (SELECT least(limits.most, limits.organization_most) FROM tenancy.limits
-        WHERE limits.tenant_id = :tenant_id AND limits.kind = :kind) AS most
+       (SELECT least(quotas.max_amount, quotas.max_organization_amount) FROM tenancy.quotas
+        WHERE quotas.tenant_id = :tenant_id AND quotas.kind = :kind) AS max_amount
 FROM added;

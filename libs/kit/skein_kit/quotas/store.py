@@ -29,7 +29,7 @@ STRICT_SLOT = 0
 CACHE_SECONDS = 5.0
 _MAX_CACHED = 10_000
 # Limits of kinds for which the operator set none; other kinds have no limit.
-DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType({"watches": 50})
+DEFAULT_LIMITS: Mapping[str, int] = MappingProxyType({"webhooks": 50})
 
 
 class QuotaCounter:
@@ -59,9 +59,9 @@ class QuotaCounter:
                 )
                 continue
             row = await tx.row(self._charge, tenant_id=tenant_id, kind=kind, slot=STRICT_SLOT, amount=amount)
-            most = DEFAULT_LIMITS.get(kind) if row is None or row["most"] is None else row["most"]
-            if row is not None and most is not None and row["used"] > most:
-                raise QuotaExceeded(kind=kind, limit=most)
+            max_amount = DEFAULT_LIMITS.get(kind) if row is None or row["max_amount"] is None else row["max_amount"]
+            if row is not None and max_amount is not None and row["used"] > max_amount:
+                raise QuotaExceeded(kind=kind, limit=max_amount)
 
     async def _limited_kinds(self, tx: Transaction, tenant_id: UUID) -> frozenset[str]:
         at = self._clock()

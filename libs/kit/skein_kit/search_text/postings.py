@@ -151,13 +151,13 @@ async def _insert_count_deltas(tx: Transaction, tenant_id: UUID, removed: Iterab
     """Insert what to subtract from the counts: the worker does it, so that writers do not wait for one row."""
     lengths: dict[str, list[int]] = {}
     for row in removed:
-        if row["counted"]:
+        if row["is_counted"]:
             lengths.setdefault(row["kind"], []).append(row["length"])
     rows = [
-        {"departure_id": new_id(now()), "kind": kind, "documents": len(of_kind), "length": sum(of_kind)}
+        {"removal_id": new_id(now()), "kind": kind, "documents": len(of_kind), "length": sum(of_kind)}
         for kind, of_kind in lengths.items()
     ]
-    await tx.insert(_QUERIES["insert_departures"], tenant_id, rows)
+    await tx.insert(_QUERIES["insert_removals"], tenant_id, rows)
 
 
 async def _model_of_caller_vectors(tx: Transaction, documents: Sequence[Document]) -> ActiveModel | None:
@@ -181,8 +181,8 @@ def _document(document: Document, length: int) -> dict[str, object]:
         "agent_id": document.agent_id,
         "subject_id": document.subject_id,
         "session_id": document.session_id,
-        "asks": ends_with_question(document.text),
-        "dated": mentions_time(document.text),
+        "is_question": ends_with_question(document.text),
+        "mentions_time": mentions_time(document.text),
         "expire_time": document.expire_time,
         "length": length,
         "revision": document.revision,

@@ -8,11 +8,11 @@ FROM unnest(:texts::text[]) WITH ORDINALITY AS text (body, place),
 -- insert_documents --
 -- Insert documents into the search index.
 INSERT INTO recall.documents
-    (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, asks,
-     dated, expire_time, length, revision, pending)
+    (tenant_id, item_id, kind, type, scope, source, key, importance, agent_id, subject_id, session_id, is_question,
+     mentions_time, expire_time, length, revision, pending)
 VALUES
     (:tenant_id, :item_id, :kind, :type, :scope, :source, :key, :importance, :agent_id, :subject_id, :session_id,
-     :asks, :dated, :expire_time, :length, :revision, :pending);
+     :is_question, :mentions_time, :expire_time, :length, :revision, :pending);
 
 -- insert_postings --
 -- Insert the postings of documents.
@@ -23,12 +23,12 @@ VALUES (:tenant_id, :term, :frequency, :kind, :item_id, :length);
 -- Remove documents from the search index, with their postings and vectors.
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[])
-RETURNING kind, length, counted;
+RETURNING kind, length, is_counted;
 
 -- list_counted --
 -- Read whether documents are in the tenant's counts, and lock them, so that the worker does not count them before their
 -- removal.
-SELECT kind, length, counted
+SELECT kind, length, is_counted
 FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:item_ids::uuid[])
 ORDER BY item_id
@@ -36,16 +36,16 @@ FOR UPDATE;
 
 -- list_counted_of_session --
 -- Read and lock the documents of a session's messages as list_counted does.
-SELECT kind, length, counted
+SELECT kind, length, is_counted
 FROM recall.documents
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND kind = 'message'
 ORDER BY item_id
 FOR UPDATE;
 
--- insert_departures --
+-- insert_removals --
 -- Insert removed documents that are still in the tenant's counts.
-INSERT INTO recall.departures (tenant_id, departure_id, kind, documents, length)
-VALUES (:tenant_id, :departure_id, :kind, :documents, :length);
+INSERT INTO recall.removals (tenant_id, removal_id, kind, documents, length)
+VALUES (:tenant_id, :removal_id, :kind, :documents, :length);
 
 -- update_document --
 -- Update the filtered columns of a document with an unchanged text; postings and vectors stay.
@@ -63,4 +63,4 @@ WHERE tenant_id = :tenant_id AND kind = :kind AND expire_time <= :at
         WHERE expired.tenant_id = :tenant_id AND expired.kind = :kind AND expired.expire_time <= :at
         ORDER BY expired.expire_time
         LIMIT :count)
-RETURNING kind, length, counted;
+RETURNING kind, length, is_counted;

@@ -33,7 +33,7 @@ SELECT expire_time FROM auth.api_keys WHERE tenant_id = :tenant_id AND api_key_i
 UNION ALL
 SELECT expire_time FROM auth.operator_keys WHERE api_key_id = :creator_id
 UNION ALL
-SELECT expire_time FROM auth.sign_ins WHERE tenant_id = :tenant_id AND sign_in_id = :creator_id;
+SELECT expire_time FROM auth.auth_sessions WHERE tenant_id = :tenant_id AND auth_session_id = :creator_id;
 
 -- list_api_keys --
 -- Read a page of the tenant's keys, newest first, revoked ones included; `before` is the last id of the page before.
@@ -101,8 +101,8 @@ RETURNING service_account_id;
 -- discount_ended_api_keys --
 -- Discount the revoked and expired keys of a tenant from its quota.
 UPDATE auth.api_keys
-SET counted = false
-WHERE tenant_id = :tenant_id AND counted AND (revoke_time IS NOT NULL OR expire_time <= :at);
+SET is_counted = false
+WHERE tenant_id = :tenant_id AND is_counted AND (revoke_time IS NOT NULL OR expire_time <= :at);
 
 -- record_api_key_uses --
 -- Record when some keys of a tenant were last used.
@@ -151,7 +151,7 @@ WHERE tenant_id = :tenant_id AND service_account_id = :service_account_id;
 DELETE FROM auth.api_keys
 WHERE tenant_id = :tenant_id
   AND api_key_id IN (SELECT k.api_key_id FROM auth.api_keys k
-                     WHERE k.tenant_id = :tenant_id AND coalesce(k.revoke_time, k.expire_time) < :before AND NOT k.counted
+                     WHERE k.tenant_id = :tenant_id AND coalesce(k.revoke_time, k.expire_time) < :before AND NOT k.is_counted
                      LIMIT :size);
 
 -- create_operator_key --

@@ -1,15 +1,15 @@
 -- reserve_attempts --
 -- Count an attempt of each subject, in the order of the arrays, with a new window where the old one has ended; return the
 -- counts. `pending` is 1 for an attempt that is settled later, and 0 for one that counts whatever its outcome.
-INSERT INTO auth.attempts AS stored (kind, subject_hash, expire_time, count, held)
+INSERT INTO auth.attempts AS stored (kind, subject_hash, expire_time, count, pending)
 SELECT request.kind, request.subject_hash, request.expire_time, 1, :pending
 FROM unnest(:kinds::text[], :subject_hashes::bytea[], :expire_times::timestamptz[])
     AS request (kind, subject_hash, expire_time)
 ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE
     SET expire_time = CASE WHEN stored.expire_time <= :at THEN excluded.expire_time ELSE stored.expire_time END,
         count = CASE WHEN stored.expire_time <= :at THEN 1 ELSE stored.count + 1 END,
-        held = CASE WHEN stored.expire_time <= :at THEN excluded.held ELSE stored.held + excluded.held END
-RETURNING kind, subject_hash, expire_time, count, held AS pending;
+        pending = CASE WHEN stored.expire_time <= :at THEN excluded.pending ELSE stored.pending + excluded.pending END
+RETURNING kind, subject_hash, expire_time, count, pending;
 
 -- settle_attempts --
 -- Settle pending attempts: `returned` is 1 when they do not count, else 0. Windows that have ended stay as they are.
@@ -22,7 +22,7 @@ WITH ended AS MATERIALIZED (
     FOR UPDATE OF stored
 )
 UPDATE auth.attempts AS stored
-SET held = stored.held - 1, count = stored.count - :returned
+SET pending = stored.pending - 1, count = stored.count - :returned
 FROM ended
 WHERE stored.kind = ended.kind AND stored.subject_hash = ended.subject_hash;
 

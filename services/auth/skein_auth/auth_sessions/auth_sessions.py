@@ -93,7 +93,7 @@ class AuthSessions:
         """Begin an account's own session after a login at this time; return its first tokens."""
         session = AuthSession(
             tenant_id=NO_TENANT,
-            sign_in_id=self.random.id(at),
+            auth_session_id=self.random.id(at),
             account_id=account_id,
             scopes=frozenset({ACCOUNT}),
             resources=(self._tokens.issuer(),),
@@ -142,14 +142,14 @@ class AuthSessions:
         subject = TokenSubject(
             subject=session.account_id,
             client_id=OWN_CLIENT,
-            sign_in_id=session.sign_in_id,
+            auth_session_id=session.auth_session_id,
             auth_time=session.auth_time,
         )
         access_token, access_expire_time = await self._tokens.sign(
             subject, scopes=issue.scopes, resources=(self._tokens.issuer(),), at=at, until=issue.expire_time
         )
         return SessionTokens(
-            auth_session_id=session.sign_in_id,
+            auth_session_id=session.auth_session_id,
             access_token=access_token,
             access_expire_time=access_expire_time,
             refresh_token="" if issue.refresh is None else issue.refresh.encode(),

@@ -74,7 +74,7 @@ class AuthSession:
     """An account's own session or, with a client, its grant to the client."""
 
     tenant_id: UUID
-    sign_in_id: UUID
+    auth_session_id: UUID
     account_id: UUID
     # Empty: the account's own.
     client_id: str = ""
@@ -96,7 +96,7 @@ class AuthSession:
             "client_id": self.client_id,
             "account_id": self.account_id,
             "tenant_id": self.tenant_id,
-            "target": f"sign_in:{self.sign_in_id}",
+            "target": f"sign_in:{self.auth_session_id}",
         }
 
 
@@ -105,7 +105,7 @@ class AuthSessionState:
     """The current state of an auth session and its account."""
 
     tenant_id: UUID
-    sign_in_id: UUID
+    auth_session_id: UUID
     account_id: UUID
     # Empty: the account's own.
     client_id: str
@@ -127,7 +127,7 @@ class ListedAuthSession:
 
     # NO_TENANT for a session without a tenant.
     tenant_id: UUID
-    sign_in_id: UUID
+    auth_session_id: UUID
     # None: the account's own.
     client_id: str | None
     client_name: str | None

@@ -54,8 +54,8 @@ class AuthSessionHandlers:
         before = pagination.read_id(account_id, request)
         page, token = pagination.fit_rows(
             await self._store.list_of_account(account_id, now(), before=before, size=size + 1),
-            lambda session: _auth_session(session, is_current=session.sign_in_id == current_id),
-            lambda session: [str(session.sign_in_id)],
+            lambda session: _auth_session(session, is_current=session.auth_session_id == current_id),
+            lambda session: [str(session.auth_session_id)],
             request,
             account_id,
             size=size,
@@ -93,7 +93,7 @@ def _auth_session(value: ListedAuthSession, *, is_current: bool) -> pb.AuthSessi
     return to_message(
         pb.AuthSession,
         value,
-        auth_session_id=str(value.sign_in_id),
+        auth_session_id=str(value.auth_session_id),
         tenant_id="" if value.tenant_id == NO_TENANT else str(value.tenant_id),
         permissions=[scope for scope in value.scopes if scope in TENANT_PERMISSIONS],
         current=is_current,

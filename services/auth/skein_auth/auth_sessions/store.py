@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database, Transaction
     from skein_kit.identity.bearer_token import BearerToken
 
-_REFERENCES = {"sign_ins_client_fkey": InvalidRequest, "sign_ins_account_fkey": CredentialInvalid}
+_REFERENCES = {"auth_sessions_client_fkey": InvalidRequest, "auth_sessions_account_fkey": CredentialInvalid}
 
 
 class AuthSessionStore:
@@ -67,7 +67,7 @@ class AuthSessionStore:
                 QUERIES["create_code"],
                 tenant_id=session.tenant_id,
                 code_id=code.code_id,
-                sign_in_id=session.sign_in_id,
+                auth_session_id=session.auth_session_id,
                 secret_hash=code.secret_hash,
                 redirect_uri=code.redirect_uri,
                 code_challenge=code.code_challenge,
@@ -120,7 +120,7 @@ class AuthSessionStore:
         """Revoke a session; return whether it was live."""
         async with self._database.transaction(tenant_id) as tx:
             query = QUERIES["revoke_auth_session"]
-            return bool(await tx.execute(query, tenant_id=tenant_id, sign_in_id=session_id, at=at, reason=reason))
+            return bool(await tx.execute(query, tenant_id=tenant_id, auth_session_id=session_id, at=at, reason=reason))
 
     async def revoke_of_account(self, account_id: UUID, session_id: UUID, at: datetime, reason: str) -> None:
         """Revoke one session of an account, in any tenant, if it is live."""
@@ -139,12 +139,12 @@ class AuthSessionStore:
     async def get_state(self, tenant_id: UUID, session_id: UUID, at: datetime) -> AuthSessionState | None:
         """Read the state of a session and of its account at this time; None for no such session."""
         async with self._database.transaction(tenant_id) as tx:
-            row = await tx.row(QUERIES["get_auth_session_state"], tenant_id=tenant_id, sign_in_id=session_id)
+            row = await tx.row(QUERIES["get_auth_session_state"], tenant_id=tenant_id, auth_session_id=session_id)
         if row is None:
             return None
         return AuthSessionState(
             tenant_id=tenant_id,
-            sign_in_id=session_id,
+            auth_session_id=session_id,
             account_id=row["account_id"],
             client_id=row["client_id"] or "",
             scopes=frozenset(row["scopes"]),
@@ -166,7 +166,7 @@ async def create_auth_session(
         await tx.execute(
             QUERIES["create_auth_session"],
             tenant_id=session.tenant_id,
-            sign_in_id=session.sign_in_id,
+            auth_session_id=session.auth_session_id,
             account_id=session.account_id,
             client_id=session.client_id or None,
             scopes=sorted(session.scopes),
@@ -182,19 +182,21 @@ async def create_auth_session(
 
 async def lock_session(tx: Transaction, tenant_id: UUID, session_id: UUID) -> AuthSession | None:
     """Lock a session's row until the transaction ends; None for no such session."""
-    row = await tx.row(QUERIES["lock_auth_session"], tenant_id=tenant_id, sign_in_id=session_id)
+    row = await tx.row(QUERIES["lock_auth_session"], tenant_id=tenant_id, auth_session_id=session_id)
     return None if row is None else _session(row)
 
 
 async def get_live_refresh_token(tx: Transaction, session: AuthSession) -> RefreshToken | None:
     """Read the refresh token of a session that has no successor; None when it has none."""
-    row = await tx.row(QUERIES["get_live_refresh_token"], tenant_id=session.tenant_id, sign_in_id=session.sign_in_id)
+    row = await tx.row(
+        QUERIES["get_live_refresh_token"], tenant_id=session.tenant_id, auth_session_id=session.auth_session_id
+    )
     return None if row is None else RefreshToken(**row)
 
 
 async def apply_changes(tx: Transaction, session: AuthSession, changes: GrantChanges) -> None:
     """Make the changes of a step to a session that is locked, or new."""
-    key = {"tenant_id": session.tenant_id, "sign_in_id": session.sign_in_id}
+    key = {"tenant_id": session.tenant_id, "auth_session_id": session.auth_session_id}
     if changes.code_used is not None:
         await tx.execute(QUERIES["use_code"], **key, use_time=changes.code_used)
     if changes.replaced is not None and changes.refresh_token is not None:
@@ -239,7 +241,9 @@ async def _revoke_of_account(
     tx: Transaction, account_id: UUID, session_id: UUID, at: datetime, reason: str
 ) -> UUID | None:
     query = QUERIES["revoke_auth_session_of_account"]
-    tenant_id: UUID | None = await tx.value(query, account_id=account_id, sign_in_id=session_id, at=at, reason=reason)
+    tenant_id: UUID | None = await tx.value(
+        query, account_id=account_id, auth_session_id=session_id, at=at, reason=reason
+    )
     return tenant_id
 
 
@@ -247,7 +251,7 @@ def _session(row: asyncpg.Record) -> AuthSession:
     """Read a row; the session of a deactivated account counts as revoked."""
     return AuthSession(
         tenant_id=row["tenant_id"],
-        sign_in_id=row["sign_in_id"],
+        auth_session_id=row["auth_session_id"],
         account_id=row["account_id"],
         client_id=row["client_id"] or "",
         scopes=frozenset(row["scopes"]),

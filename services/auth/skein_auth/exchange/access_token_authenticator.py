@@ -69,9 +69,9 @@ class AccessTokenAuthenticator:
             raise AuthenticationFailed(CredentialInvalid())
         if claims.api_key_id is not None:
             return await self._authenticate_service_account(claims, claims.api_key_id, at)
-        if claims.sign_in_id is None:
+        if claims.auth_session_id is None:
             raise AuthenticationFailed(CredentialInvalid())
-        state = await self._auth_sessions.get_state(claims.tenant_id, claims.sign_in_id)
+        state = await self._auth_sessions.get_state(claims.tenant_id, claims.auth_session_id)
         if state is None or (str(state.account_id), state.client_id) != (claims.subject, claims.client_id):
             raise AuthenticationFailed(CredentialInvalid(), is_final=True)
         if not (state.live and state.account_active):
@@ -97,7 +97,7 @@ class AccessTokenAuthenticator:
                 tenant_id=tenant_id,
                 permissions=self._own_permissions | permissions,
                 account_id=state.account_id,
-                auth_session_id=state.sign_in_id,
+                auth_session_id=state.auth_session_id,
                 role=role,
                 email=state.email if state.email_verified else "",
             ),
@@ -115,10 +115,10 @@ class AccessTokenAuthenticator:
                 tenant_id=state.tenant_id,
                 permissions=claims.scopes & state.scopes & ROLE_PERMISSIONS[membership.role],
                 account_id=state.account_id,
-                auth_session_id=state.sign_in_id,
+                auth_session_id=state.auth_session_id,
                 client_id=state.client_id,
                 role=membership.role,
-                grant_ids=(state.sign_in_id,),
+                grant_ids=(state.auth_session_id,),
             ),
             expire_time=claims.expire_time,
         )

@@ -21,9 +21,9 @@ WHERE tenant_id = :tenant_id
 
 -- purge_codes --
 -- Purge some authorization codes of a deleted tenant.
-DELETE FROM auth.codes
+DELETE FROM auth.authorization_codes
 WHERE tenant_id = :tenant_id
-  AND code_id IN (SELECT c.code_id FROM auth.codes c WHERE c.tenant_id = :tenant_id LIMIT :size);
+  AND code_id IN (SELECT c.code_id FROM auth.authorization_codes c WHERE c.tenant_id = :tenant_id LIMIT :size);
 
 -- purge_api_keys --
 -- Purge some keys of a deleted tenant.

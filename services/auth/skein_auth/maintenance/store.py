@@ -37,8 +37,8 @@ _EXPIRING = (
 # By table; a table comes after those that refer to it.
 _PURGES = {
     "auth.refresh_tokens": "purge_refresh_tokens",
-    "auth.codes": "purge_codes",
-    "auth.sign_ins": "purge_auth_sessions",
+    "auth.authorization_codes": "purge_codes",
+    "auth.auth_sessions": "purge_auth_sessions",
     "auth.api_keys": "purge_api_keys",
     "auth.service_accounts": "purge_service_accounts",
     "auth.legacy_tokens": "purge_legacy_tokens",

@@ -38,7 +38,7 @@ CREATE TABLE auth.signing_keys (
     key_id text CONSTRAINT signing_keys_pkey PRIMARY KEY,
     public_jwk text NOT NULL,
     -- Encrypted under the system key.
-    sealed_private_jwk bytea NOT NULL,
+    encrypted_private_jwk bytea NOT NULL,
     create_time timestamptz NOT NULL,
     expire_time timestamptz
 );

@@ -13,7 +13,7 @@ CREATE TABLE auth.accounts (
     display_name text NOT NULL,
     status text NOT NULL CONSTRAINT accounts_status_known CHECK (status IN ('active', 'deactivated')),
     -- Encrypted under the system key. Counts only when totp_confirm_time is set.
-    sealed_totp_secret bytea,
+    encrypted_totp_secret bytea,
     totp_confirm_time timestamptz,
     -- The last time step that a code was accepted for: no code works twice.
     totp_step bigint NOT NULL DEFAULT 0,
@@ -68,7 +68,7 @@ CREATE TABLE auth.attempts (
     -- Those that failed, and those of which it is not known yet.
     count integer NOT NULL,
     -- Of these, those of which it is not known yet.
-    held integer NOT NULL,
+    pending integer NOT NULL,
     CONSTRAINT attempts_pkey PRIMARY KEY (kind, subject_hash)
 );
 CREATE INDEX attempts_expire_time ON auth.attempts (expire_time);
@@ -98,7 +98,7 @@ ALTER TABLE auth.api_keys
     ADD COLUMN use_time timestamptz,
     ADD COLUMN replaced_by uuid,
     -- Whether it is part of auth.usage: until it is seen to be over.
-    ADD COLUMN counted boolean NOT NULL DEFAULT true,
+    ADD COLUMN is_counted boolean NOT NULL DEFAULT true,
     ADD CONSTRAINT api_keys_service_account_fkey FOREIGN KEY (tenant_id, service_account_id)
         REFERENCES auth.service_accounts (tenant_id, service_account_id) ON DELETE CASCADE;
 CREATE INDEX api_keys_service_account ON auth.api_keys (tenant_id, service_account_id)

@@ -33,13 +33,13 @@ CREATE TABLE auth.clients (
 
 -- A sign-in of an account: its own, in no tenant (the nil tenant), or an application's grant in one. What is revoked,
 -- and what refresh tokens descend from.
-CREATE TABLE auth.sign_ins (
+CREATE TABLE auth.auth_sessions (
     tenant_id uuid NOT NULL,
-    sign_in_id uuid NOT NULL,
+    auth_session_id uuid NOT NULL,
     account_id uuid NOT NULL
-        CONSTRAINT sign_ins_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
+        CONSTRAINT auth_sessions_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
     -- NULL: the account's own.
-    client_id text CONSTRAINT sign_ins_client_fkey REFERENCES auth.clients (client_id) ON DELETE CASCADE,
+    client_id text CONSTRAINT auth_sessions_client_fkey REFERENCES auth.clients (client_id) ON DELETE CASCADE,
     -- What was granted: permissions and scopes of OpenID Connect.
     scopes text[] NOT NULL,
     resources text[] NOT NULL,
@@ -54,59 +54,59 @@ CREATE TABLE auth.sign_ins (
     expire_time timestamptz NOT NULL,
     revoke_time timestamptz,
     revoke_reason text,
-    CONSTRAINT sign_ins_pkey PRIMARY KEY (tenant_id, sign_in_id),
-    CONSTRAINT sign_ins_tenant_is_the_application_s CHECK
+    CONSTRAINT auth_sessions_pkey PRIMARY KEY (tenant_id, auth_session_id),
+    CONSTRAINT auth_sessions_tenant_is_the_application_s CHECK
         (client_id IS NOT NULL OR tenant_id = '00000000-0000-0000-0000-000000000000')
 );
-CREATE INDEX sign_ins_account ON auth.sign_ins (account_id, sign_in_id);
-CREATE INDEX sign_ins_client ON auth.sign_ins (client_id) WHERE client_id IS NOT NULL;
-CREATE INDEX sign_ins_expire_time ON auth.sign_ins (tenant_id, expire_time);
-CREATE INDEX sign_ins_revoke_time ON auth.sign_ins (tenant_id, revoke_time) WHERE revoke_time IS NOT NULL;
+CREATE INDEX auth_sessions_account ON auth.auth_sessions (account_id, auth_session_id);
+CREATE INDEX auth_sessions_client ON auth.auth_sessions (client_id) WHERE client_id IS NOT NULL;
+CREATE INDEX auth_sessions_expire_time ON auth.auth_sessions (tenant_id, expire_time);
+CREATE INDEX auth_sessions_revoke_time ON auth.auth_sessions (tenant_id, revoke_time) WHERE revoke_time IS NOT NULL;
 
 -- At most one code leads to a sign-in, and it works once.
-CREATE TABLE auth.codes (
+CREATE TABLE auth.authorization_codes (
     tenant_id uuid NOT NULL,
     code_id uuid NOT NULL,
-    sign_in_id uuid NOT NULL,
-    secret_hash bytea NOT NULL CONSTRAINT codes_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    auth_session_id uuid NOT NULL,
+    secret_hash bytea NOT NULL CONSTRAINT authorization_codes_secret_hash_length CHECK (octet_length(secret_hash) = 32),
     redirect_uri text NOT NULL,
     code_challenge text NOT NULL,
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
     use_time timestamptz,
-    CONSTRAINT codes_pkey PRIMARY KEY (tenant_id, code_id),
-    CONSTRAINT codes_sign_in_key UNIQUE (tenant_id, sign_in_id),
-    CONSTRAINT codes_sign_in_fkey FOREIGN KEY (tenant_id, sign_in_id)
-        REFERENCES auth.sign_ins (tenant_id, sign_in_id) ON DELETE CASCADE
+    CONSTRAINT authorization_codes_pkey PRIMARY KEY (tenant_id, code_id),
+    CONSTRAINT authorization_codes_auth_session_key UNIQUE (tenant_id, auth_session_id),
+    CONSTRAINT authorization_codes_auth_session_fkey FOREIGN KEY (tenant_id, auth_session_id)
+        REFERENCES auth.auth_sessions (tenant_id, auth_session_id) ON DELETE CASCADE
 );
 
 -- Each token is replaced by the next one; of a sign-in only the last one lives.
 CREATE TABLE auth.refresh_tokens (
     tenant_id uuid NOT NULL,
     refresh_token_id uuid NOT NULL,
-    sign_in_id uuid NOT NULL,
+    auth_session_id uuid NOT NULL,
     secret_hash bytea NOT NULL CONSTRAINT refresh_tokens_secret_hash_length CHECK (octet_length(secret_hash) = 32),
     create_time timestamptz NOT NULL,
     expire_time timestamptz NOT NULL,
     replace_time timestamptz,
     replaced_by uuid,
     CONSTRAINT refresh_tokens_pkey PRIMARY KEY (tenant_id, refresh_token_id),
-    CONSTRAINT refresh_tokens_sign_in_fkey FOREIGN KEY (tenant_id, sign_in_id)
-        REFERENCES auth.sign_ins (tenant_id, sign_in_id) ON DELETE CASCADE,
+    CONSTRAINT refresh_tokens_auth_session_fkey FOREIGN KEY (tenant_id, auth_session_id)
+        REFERENCES auth.auth_sessions (tenant_id, auth_session_id) ON DELETE CASCADE,
     CONSTRAINT refresh_tokens_replaced CHECK ((replace_time IS NULL) = (replaced_by IS NULL))
 );
 -- No sequence of events leaves two live descendants: the database itself refuses the second.
-CREATE UNIQUE INDEX refresh_tokens_live_key ON auth.refresh_tokens (tenant_id, sign_in_id) WHERE replace_time IS NULL;
+CREATE UNIQUE INDEX refresh_tokens_live_key ON auth.refresh_tokens (tenant_id, auth_session_id) WHERE replace_time IS NULL;
 
 -- A person sees their own sign-ins in every tenant; everybody else those of the tenant at hand.
-ALTER TABLE auth.sign_ins ENABLE ROW LEVEL SECURITY;
-ALTER TABLE auth.sign_ins FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON auth.sign_ins
+ALTER TABLE auth.auth_sessions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.auth_sessions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.auth_sessions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
            OR account_id = nullif(current_setting('skein.account_id', true), '')::uuid);
-ALTER TABLE auth.codes ENABLE ROW LEVEL SECURITY;
-ALTER TABLE auth.codes FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON auth.codes
+ALTER TABLE auth.authorization_codes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.authorization_codes FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.authorization_codes
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 ALTER TABLE auth.refresh_tokens ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.refresh_tokens FORCE ROW LEVEL SECURITY;
@@ -131,12 +131,12 @@ CREATE TABLE auth.device_codes (
     expire_time timestamptz NOT NULL,
     -- The sign-in that the answer made.
     approved_tenant_id uuid,
-    approved_sign_in_id uuid,
+    approved_auth_session_id uuid,
     CONSTRAINT device_codes_approved CHECK
-        ((state IN ('approved', 'used')) = (approved_tenant_id IS NOT NULL AND approved_sign_in_id IS NOT NULL))
+        ((state IN ('approved', 'used')) = (approved_tenant_id IS NOT NULL AND approved_auth_session_id IS NOT NULL))
 );
 CREATE INDEX device_codes_expire_time ON auth.device_codes (expire_time);
 CREATE INDEX device_codes_client ON auth.device_codes (client_id);
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON
-    auth.clients, auth.sign_ins, auth.codes, auth.refresh_tokens, auth.device_codes TO skein_auth;
+    auth.clients, auth.auth_sessions, auth.authorization_codes, auth.refresh_tokens, auth.device_codes TO skein_auth;

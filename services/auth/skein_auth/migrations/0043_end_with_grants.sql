@@ -8,25 +8,25 @@ ALTER TABLE auth.service_accounts ADD COLUMN grant_ids uuid[] NOT NULL DEFAULT '
     CONSTRAINT service_accounts_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL);
 ALTER TABLE tenancy.invitations ADD COLUMN grant_ids uuid[] NOT NULL DEFAULT '{}'
     CONSTRAINT invitations_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL);
-ALTER TABLE memory.watches ADD COLUMN grant_ids uuid[] NOT NULL DEFAULT '{}'
-    CONSTRAINT watches_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL);
+ALTER TABLE memory.webhooks ADD COLUMN grant_ids uuid[] NOT NULL DEFAULT '{}'
+    CONSTRAINT webhooks_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL);
 CREATE INDEX api_keys_of_grants ON auth.api_keys (tenant_id) WHERE grant_ids <> '{}' AND revoke_time IS NULL;
 CREATE INDEX service_accounts_of_grants ON auth.service_accounts (tenant_id) WHERE grant_ids <> '{}' AND NOT disabled;
-CREATE INDEX watches_of_grants ON memory.watches (tenant_id) WHERE grant_ids <> '{}' AND is_active;
+CREATE INDEX webhooks_of_grants ON memory.webhooks (tenant_id) WHERE grant_ids <> '{}' AND is_active;
 
 -- Grants of applications that are not revoked, with the role that their account has now; those whose account left the
 -- tenant, or is deactivated, are not there. Readers compare expire_time with their clock. Row-level security is the
 -- reader's.
 CREATE VIEW auth.live_grants WITH (security_invoker = true) AS
-SELECT s.tenant_id, s.sign_in_id AS grant_id, s.expire_time, m.role
-FROM auth.sign_ins AS s
+SELECT s.tenant_id, s.auth_session_id AS grant_id, s.expire_time, m.role
+FROM auth.auth_sessions AS s
 JOIN auth.clients AS c ON c.client_id = s.client_id
 JOIN auth.accounts AS a ON a.account_id = s.account_id
 JOIN tenancy.memberships AS m ON m.tenant_id = s.tenant_id AND m.account_id = s.account_id
 WHERE s.revoke_time IS NULL AND (c.revoke_time IS NULL OR c.revoke_time < s.create_time) AND a.status = 'active';
 GRANT USAGE ON SCHEMA auth TO skein_memory;
 GRANT SELECT ON auth.live_grants TO skein_auth, skein_tenancy, skein_memory;
-GRANT SELECT (tenant_id, sign_in_id, account_id, client_id, create_time, expire_time, revoke_time) ON auth.sign_ins
+GRANT SELECT (tenant_id, auth_session_id, account_id, client_id, create_time, expire_time, revoke_time) ON auth.auth_sessions
     TO skein_tenancy, skein_memory;
 GRANT SELECT (client_id, revoke_time) ON auth.clients TO skein_tenancy, skein_memory;
 GRANT SELECT (account_id, status) ON auth.accounts TO skein_tenancy, skein_memory;
@@ -58,7 +58,7 @@ BEGIN
         SET grant_expire_time = greatest(c.grant_expire_time, granted.expire_time)
         FROM (
             SELECT s.client_id, max(s.expire_time) AS expire_time
-            FROM auth.sign_ins AS s
+            FROM auth.auth_sessions AS s
             WHERE s.tenant_id = tenant AND s.client_id IS NOT NULL
             GROUP BY s.client_id
         ) AS granted

@@ -209,7 +209,7 @@ class Authorizations:
         )
         return AuthSession(
             tenant_id=tenant_id if permissions and tenant_id is not None else NO_TENANT,
-            sign_in_id=self.auth_sessions.random.id(at),
+            auth_session_id=self.auth_sessions.random.id(at),
             account_id=caller.require_account(),
             client_id=client_id,
             scopes=scopes,

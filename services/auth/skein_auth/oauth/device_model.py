@@ -52,7 +52,7 @@ class DeviceAuthorization:
     expire_time: datetime
     # The auth session that the approval created.
     approved_tenant_id: UUID | None = None
-    approved_sign_in_id: UUID | None = None
+    approved_auth_session_id: UUID | None = None
 
     def is_pending(self, at: datetime) -> bool:
         """Whether a person can still answer."""

@@ -107,11 +107,11 @@ class DeviceStore:
             )
         if poll.error not in {None, GrantError.REUSED}:
             return GrantResult(error=poll.error), None
-        if device.approved_tenant_id is None or device.approved_sign_in_id is None:
+        if device.approved_tenant_id is None or device.approved_auth_session_id is None:
             message = "an approved device has an auth session"
             raise LookupError(message)
         async with self._database.transaction(device.approved_tenant_id) as tx:
-            session = await lock_session(tx, device.approved_tenant_id, device.approved_sign_in_id)
+            session = await lock_session(tx, device.approved_tenant_id, device.approved_auth_session_id)
             if session is None:
                 return GrantResult(error=GrantError.INVALID), None
             if poll.error:
@@ -132,7 +132,7 @@ async def _answer(
         device_code_id=device.device_code_id,
         state=state.value,
         approved_tenant_id=None if session is None else session.tenant_id,
-        approved_sign_in_id=None if session is None else session.sign_in_id,
+        approved_auth_session_id=None if session is None else session.auth_session_id,
         at=at,
     )
     return bool(answered)
@@ -150,5 +150,5 @@ def _device(row: asyncpg.Record) -> DeviceAuthorization:
         poll_time=row["poll_time"],
         expire_time=row["expire_time"],
         approved_tenant_id=row["approved_tenant_id"],
-        approved_sign_in_id=row["approved_sign_in_id"],
+        approved_auth_session_id=row["approved_auth_session_id"],
     )

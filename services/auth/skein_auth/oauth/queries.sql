@@ -11,14 +11,14 @@ ON CONFLICT ON CONSTRAINT device_codes_user_code_key DO NOTHING;
 -- get_device_code --
 -- Read the device authorization with a user code, and its client.
 SELECT d.device_code_id, d.secret_hash, d.client_id, d.scopes, d.resources, d.state, d.interval_seconds, d.poll_time,
-       d.expire_time, d.approved_tenant_id, d.approved_sign_in_id, c.client_name, c.client_uri
+       d.expire_time, d.approved_tenant_id, d.approved_auth_session_id, c.client_name, c.client_uri
 FROM auth.device_codes d JOIN auth.clients c ON c.client_id = d.client_id
 WHERE d.user_code = :user_code;
 
 -- lock_device_code --
 -- Lock a device authorization until the transaction ends, so that one of several transactions with its code is first.
 SELECT device_code_id, secret_hash, client_id, scopes, resources, state, interval_seconds, poll_time, expire_time,
-       approved_tenant_id, approved_sign_in_id
+       approved_tenant_id, approved_auth_session_id
 FROM auth.device_codes
 WHERE device_code_id = :device_code_id
 FOR UPDATE;
@@ -32,7 +32,7 @@ WHERE device_code_id = :device_code_id;
 -- answer_device_code --
 -- Record a person's answer; no row is updated when there is one.
 UPDATE auth.device_codes
-SET state = :state, approved_tenant_id = :approved_tenant_id, approved_sign_in_id = :approved_sign_in_id
+SET state = :state, approved_tenant_id = :approved_tenant_id, approved_auth_session_id = :approved_auth_session_id
 WHERE device_code_id = :device_code_id AND state = 'pending' AND expire_time > :at;
 
 -- delete_expired_device_codes --

@@ -211,23 +211,23 @@ class TokenEndpoint:
             session = None if token_state is None else token_state.session
             if session is None or session.client_id != client.client_id:
                 return
-            tenant_id, sign_in_id, account_id = session.tenant_id, session.sign_in_id, session.account_id
+            tenant_id, auth_session_id, account_id = session.tenant_id, session.auth_session_id, session.account_id
         else:
             try:
                 claims = await self.tokens.verify(text, None, at)
             except Unauthenticated:
                 return
             account = parse_id(claims.subject)
-            if claims.client_id != client.client_id or claims.sign_in_id is None or account is None:
+            if claims.client_id != client.client_id or claims.auth_session_id is None or account is None:
                 return
-            tenant_id, sign_in_id, account_id = claims.tenant_id, claims.sign_in_id, account
-        if await self.store.revoke(tenant_id, sign_in_id, at, "revoked_by_client"):
+            tenant_id, auth_session_id, account_id = claims.tenant_id, claims.auth_session_id, account
+        if await self.store.revoke(tenant_id, auth_session_id, at, "revoked_by_client"):
             await self.audit.record(
                 "token_revoked",
                 client_id=client.client_id,
                 account_id=account_id,
                 tenant_id=tenant_id,
-                target=f"sign_in:{sign_in_id}",
+                target=f"sign_in:{auth_session_id}",
             )
 
     async def introspect(self, client: Client | None, caller: Caller | None, text: str) -> TokenIntrospection | None:
@@ -308,7 +308,7 @@ class TokenEndpoint:
             subject=session.account_id,
             client_id=session.client_id,
             tenant_id=session.tenant_id,
-            sign_in_id=session.sign_in_id,
+            auth_session_id=session.auth_session_id,
             auth_time=session.auth_time,
         )
         text, access_expire_time = await self.tokens.sign(
@@ -316,7 +316,7 @@ class TokenEndpoint:
         )
         id_token = ""
         if "openid" in issue.scopes:
-            state = await self.auth_sessions.get_state(session.tenant_id, session.sign_in_id)
+            state = await self.auth_sessions.get_state(session.tenant_id, session.auth_session_id)
             id_token = await self.tokens.sign_id(
                 subject,
                 nonce=session.nonce if issue.is_first else "",
@@ -430,9 +430,9 @@ class TokenEndpoint:
 
     async def _live_state(self, claims: AccessClaims) -> AuthSessionState | None:
         """Return the live session of a token; None when it is revoked, expired or another client's."""
-        if claims.sign_in_id is None:
+        if claims.auth_session_id is None:
             return None
-        state = await self.auth_sessions.get_state(claims.tenant_id, claims.sign_in_id)
+        state = await self.auth_sessions.get_state(claims.tenant_id, claims.auth_session_id)
         if state is None or not state.live or not state.account_active:
             return None
         return state if state.client_id == claims.client_id else None

@@ -1,13 +1,13 @@
 -- get_second_factor --
 -- Read an account's second factor, address and password hash.
-SELECT coalesce(email, '') AS email, password_hash, coalesce(sealed_totp_secret, '') AS encrypted_secret,
+SELECT coalesce(email, '') AS email, password_hash, coalesce(encrypted_totp_secret, '') AS encrypted_secret,
     totp_confirm_time IS NOT NULL AS confirmed, totp_step AS step
 FROM auth.accounts
 WHERE account_id = :account_id;
 
 -- lock_second_factor --
 -- Lock an account's second factor until the transaction ends.
-SELECT coalesce(sealed_totp_secret, '') AS encrypted_secret, totp_confirm_time IS NOT NULL AS confirmed,
+SELECT coalesce(encrypted_totp_secret, '') AS encrypted_secret, totp_confirm_time IS NOT NULL AS confirmed,
     totp_step AS step
 FROM auth.accounts
 WHERE account_id = :account_id
@@ -16,7 +16,7 @@ FOR UPDATE;
 -- start_totp --
 -- Store a secret that waits for confirmation; no row is updated when the second factor is confirmed.
 UPDATE auth.accounts
-SET sealed_totp_secret = :encrypted_secret, totp_step = 0, revision = revision + 1, update_time = :at
+SET encrypted_totp_secret = :encrypted_secret, totp_step = 0, revision = revision + 1, update_time = :at
 WHERE account_id = :account_id AND totp_confirm_time IS NULL;
 
 -- confirm_totp --
@@ -34,19 +34,19 @@ WHERE account_id = :account_id AND totp_confirm_time IS NOT NULL AND totp_step <
 -- reencrypt_totp_secret --
 -- Replace the encryption of the same secret, unless the secret changed since.
 UPDATE auth.accounts
-SET sealed_totp_secret = :encrypted_secret
-WHERE account_id = :account_id AND sealed_totp_secret = :old_encrypted_secret;
+SET encrypted_totp_secret = :encrypted_secret
+WHERE account_id = :account_id AND encrypted_totp_secret = :old_encrypted_secret;
 
 -- disable_totp --
 -- Delete the second factor.
 UPDATE auth.accounts
-SET sealed_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0, revision = revision + 1, update_time = :at
+SET encrypted_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0, revision = revision + 1, update_time = :at
 WHERE account_id = :account_id;
 
 -- delete_totp_secret --
 -- Delete the second factor of an account that the transaction has locked and updates besides.
 UPDATE auth.accounts
-SET sealed_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0
+SET encrypted_totp_secret = NULL, totp_confirm_time = NULL, totp_step = 0
 WHERE account_id = :account_id;
 
 -- create_recovery_codes --

@@ -50,7 +50,7 @@ class AccessClaims:
     # The tenant of its session or key; NO_TENANT for none.
     tenant_id: UUID
     # None for a service account.
-    sign_in_id: UUID | None = None
+    auth_session_id: UUID | None = None
     # The key of a service account; None for an account.
     api_key_id: UUID | None = None
 
@@ -62,7 +62,7 @@ class TokenSubject:
     subject: UUID
     client_id: str = OWN_CLIENT
     tenant_id: UUID = NO_TENANT
-    sign_in_id: UUID | None = None
+    auth_session_id: UUID | None = None
     api_key_id: UUID | None = None
     auth_time: datetime | None = None
 
@@ -112,8 +112,8 @@ class AccessTokens:
         }
         if subject.tenant_id != NO_TENANT:
             claims["tid"] = str(subject.tenant_id)
-        if subject.sign_in_id is not None:
-            claims["sid"] = str(subject.sign_in_id)
+        if subject.auth_session_id is not None:
+            claims["sid"] = str(subject.auth_session_id)
         if subject.api_key_id is not None:
             claims["key"] = str(subject.api_key_id)
         if subject.auth_time is not None:
@@ -220,7 +220,7 @@ def _claims(claims: dict[str, Any]) -> AccessClaims:
         issue_time=_time(claims["iat"]),
         expire_time=_time(claims["exp"]),
         tenant_id=ids["tid"] or NO_TENANT,
-        sign_in_id=ids["sid"],
+        auth_session_id=ids["sid"],
         api_key_id=ids["key"],
     )
 

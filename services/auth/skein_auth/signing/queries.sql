@@ -1,6 +1,6 @@
 -- active_signing_key --
 -- Read the active key of a purpose, with its encrypted private half.
-SELECT key_id, sealed_private_jwk AS encrypted_private_jwk
+SELECT key_id, encrypted_private_jwk AS encrypted_private_jwk
 FROM auth.signing_keys
 WHERE purpose = :purpose AND expire_time IS NULL;
 
@@ -13,7 +13,7 @@ ORDER BY expire_time DESC NULLS FIRST, key_id;
 
 -- create_signing_key --
 -- Make a key the active one of its purpose; no row is inserted when there is one.
-INSERT INTO auth.signing_keys (key_id, purpose, public_jwk, sealed_private_jwk, create_time)
+INSERT INTO auth.signing_keys (key_id, purpose, public_jwk, encrypted_private_jwk, create_time)
 VALUES (:key_id, :purpose, :public_jwk, :encrypted_private_jwk, :create_time)
 ON CONFLICT DO NOTHING;
 

@@ -28,7 +28,7 @@ _NAMED = """
     FROM memory.archives
     UNION ALL
     SELECT 'session/' || tenant_id || '/' || file_id || '-' || left(encode(checksum, 'hex'), 16) || '.jsonl.gz'
-    FROM session.stored_sessions
+    FROM session.archived_sessions
 """
 
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     Connection = asyncpg.Connection[Any]
 
 _MEMORIES = """
-    SELECT memory_id FROM memory.entries WHERE tenant_id = $1
-    UNION SELECT memory_id FROM memory.archived WHERE tenant_id = $1
+    SELECT memory_id FROM memory.memories WHERE tenant_id = $1
+    UNION SELECT memory_id FROM memory.archived_memories WHERE tenant_id = $1
 """
 _BLOCKS = "SELECT block_id FROM memory.blocks WHERE tenant_id = $1"
 _MEMORY_SUBJECTS = """
-    SELECT subject_id FROM memory.entries WHERE tenant_id = $1
-    UNION SELECT subject_id FROM memory.archived WHERE tenant_id = $1
+    SELECT subject_id FROM memory.memories WHERE tenant_id = $1
+    UNION SELECT subject_id FROM memory.archived_memories WHERE tenant_id = $1
     UNION SELECT subject_id FROM memory.blocks WHERE tenant_id = $1
     UNION SELECT subject_id FROM memory.revisions WHERE tenant_id = $1
     UNION SELECT subject_id FROM memory.access_log WHERE tenant_id = $1
@@ -33,13 +33,13 @@ _MEMORY_SUBJECTS = """
 _SESSIONS = "SELECT session_id FROM session.sessions WHERE tenant_id = $1"
 _MESSAGES = """
     SELECT message_id FROM session.messages WHERE tenant_id = $1
-    UNION SELECT message_id FROM session.stored_messages WHERE tenant_id = $1
+    UNION SELECT message_id FROM session.archived_messages WHERE tenant_id = $1
 """
 _EXTERNAL = "SELECT external_id, message_id FROM session.message_external_ids WHERE tenant_id = $1"
 _SESSION_SUBJECTS = """
     SELECT subject_id FROM session.sessions WHERE tenant_id = $1
     UNION SELECT subject_id FROM session.messages WHERE tenant_id = $1
-    UNION SELECT subject_id FROM session.stored_messages WHERE tenant_id = $1
+    UNION SELECT subject_id FROM session.archived_messages WHERE tenant_id = $1
 """
 _DIRECTORY = "SELECT subject_id FROM tenancy.subjects WHERE tenant_id = $1"
 # Rows of one fetch: a tenant may have millions.

@@ -31,7 +31,15 @@ if TYPE_CHECKING:
 
 _PAGE = 50
 # Entity types of the filter, each with the page that shows it.
-KINDS = {"memory": "memory", "link": "", "block": "", "alias": "", "conflict": "conflicts", "snapshot": "", "watch": ""}
+KINDS = {
+    "memory": "memory",
+    "link": "",
+    "block": "",
+    "alias": "",
+    "conflict": "conflicts",
+    "snapshot": "",
+    "webhook": "",
+}
 # Milliseconds until a disconnected browser reconnects.
 _RETRY_MS = 2000
 # Payload fields with the two ends of a link.

@@ -63,7 +63,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         (
             ("session_idle_minutes", "Minutes without a message until a session ends", "0: never."),
             ("snapshot_retention", "Snapshots to keep", "The newest ones."),
-            ("watch_max_failures", "Failed deliveries until a webhook is disabled", "In a row."),
+            ("webhook_max_failures", "Failed deliveries until a webhook is disabled", "In a row."),
         ),
     ),
     (

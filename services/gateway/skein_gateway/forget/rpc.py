@@ -139,7 +139,7 @@ class ForgetHandler:
             more = bool(token)
             counts = dict(response.receipt.deleted_counts)
             if response.archived_memory_ids:
-                counts["memory.archived"] = len(response.archived_memory_ids)
+                counts["memory.archived_memories"] = len(response.archived_memory_ids)
             yield counts, response.receipt.receipt_id, more
 
     async def _purge_profile(self, request: pb.ForgetRequest) -> AsyncIterator[tuple[Mapping[str, int], str, bool]]:

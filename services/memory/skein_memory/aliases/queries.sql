@@ -1,7 +1,7 @@
 -- find_memories --
 -- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_aliases --

@@ -8,7 +8,7 @@ SELECT looked.memory_id,
         WHERE copied.tenant_id = :tenant_id AND copied.memory_id = looked.memory_id)) AS goes
 FROM (
     SELECT memory_id, greatest(record_time, update_time) AS record_time, type, is_active, expire_time
-    FROM memory.entries
+    FROM memory.memories
     WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
         AND (:session_id::text IS NULL OR session_id = :session_id)
     ORDER BY memory_id
@@ -18,22 +18,22 @@ ORDER BY looked.memory_id;
 
 -- archive_sizes --
 -- Estimate the bytes of memories and their rows in a file.
-SELECT entries.memory_id,
-    (octet_length(entries.content) + coalesce(pg_column_size(entries.metadata), 0)
-        + coalesce(pg_column_size(entries.data), 0) + coalesce(pg_column_size(entries.words), 0) + 1000
+SELECT memories.memory_id,
+    (octet_length(memories.content) + coalesce(pg_column_size(memories.metadata), 0)
+        + coalesce(pg_column_size(memories.data), 0) + coalesce(pg_column_size(memories.words), 0) + 1000
         + coalesce((
             SELECT sum(pg_column_size(versions.content) + coalesce(pg_column_size(versions.metadata), 0)
                 + coalesce(pg_column_size(versions.data), 0) + 1000)
             FROM memory.versions
-            WHERE versions.tenant_id = :tenant_id AND versions.memory_id = entries.memory_id), 0)
+            WHERE versions.tenant_id = :tenant_id AND versions.memory_id = memories.memory_id), 0)
         + 600 * (
             SELECT count(*) FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = entries.memory_id)
+            WHERE links.tenant_id = :tenant_id AND links.from_memory_id = memories.memory_id)
         + 600 * (
             SELECT count(*) FROM memory.links
-            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = entries.memory_id))::bigint AS bytes
-FROM memory.entries
-WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]);
+            WHERE links.tenant_id = :tenant_id AND links.to_memory_id = memories.memory_id))::bigint AS bytes
+FROM memory.memories
+WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[]);
 
 -- insert_archive --
 -- Insert an archive whose file is written.
@@ -45,7 +45,7 @@ VALUES
 
 -- insert_archived --
 -- Insert which memories an archive holds.
-INSERT INTO memory.archived (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
+INSERT INTO memory.archived_memories (tenant_id, memory_id, archive_id, external_id, subject_id, session_id)
 VALUES (:tenant_id, :memory_id, :archive_id, :external_id, :subject_id, :session_id);
 
 -- list_archives --
@@ -61,9 +61,9 @@ LIMIT :count;
 -- person.
 SELECT archive_id, from_time, to_time,
     (:subject_id::text IS NULL OR EXISTS (
-        SELECT FROM memory.archived
-        WHERE archived.tenant_id = :tenant_id AND archived.subject_id = :subject_id
-            AND archived.archive_id = archives.archive_id)) AS may_hold
+        SELECT FROM memory.archived_memories
+        WHERE archived_memories.tenant_id = :tenant_id AND archived_memories.subject_id = :subject_id
+            AND archived_memories.archive_id = archives.archive_id)) AS may_hold
 FROM memory.archives
 WHERE tenant_id = :tenant_id AND archive_id > :after_id
 ORDER BY archive_id
@@ -112,19 +112,19 @@ WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- delete_archived --
 -- Delete memories from the lists of archives.
-DELETE FROM memory.archived
+DELETE FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- find_archived --
 -- Return the archives of memories, by their ids or external ids.
 SELECT memory_id, archive_id, external_id
-FROM memory.archived
+FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR external_id = ANY (:external_ids::text[]));
 
 -- find_archived_subject --
 -- Find some archived memories about a person, from one archive on.
 SELECT memory_id, archive_id
-FROM memory.archived
+FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND archive_id >= :since_id
 ORDER BY archive_id
 LIMIT :count;
@@ -132,21 +132,21 @@ LIMIT :count;
 -- find_existing --
 -- Return which of some ids belong to a memory, deleted or not.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- archive_entries --
--- Read the rows of memory.entries of some memories as JSON, to archive them.
+-- archive_memories --
+-- Read the rows of memory.memories of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
-FROM memory.entries AS kept
+FROM memory.memories AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- unarchive_entries --
--- Insert unarchived rows into memory.entries; skip rows whose key exists.
-INSERT INTO memory.entries
+-- unarchive_memories --
+-- Insert unarchived rows into memory.memories; skip rows whose key exists.
+INSERT INTO memory.memories
 SELECT kept.*
-FROM jsonb_populate_recordset(NULL::memory.entries, :rows::jsonb) AS kept
+FROM jsonb_populate_recordset(NULL::memory.memories, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
@@ -180,18 +180,18 @@ FROM jsonb_populate_recordset(NULL::memory.versions, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
--- archive_accesses --
--- Read the rows of memory.accesses of some memories as JSON, to archive them.
+-- archive_access_counts --
+-- Read the rows of memory.access_counts of some memories as JSON, to archive them.
 SELECT to_jsonb(kept)::text AS row
-FROM memory.accesses AS kept
+FROM memory.access_counts AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
--- unarchive_accesses --
--- Insert unarchived rows into memory.accesses; skip rows whose key exists.
-INSERT INTO memory.accesses
+-- unarchive_access_counts --
+-- Insert unarchived rows into memory.access_counts; skip rows whose key exists.
+INSERT INTO memory.access_counts
 SELECT kept.*
-FROM jsonb_populate_recordset(NULL::memory.accesses, :rows::jsonb) AS kept
+FROM jsonb_populate_recordset(NULL::memory.access_counts, :rows::jsonb) AS kept
 WHERE kept.tenant_id = :tenant_id
 ON CONFLICT DO NOTHING;
 
@@ -333,7 +333,7 @@ FOR UPDATE SKIP LOCKED;
 -- list_archived_memories --
 -- Read which memories lie in an archive.
 SELECT memory_id
-FROM memory.archived
+FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND archive_id = :archive_id;
 
 -- has_snapshot_copies --
@@ -342,27 +342,27 @@ SELECT EXISTS (
     SELECT FROM memory.snapshot_items WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]));
 
 -- list_pending_rows_of_table --
--- Read what of memory.waiting hangs on some memories, whole rows as JSON: it goes on waiting in cold storage.
+-- Read what of memory.pending_rows hangs on some memories, whole rows as JSON: it goes on waiting in cold storage.
 SELECT to_jsonb(kept)::text AS row
-FROM memory.waiting AS kept
+FROM memory.pending_rows AS kept
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY 1;
 
 -- read_pending_rows --
 -- Read the rows that wait for some memories.
-SELECT row_table, held::text AS held
-FROM memory.waiting
+SELECT row_table, row_data::text AS row_data
+FROM memory.pending_rows
 WHERE tenant_id = :tenant_id AND other_memory_id = ANY (:memory_ids::uuid[]);
 
 -- insert_pending_rows --
 -- Store rows until the other memory that they name is unarchived.
-INSERT INTO memory.waiting (tenant_id, waiting_id, memory_id, other_memory_id, row_table, held)
-VALUES (:tenant_id, :waiting_id, :memory_id, :other_memory_id, :row_table, :held);
+INSERT INTO memory.pending_rows (tenant_id, pending_row_id, memory_id, other_memory_id, row_table, row_data)
+VALUES (:tenant_id, :pending_row_id, :memory_id, :other_memory_id, :row_table, :row_data);
 
 -- find_archive_of_memories --
 -- Return the archives of some memories.
 SELECT memory_id, archive_id
-FROM memory.archived
+FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_archives --

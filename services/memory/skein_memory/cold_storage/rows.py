@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 # The tables of a memory's rows, parents before children, with the columns that name memories. A row comes back when all
 # memories that it names exist. A memory with a secret is never archived.
 ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
-    "entries": ("memory_id",),
+    "memories": ("memory_id",),
     "tags": ("memory_id",),
     "versions": ("memory_id",),
-    "accesses": ("memory_id",),
+    "access_counts": ("memory_id",),
     "properties": ("memory_id",),
     "external_ids": ("memory_id",),
     "fact_keys": ("memory_id",),
@@ -30,14 +30,14 @@ ARCHIVED_TABLES: Mapping[str, Sequence[str]] = {
     "revisions": ("memory_id", "other_memory_id"),
     "aliases": ("alias_memory_id", "canonical_memory_id"),
     "conflict_resolutions": ("a_memory_id", "b_memory_id"),
-    "waiting": ("memory_id", "other_memory_id"),
+    "pending_rows": ("memory_id", "other_memory_id"),
 }
 # For each table the queries that archive and unarchive its rows.
 _STATEMENTS: Mapping[str, tuple[str, str]] = {
-    "entries": ("archive_entries", "unarchive_entries"),
+    "memories": ("archive_memories", "unarchive_memories"),
     "tags": ("archive_tags", "unarchive_tags"),
     "versions": ("archive_versions", "unarchive_versions"),
-    "accesses": ("archive_accesses", "unarchive_accesses"),
+    "access_counts": ("archive_access_counts", "unarchive_access_counts"),
     "properties": ("archive_properties", "unarchive_properties"),
     "external_ids": ("archive_external_ids", "unarchive_external_ids"),
     "fact_keys": ("archive_fact_keys", "unarchive_fact_keys"),
@@ -47,7 +47,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
     # Pending rows are inserted into their own table, or stay pending.
-    "waiting": ("list_pending_rows_of_table", "insert_pending_rows"),
+    "pending_rows": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 
 
@@ -85,16 +85,16 @@ async def insert_rows(
     A row that names one memory of those in `archived` waits for it.
     """
     archived_rows = {table: list(rows.get(table, ())) for table in ARCHIVED_TABLES}
-    subjects = {row["memory_id"]: row.get("subject_id") for row in archived_rows["entries"]}
+    subjects = {row["memory_id"]: row.get("subject_id") for row in archived_rows["memories"]}
     # Files of older versions have neither the subject of a key nor its folded form.
     archived_rows["fact_keys"] = [
         {"subject_id": subjects.get(row["memory_id"]), **row, "folded_key": fold_key(row["key"])}
         for row in archived_rows["fact_keys"]
     ]
     waited = await tx.rows(QUERIES["read_pending_rows"], tenant_id=tenant_id, memory_ids=sorted(coming))
-    arrived = [{"row_table": row["row_table"], "held": exact.loads(row["held"])} for row in waited]
-    for row in [*archived_rows.pop("waiting"), *arrived]:
-        archived_rows[row["row_table"]].append(row["held"])
+    arrived = [{"row_table": row["row_table"], "row_data": exact.loads(row["row_data"])} for row in waited]
+    for row in [*archived_rows.pop("pending_rows"), *arrived]:
+        archived_rows[row["row_table"]].append(row["row_data"])
     existing_ids = coming | await existing_memory_ids(
         tx, tenant_id, sorted(referenced_memory_ids(archived_rows) - coming)
     )
@@ -114,17 +114,17 @@ async def insert_rows(
                 QUERIES[_STATEMENTS[table][1]], tenant_id=tenant_id, rows=exact.dumps(complete_rows)
             )
             links += stored if table == "links" else 0
-    await tx.insert(QUERIES[_STATEMENTS["waiting"][1]], tenant_id, pending_rows)
+    await tx.insert(QUERIES[_STATEMENTS["pending_rows"][1]], tenant_id, pending_rows)
     return links
 
 
 def _waiting(table: str, row: Mapping[str, Any], here: AbstractSet[UUID], away: AbstractSet[UUID]) -> dict[str, object]:
     return {
-        "waiting_id": uuid4(),
+        "pending_row_id": uuid4(),
         "memory_id": min(here),
         "other_memory_id": min(away),
         "row_table": table,
-        "held": exact.dumps(row),
+        "row_data": exact.dumps(row),
     }
 
 

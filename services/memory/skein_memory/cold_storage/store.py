@@ -87,7 +87,7 @@ class StoredArchive:
 
     @property
     def memory_ids(self) -> list[UUID]:
-        return [UUID(row["memory_id"]) for row in self.rows["entries"]]
+        return [UUID(row["memory_id"]) for row in self.rows["memories"]]
 
 
 class ArchiveReader:

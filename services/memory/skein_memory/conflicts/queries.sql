@@ -19,7 +19,7 @@ CROSS JOIN LATERAL (
 -- walk_keys --
 -- Read memories with keys in the order of their fingerprints, so that those with the same key lie together.
 SELECT fingerprint, memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) >= (:from_fingerprint, :from_id)
     AND fingerprint < :before_fingerprint AND is_active AND archive_time IS NULL
 ORDER BY fingerprint, memory_id
@@ -29,7 +29,7 @@ LIMIT :count;
 -- Read what decides whether memories are in conflict, of those that are not deleted, archived or expired.
 SELECT memory_id, type, subject_id, confidence, fingerprint, sha256(convert_to(content, 'UTF8')) AS content_digest,
        jsonb_hash_extended(data::jsonb, 0) AS data_digest
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
     AND is_active AND archive_time IS NULL AND (expire_time IS NULL OR expire_time > :at);
 

@@ -16,7 +16,7 @@ WHERE tenant_id = :tenant_id AND a_memory_id = ANY (:memory_ids::uuid[]) AND b_m
 -- since secrets are not compared.
 SELECT fingerprint, memory_id, scope, agent_id, subject_id, session_id, expire_time,
        CASE WHEN fingerprint < :before_fingerprint OR data IS NOT NULL THEN content_hash END AS content_hash
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND (fingerprint, memory_id) > (:after_fingerprint, :after_id)
     AND is_active AND archive_time IS NULL AND (data IS NULL OR text_revision = revision)
     AND type <> 'knowledge_vault'
@@ -47,7 +47,7 @@ LIMIT :count;
 -- find_idle --
 -- Find memories whose idleness began to count before a time, longest idle first.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND decay_time <= :before AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY decay_time
@@ -56,13 +56,13 @@ LIMIT :count;
 -- read_idleness --
 -- Read how far memories have decayed, and when they were last read.
 SELECT memory_id, decay_time, decay_periods,
-       (SELECT last_access_time FROM memory.accesses
-        WHERE accesses.tenant_id = :tenant_id AND accesses.memory_id = entries.memory_id) AS last_access_time
-FROM memory.entries
+       (SELECT last_access_time FROM memory.access_counts
+        WHERE access_counts.tenant_id = :tenant_id AND access_counts.memory_id = memories.memory_id) AS last_access_time
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- mark_decay --
 -- Note from when on a memory's idleness counts for the next decay; null: for none.
-UPDATE memory.entries
+UPDATE memory.memories
 SET decay_time = :decay_time, decay_periods = :decay_periods
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;

@@ -38,7 +38,7 @@ WHERE tenant_id = :tenant_id AND access_id = ANY (ARRAY(
 
 -- sessions_of_memories --
 -- Return the sessions of memories and of their earlier versions.
-SELECT entry.session_id FROM memory.entries AS entry
+SELECT entry.session_id FROM memory.memories AS entry
 WHERE entry.tenant_id = :tenant_id AND entry.memory_id = ANY (:memory_ids::uuid[]) AND entry.session_id IS NOT NULL
 UNION
 SELECT version.session_id FROM memory.versions AS version
@@ -109,9 +109,9 @@ FROM (
     SELECT DISTINCT found.request_id, found.create_time FROM memory.access_log AS found
     WHERE found.tenant_id = :tenant_id AND found.access_id >= :since_id AND found.memory_id IS NOT NULL
         AND found.request_data @? '$.**.query ? (@.type() == "string")'
-        AND NOT EXISTS (SELECT FROM memory.entries AS entry
+        AND NOT EXISTS (SELECT FROM memory.memories AS entry
                         WHERE entry.tenant_id = :tenant_id AND entry.memory_id = found.memory_id)
-        AND NOT EXISTS (SELECT FROM memory.archived AS archived
+        AND NOT EXISTS (SELECT FROM memory.archived_memories AS archived
                         WHERE archived.tenant_id = :tenant_id AND archived.memory_id = found.memory_id)
 ) AS search
 WHERE access.tenant_id = :tenant_id AND access.request_id = search.request_id

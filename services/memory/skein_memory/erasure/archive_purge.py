@@ -171,7 +171,7 @@ class ArchivePurgeStore:
             }
             written = (
                 await self._cold.write(tenant_id, archive_id, archive_rows.write_lines(remaining_rows))
-                if remaining_rows["entries"]
+                if remaining_rows["memories"]
                 else None
             )
             async with self._database.transaction(tenant_id) as tx:
@@ -186,7 +186,7 @@ class ArchivePurgeStore:
                             QUERIES["update_archive_after_purge"],
                             tenant_id=tenant_id,
                             archive_id=archive_id,
-                            memory_count=len(remaining_rows["entries"]),
+                            memory_count=len(remaining_rows["memories"]),
                             byte_count=written.byte_count,
                             checksum=written.checksum,
                         )
@@ -209,7 +209,7 @@ async def _record_purge(
 ) -> None:
     """Insert the tombstones and events of purged archived memories, and clear saved responses."""
     names = {str(id_) for id_ in purged_ids}
-    stored_rows = [row for table in ("entries", "versions") for row in rows[table] if row["memory_id"] in names]
+    stored_rows = [row for table in ("memories", "versions") for row in rows[table] if row["memory_id"] in names]
     await tombstones.insert_memories(
         tx,
         tenant_id,
@@ -244,7 +244,7 @@ def _choosing(condition: Expression | None, among: AbstractSet[UUID] | None) -> 
             tags.setdefault(row["memory_id"], []).append(row["tag"])
         return {
             memory_id
-            for row in rows["entries"]
+            for row in rows["memories"]
             if (memory_id := UUID(row["memory_id"])) is not None
             and (among is None or memory_id in among)
             and (condition is None or filters.matches(condition, fields_of_row(row, tags.get(row["memory_id"], ()))))

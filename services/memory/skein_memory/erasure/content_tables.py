@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 CONTENT_TABLES: Mapping[str, Query] = {
     "memory.versions": QUERIES["purge_memory_versions"],
     "memory.revisions": QUERIES["purge_memory_revisions"],
-    "memory.accesses": QUERIES["purge_memory_accesses"],
+    "memory.access_counts": QUERIES["purge_access_counts"],
     "memory.links": QUERIES["purge_memory_links"],
-    "memory.waiting": QUERIES["purge_memory_waiting"],
+    "memory.pending_rows": QUERIES["purge_pending_rows"],
     "memory.tags": QUERIES["purge_memory_tags"],
     "memory.properties": QUERIES["purge_memory_properties"],
     "memory.external_ids": QUERIES["purge_memory_external_ids"],
@@ -29,5 +29,5 @@ CONTENT_TABLES: Mapping[str, Query] = {
     "memory.conflict_resolutions": QUERIES["purge_memory_conflict_resolutions"],
     "memory.snapshot_items": QUERIES["purge_memory_snapshot_items"],
     "recall.documents": QUERIES["purge_memory_documents"],
-    "memory.entries": QUERIES["purge_memory_entries"],
+    "memory.memories": QUERIES["purge_memories"],
 }

@@ -9,9 +9,9 @@ DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
--- purge_memory_accesses --
+-- purge_access_counts --
 -- Purge the counts of accesses to memories.
-DELETE FROM memory.accesses
+DELETE FROM memory.access_counts
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- purge_memory_links --
@@ -45,9 +45,9 @@ WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 DELETE FROM recall.documents
 WHERE tenant_id = :tenant_id AND item_id = ANY (:memory_ids::uuid[]);
 
--- purge_memory_entries --
+-- purge_memories --
 -- Purge memories; foreign keys purge their remaining rows.
-DELETE FROM memory.entries
+DELETE FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- clear_responses --
@@ -67,9 +67,9 @@ WHERE tenant_id = :tenant_id AND create_time >= :since_time AND response <> ''
 DELETE FROM memory.secrets
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
--- purge_memory_waiting --
+-- purge_pending_rows --
 -- Purge rows that name memories and wait for others from cold storage.
-DELETE FROM memory.waiting
+DELETE FROM memory.pending_rows
 WHERE tenant_id = :tenant_id
     AND (memory_id = ANY (:memory_ids::uuid[]) OR other_memory_id = ANY (:memory_ids::uuid[]));
 
@@ -98,7 +98,7 @@ WHERE tenant_id = :tenant_id AND (memory_id = ANY (:memory_ids::uuid[]) OR other
 -- oldest_memories --
 -- Scan the oldest memories of a range of ids, each with whether it was recorded before a time.
 SELECT memory_id, greatest(record_time, update_time) < :before AS goes
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id > :after_id AND memory_id < :before_id
 ORDER BY memory_id
 LIMIT :scan;

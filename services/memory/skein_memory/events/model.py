@@ -61,7 +61,7 @@ class Event:
     """An event. `summary` and `payload` name ids, counts and fields, never contents."""
 
     type: str
-    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "watch", ...
+    # "memory", "link", "block", "alias", "conflict", "source_trust", "snapshot", "webhook", ...
     entity_type: str
     entity_id: str
     summary: str

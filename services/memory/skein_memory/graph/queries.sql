@@ -41,21 +41,21 @@ CROSS JOIN LATERAL (
 -- find_visible_node --
 -- Return those of some ids that name a memory which lists would show: not deleted, archived or expired.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_visible_nodes --
 -- Read what a drawing of the graph shows of memories, in no order; those that lists would not show are left out.
 SELECT memory_id, type, left(title, 200) AS title
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- get_nodes --
 -- Read what a drawing of the graph shows of memories, in no order; deleted and expired ones are left out.
 SELECT memory_id, type, left(title, 200) AS title
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
@@ -103,8 +103,8 @@ WHERE tenant_id = :tenant_id AND from_memory_id = ANY (:memory_ids::uuid[]) AND 
 -- are left out.
 SELECT memory_id, type, title, left(content, 2000) AS content, source, create_time,
        ARRAY(SELECT tag FROM memory.tags
-             WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id AND tag = ANY (:tags::text[])
+             WHERE tags.tenant_id = :tenant_id AND tags.memory_id = memories.memory_id AND tag = ANY (:tags::text[])
              ORDER BY tag) AS tags
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at);

@@ -1,90 +1,90 @@
--- scan_entries --
+-- scan_memories --
 -- Scan the newest memories of a range of ids, each with whether it matches.
-SELECT entries.memory_id, ({condition}) AS passes
+SELECT memories.memory_id, ({condition}) AS passes
 FROM (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND memory_id >= :from_id AND memory_id < :before_id
     ORDER BY memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.memory_id DESC;
+) AS memories
+ORDER BY memories.memory_id DESC;
 
 -- scan_by_update_time --
 -- Scan the memories that changed last before a time, of equal times the newest first, each with whether it matches.
-SELECT entries.memory_id, entries.update_time AS value, ({condition}) AS passes
+SELECT memories.memory_id, memories.update_time AS value, ({condition}) AS passes
 FROM (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND (update_time, memory_id) < (:before_value, :before_id)
     ORDER BY update_time DESC, memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.update_time DESC, entries.memory_id DESC;
+) AS memories
+ORDER BY memories.update_time DESC, memories.memory_id DESC;
 
 -- scan_by_importance --
 -- Scan the most important memories below an importance, of equal ones the newest first, each with whether it
 -- matches.
-SELECT entries.memory_id, entries.importance AS value, ({condition}) AS passes
+SELECT memories.memory_id, memories.importance AS value, ({condition}) AS passes
 FROM (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND (importance, memory_id) < (:before_value, :before_id)
     ORDER BY importance DESC, memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.importance DESC, entries.memory_id DESC;
+) AS memories
+ORDER BY memories.importance DESC, memories.memory_id DESC;
 
 -- scan_by_confidence --
 -- Scan the memories of the highest confidence below one, of equal ones the newest first, each with whether it
 -- matches.
-SELECT entries.memory_id, entries.confidence AS value, ({condition}) AS passes
+SELECT memories.memory_id, memories.confidence AS value, ({condition}) AS passes
 FROM (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND (confidence, memory_id) < (:before_value, :before_id)
     ORDER BY confidence DESC, memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.confidence DESC, entries.memory_id DESC;
+) AS memories
+ORDER BY memories.confidence DESC, memories.memory_id DESC;
 
 -- scan_by_access_count --
 -- Scan the most accessed memories below a count, of equal counts the newest first, each with whether it matches.
 -- Memories without accesses have no count.
-SELECT entries.memory_id, used.access_count AS value, ({condition}) AS passes
+SELECT memories.memory_id, used.access_count AS value, ({condition}) AS passes
 FROM (
-    SELECT memory_id, access_count FROM memory.accesses
+    SELECT memory_id, access_count FROM memory.access_counts
     WHERE tenant_id = :tenant_id AND (access_count, memory_id) < (:before_value, :before_id) AND access_count > 0
     ORDER BY access_count DESC, memory_id DESC
     LIMIT :count
 ) AS used
 CROSS JOIN LATERAL (
-    SELECT * FROM memory.entries WHERE tenant_id = :tenant_id AND entries.memory_id = used.memory_id
-) AS entries
-ORDER BY used.access_count DESC, entries.memory_id DESC;
+    SELECT * FROM memory.memories WHERE tenant_id = :tenant_id AND memories.memory_id = used.memory_id
+) AS memories
+ORDER BY used.access_count DESC, memories.memory_id DESC;
 
 -- scan_never_accessed --
 -- Scan the newest memories below an id, each with whether it matches and has no accesses.
-SELECT entries.memory_id, 0::bigint AS value, ({condition}) AND NOT EXISTS (
-    SELECT FROM memory.accesses AS used
-    WHERE used.tenant_id = :tenant_id AND used.memory_id = entries.memory_id AND used.access_count > 0
+SELECT memories.memory_id, 0::bigint AS value, ({condition}) AND NOT EXISTS (
+    SELECT FROM memory.access_counts AS used
+    WHERE used.tenant_id = :tenant_id AND used.memory_id = memories.memory_id AND used.access_count > 0
 ) AS passes
 FROM (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND memory_id < :before_id
     ORDER BY memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.memory_id DESC;
+) AS memories
+ORDER BY memories.memory_id DESC;
 
 -- scan_by_column --
 -- Scan the newest memories of a range of ids that have one of some values in an indexed column, each with whether it
 -- matches. Each value is read in order from the index.
-SELECT entries.memory_id, ({condition}) AS passes
+SELECT memories.memory_id, ({condition}) AS passes
 FROM unnest(:values::text[]) AS requested (value)
 CROSS JOIN LATERAL (
-    SELECT * FROM memory.entries
+    SELECT * FROM memory.memories
     WHERE tenant_id = :tenant_id AND {column} = {value} AND memory_id >= :from_id AND memory_id < :before_id
     ORDER BY memory_id DESC
     LIMIT :count
-) AS entries
-ORDER BY entries.memory_id DESC
+) AS memories
+ORDER BY memories.memory_id DESC
 LIMIT :count;
 
 -- scan_by_tag --
@@ -116,18 +116,18 @@ CROSS JOIN LATERAL (
 ORDER BY found.memory_id DESC
 LIMIT :count;
 
--- match_entries --
+-- match_memories --
 -- Return which of some memories match.
-SELECT entries.memory_id
-FROM memory.entries
-WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
+SELECT memories.memory_id
+FROM memory.memories
+WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[]) AND ({condition});
 
 -- scan_ids --
 -- Scan some memories, the newest first, each with whether it matches.
-SELECT entries.memory_id, ({condition}) AS passes
-FROM memory.entries
-WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
-ORDER BY entries.memory_id DESC;
+SELECT memories.memory_id, ({condition}) AS passes
+FROM memory.memories
+WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
+ORDER BY memories.memory_id DESC;
 
 -- match_versions --
 -- Return, of memories that changed after a time, whether their version of that time matches.
@@ -143,9 +143,9 @@ ORDER BY versions.memory_id DESC;
 -- Return when memories were recorded first.
 SELECT memory_id, coalesce(
     (SELECT greatest(versions.record_time, versions.update_time) FROM memory.versions
-     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = entries.memory_id
-     ORDER BY versions.revision LIMIT 1), greatest(entries.record_time, entries.update_time)) AS known_time
-FROM memory.entries
+     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = memories.memory_id
+     ORDER BY versions.revision LIMIT 1), greatest(memories.record_time, memories.update_time)) AS known_time
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- versions_at --

@@ -288,7 +288,7 @@ class _FilteredScan:
                 self._directed(QUERIES[_PATH_QUERIES[path.kind]]), tenant_id=self._tenant_id, **values
             )
             return await self.passing([row["memory_id"] for row in rows])
-        query = QUERIES["scan_entries"]
+        query = QUERIES["scan_memories"]
         if path.kind == "column":
             query = _by_column(path.column)
             values |= {"values": list(path.values)}
@@ -347,7 +347,7 @@ async def matching_ids(
 ) -> set[UUID]:
     """Return those of some memories that pass a condition as they are now."""
     sql = filters.compile_to_sql(condition, ENTRIES)
-    query = with_condition(QUERIES["match_entries"], sql.text)
+    query = with_condition(QUERIES["match_memories"], sql.text)
     rows = await tx.rows(query, tenant_id=tenant_id, memory_ids=list(memory_ids), **sql.values)
     return {row["memory_id"] for row in rows}
 

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 # Every table with rows of tenants, children before parents.
 TENANT_TABLES: Mapping[str, Query] = {
-    "memory.waiting": QUERIES["purge_tenant_waiting"],
-    "memory.archived": QUERIES["purge_tenant_archived"],
+    "memory.pending_rows": QUERIES["purge_tenant_pending_rows"],
+    "memory.archived_memories": QUERIES["purge_tenant_archived"],
     "memory.archives": QUERIES["purge_tenant_archives"],
     "memory.deliveries": QUERIES["purge_tenant_deliveries"],
-    "memory.watches": QUERIES["purge_tenant_webhooks"],
+    "memory.webhooks": QUERIES["purge_tenant_webhooks"],
     "memory.changes": QUERIES["purge_tenant_changes"],
     "memory.versions": QUERIES["purge_tenant_versions"],
     "memory.revisions": QUERIES["purge_tenant_revisions"],
     "memory.access_log": QUERIES["purge_tenant_access_log"],
     "memory.access_keys": QUERIES["purge_tenant_access_keys"],
     "memory.erasures": QUERIES["purge_tenant_erasures"],
-    "memory.accesses": QUERIES["purge_tenant_accesses"],
+    "memory.access_counts": QUERIES["purge_tenant_access_counts"],
     "memory.block_agents": QUERIES["purge_tenant_block_agents"],
     "memory.blocks": QUERIES["purge_tenant_blocks"],
     "memory.conflict_resolutions": QUERIES["purge_tenant_conflict_resolutions"],
@@ -46,7 +46,7 @@ TENANT_TABLES: Mapping[str, Query] = {
     "memory.tombstone_salts": QUERIES["purge_tenant_tombstone_salts"],
     "memory.external_ids": QUERIES["purge_tenant_external_ids"],
     "memory.fact_keys": QUERIES["purge_tenant_fact_keys"],
-    "memory.entries": QUERIES["purge_tenant_entries"],
+    "memory.memories": QUERIES["purge_tenant_memories"],
     "memory.usage": QUERIES["purge_tenant_usage"],
     "memory.requests": QUERIES["purge_tenant_requests"],
 }

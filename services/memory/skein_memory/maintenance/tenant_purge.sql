@@ -1,14 +1,14 @@
--- purge_tenant_waiting --
+-- purge_tenant_pending_rows --
 -- Remove some of the rows that wait for a memory in cold storage of a deleted tenant.
-DELETE FROM memory.waiting
-WHERE tenant_id = :tenant_id AND waiting_id = ANY (ARRAY(
-    SELECT waiting_id FROM memory.waiting WHERE tenant_id = :tenant_id LIMIT :count));
+DELETE FROM memory.pending_rows
+WHERE tenant_id = :tenant_id AND pending_row_id = ANY (ARRAY(
+    SELECT pending_row_id FROM memory.pending_rows WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_archived --
 -- Remove some of the lists of archives of a deleted tenant.
-DELETE FROM memory.archived
+DELETE FROM memory.archived_memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
-    SELECT memory_id FROM memory.archived WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT memory_id FROM memory.archived_memories WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_archives --
 -- Remove some of the archives of a deleted tenant.
@@ -25,15 +25,15 @@ WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(
 -- purge_tenant_webhooks --
 -- Remove some of the webhooks that a deleted tenant has, and count their keys no longer.
 WITH gone AS MATERIALIZED (
-    SELECT watch_id, master_key FROM memory.watches WHERE tenant_id = :tenant_id LIMIT :count
+    SELECT webhook_id, master_key FROM memory.webhooks WHERE tenant_id = :tenant_id LIMIT :count
 ), counted AS (
     UPDATE memory.master_keys AS known
     SET key_count = known.key_count - wrapped.keys
     FROM (SELECT gone.master_key, count(*) AS keys FROM gone GROUP BY gone.master_key) AS wrapped
     WHERE known.fingerprint = wrapped.master_key
 )
-DELETE FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(SELECT gone.watch_id FROM gone));
+DELETE FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(SELECT gone.webhook_id FROM gone));
 
 -- purge_tenant_access_log --
 -- Remove some of the accesses, of all months, of a deleted tenant.
@@ -59,11 +59,11 @@ DELETE FROM memory.revisions
 WHERE tenant_id = :tenant_id AND (kind, item_id, revision) IN (
     SELECT kind, item_id, revision FROM memory.revisions WHERE tenant_id = :tenant_id LIMIT :count);
 
--- purge_tenant_accesses --
+-- purge_tenant_access_counts --
 -- Remove some of the counts of use of a deleted tenant.
-DELETE FROM memory.accesses
+DELETE FROM memory.access_counts
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
-    SELECT memory_id FROM memory.accesses WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT memory_id FROM memory.access_counts WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_conflict_resolutions --
 -- Remove some of the resolutions of a deleted tenant.
@@ -125,11 +125,11 @@ DELETE FROM memory.fact_keys
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
     SELECT memory_id FROM memory.fact_keys WHERE tenant_id = :tenant_id LIMIT :count));
 
--- purge_tenant_entries --
+-- purge_tenant_memories --
 -- Remove some of the memories, of all months, of a deleted tenant.
-DELETE FROM memory.entries
+DELETE FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (ARRAY(
-    SELECT memory_id FROM memory.entries WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT memory_id FROM memory.memories WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_usage --
 -- Remove some of the counters of a deleted tenant.

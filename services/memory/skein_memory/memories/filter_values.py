@@ -37,7 +37,7 @@ def fields_of(memory: Memory) -> dict[str, object]:
 
 
 def fields_of_row(row: Mapping[str, Any], tags: Sequence[str]) -> dict[str, object]:
-    """Return the same of a whole row of memory.entries as JSON has it, with its tags beside it."""
+    """Return the same of a whole row of memory.memories as JSON has it, with its tags beside it."""
     return {
         **row,
         **{name: datetime.fromisoformat(row[name]) for name in _TIMES if row[name] is not None},

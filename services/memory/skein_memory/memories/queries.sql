@@ -1,6 +1,6 @@
--- insert_entries --
+-- insert_memories --
 -- Store memories.
-INSERT INTO memory.entries
+INSERT INTO memory.memories
     (tenant_id, memory_id, external_id, type, title, key, content, data, source, source_agent, agent_id, subject_id,
      session_id, scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time,
      metadata, content_hash, words, fingerprint, create_time, update_time, record_time, created_by, updated_by,
@@ -17,23 +17,23 @@ SELECT memory_id, external_id, type, title, key, content, data, source, source_a
        scope, level, confidence, importance, expire_time, archive_time, valid_from_time, valid_to_time, metadata,
        revision, create_time, update_time, greatest(record_time, update_time) AS record_time, delete_time, created_by,
        updated_by, data IS NOT NULL AND text_revision IS DISTINCT FROM revision AS is_outdated,
-       ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = entries.memory_id
+       ARRAY(SELECT tag FROM memory.tags WHERE tags.tenant_id = :tenant_id AND tags.memory_id = memories.memory_id
              ORDER BY position, tag COLLATE "C") AS tags
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]);
 
 -- lock_memory --
 -- Lock a memory, deleted or not. Read it by another statement afterwards: this one would show the tags of before the
 -- wait.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id
 FOR NO KEY UPDATE;
 
 -- lock_memories --
 -- Lock memories in the order of their ids.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[])
 ORDER BY memory_id
 FOR NO KEY UPDATE;
@@ -41,26 +41,26 @@ FOR NO KEY UPDATE;
 -- find_active --
 -- Return which of some ids belong to a memory that is not deleted.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active;
 
 -- find_visible --
 -- Return which of some ids belong to a memory that is neither deleted nor expired.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
     AND (expire_time IS NULL OR expire_time > :at);
 
 -- find_expired --
 -- Return which of some ids belong to an expired memory.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at;
 
 -- lock_expired --
 -- Lock the expired ones of some memories, in the order of their ids.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND expire_time <= :at
 ORDER BY memory_id
 FOR NO KEY UPDATE;
@@ -68,14 +68,14 @@ FOR NO KEY UPDATE;
 -- longest_expired --
 -- Find memories that expired before a time, the first to expire first.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND expire_time <= :before
 ORDER BY expire_time
 LIMIT :count;
 
 -- update_memory --
 -- Store a memory's next revision. One that had decayed is idle anew from then on.
-UPDATE memory.entries
+UPDATE memory.memories
 SET type = :type, title = :title, key = :key, content = :content, data = :data, source = :source,
     source_agent = :source_agent, agent_id = :agent_id, subject_id = :subject_id, session_id = :session_id,
     scope = :scope, level = :level, confidence = :confidence, importance = :importance, expire_time = :expire_time,
@@ -91,7 +91,7 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 -- Find and lock some memories with data that an older release wrote. Skip locked ones: the change that holds the
 -- lock brings them up to date.
 SELECT memory_id, words
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND data IS NOT NULL AND text_revision IS DISTINCT FROM revision
 LIMIT :count
 FOR NO KEY UPDATE SKIP LOCKED;
@@ -99,7 +99,7 @@ FOR NO KEY UPDATE SKIP LOCKED;
 -- update_text --
 -- Store the searched text of a memory's data, and its hashes, by the rules of this release. This is no change by a
 -- caller.
-UPDATE memory.entries
+UPDATE memory.memories
 SET words = :words, content_hash = :content_hash, fingerprint = :fingerprint, text_revision = revision
 WHERE tenant_id = :tenant_id AND memory_id = :memory_id;
 
@@ -159,7 +159,7 @@ WHERE tenant_id = :tenant_id AND memory_id = :memory_id AND tag = ANY (:tags::te
 -- list_over_capacity --
 -- Find memories beyond the capacity of a level: those after the most important ones that fit, of equals the older.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND level = :level AND is_active AND archive_time IS NULL
     AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY importance DESC, memory_id DESC
@@ -171,27 +171,27 @@ LIMIT :count;
 -- in order from its own index.
 SELECT memory_id
 FROM (
-    (SELECT memory_id, importance FROM memory.entries
+    (SELECT memory_id, importance FROM memory.memories
      WHERE tenant_id = :tenant_id AND level = 'strategic' AND is_active AND archive_time IS NULL
          AND importance <= :importance
      ORDER BY importance, memory_id LIMIT :count)
     UNION ALL
-    (SELECT memory_id, importance FROM memory.entries
+    (SELECT memory_id, importance FROM memory.memories
      WHERE tenant_id = :tenant_id AND level = 'tactical' AND is_active AND archive_time IS NULL
          AND importance <= :importance
      ORDER BY importance, memory_id LIMIT :count)
     UNION ALL
-    (SELECT memory_id, importance FROM memory.entries
+    (SELECT memory_id, importance FROM memory.memories
      WHERE tenant_id = :tenant_id AND level = 'operational' AND is_active AND archive_time IS NULL
          AND importance <= :importance
      ORDER BY importance, memory_id LIMIT :count)
     UNION ALL
-    (SELECT memory_id, importance FROM memory.entries
+    (SELECT memory_id, importance FROM memory.memories
      WHERE tenant_id = :tenant_id AND level = 'contextual' AND is_active AND archive_time IS NULL
          AND importance <= :importance
      ORDER BY importance, memory_id LIMIT :count)
     UNION ALL
-    (SELECT memory_id, importance FROM memory.entries
+    (SELECT memory_id, importance FROM memory.memories
      WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NOT NULL AND importance <= :importance
      ORDER BY importance, memory_id LIMIT :count)
 ) AS least
@@ -201,7 +201,7 @@ LIMIT :count;
 -- lock_free_memories --
 -- Lock those of some memories that no other transaction has locked.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id = ANY (:memory_ids::uuid[]) AND is_active
 ORDER BY memory_id
 FOR NO KEY UPDATE SKIP LOCKED;

@@ -47,7 +47,7 @@ async def insert_memories(
     if not memories:
         return
     created = [memory_event("memory_created", memory) for memory in memories]
-    await tx.insert(QUERIES["insert_entries"], tenant_id, [_entry(memory) for memory in memories])
+    await tx.insert(QUERIES["insert_memories"], tenant_id, [_entry(memory) for memory in memories])
     await writer.insert_events(tx, tenant_id, created, at=at, by=memories[0].created_by)
     await tx.insert(QUERIES["insert_tags"], tenant_id, [row for memory in memories for row in _tags(memory)])
     await _insert_tasks(tx, tenant_id, memories)

@@ -26,7 +26,7 @@ BEGIN
     PERFORM set_config('skein.operator', 'on', true);
     FOR tenant IN SELECT tenant_id FROM tenancy.tenants LOOP
         PERFORM set_config('skein.tenant_id', tenant::text, true);
-        SELECT count(*) INTO found FROM memory.entries WHERE tenant_id = tenant AND is_active;
+        SELECT count(*) INTO found FROM memory.memories WHERE tenant_id = tenant AND is_active;
         IF found > 0 THEN
             INSERT INTO memory.usage (tenant_id, kind, slot, amount) VALUES (tenant, 'memories', 0, found);
         END IF;

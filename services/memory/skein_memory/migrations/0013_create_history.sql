@@ -54,7 +54,7 @@ CREATE TABLE memory.versions (
     updated_by text NOT NULL,
     CONSTRAINT versions_pkey PRIMARY KEY (tenant_id, memory_id, revision),
     CONSTRAINT versions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 
 -- What links, aliases, trust, conflicts and blocks were before each change. What names a memory goes with it.
@@ -73,23 +73,23 @@ CREATE TABLE memory.revisions (
     changed_by text NOT NULL,
     CONSTRAINT revisions_pkey PRIMARY KEY (tenant_id, kind, item_id, revision),
     CONSTRAINT revisions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     CONSTRAINT revisions_other_memory_fkey FOREIGN KEY (tenant_id, other_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX revisions_memory ON memory.revisions (tenant_id, memory_id, kind) WHERE memory_id IS NOT NULL;
 CREATE INDEX revisions_other_memory ON memory.revisions (tenant_id, other_memory_id, kind)
     WHERE other_memory_id IS NOT NULL;
 
 -- How often a memory was read or recalled, apart from it, as it is counted in batches.
-CREATE TABLE memory.accesses (
+CREATE TABLE memory.access_counts (
     tenant_id uuid NOT NULL,
     memory_id uuid NOT NULL,
     access_count bigint NOT NULL,
     last_access_time timestamptz NOT NULL,
-    CONSTRAINT accesses_pkey PRIMARY KEY (tenant_id, memory_id),
-    CONSTRAINT accesses_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+    CONSTRAINT access_counts_pkey PRIMARY KEY (tenant_id, memory_id),
+    CONSTRAINT access_counts_memory_fkey FOREIGN KEY (tenant_id, memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 
 ALTER TABLE memory.changes ENABLE ROW LEVEL SECURITY;
@@ -104,9 +104,9 @@ ALTER TABLE memory.revisions ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.revisions FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.revisions
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-ALTER TABLE memory.accesses ENABLE ROW LEVEL SECURITY;
-ALTER TABLE memory.accesses FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON memory.accesses
+ALTER TABLE memory.access_counts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.access_counts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.access_counts
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.accesses
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.access_counts
     TO skein_memory;

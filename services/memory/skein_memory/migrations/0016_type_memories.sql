@@ -1,12 +1,12 @@
 -- Typed memories: the words of their data, secrets sealed apart from them, tasks by state, levels by importance.
 
 -- What is searched of a memory's data, as the service reads it from data of the memory's type; null for nothing.
-ALTER TABLE memory.entries ADD COLUMN words text;
+ALTER TABLE memory.memories ADD COLUMN words text;
 
 -- For levels and plans that are full: the least important memories come first.
-CREATE INDEX entries_level_importance ON memory.entries (tenant_id, level, importance, memory_id)
+CREATE INDEX memories_level_importance ON memory.memories (tenant_id, level, importance, memory_id)
     WHERE is_active AND archive_time IS NULL;
-CREATE INDEX entries_archived_importance ON memory.entries (tenant_id, importance, memory_id)
+CREATE INDEX memories_archived_importance ON memory.memories (tenant_id, importance, memory_id)
     WHERE is_active AND archive_time IS NOT NULL;
 
 -- Which master keys wrap any tenant's key: the service does not start without each of them. Of the cluster, not of a tenant.
@@ -37,7 +37,7 @@ CREATE TABLE memory.secrets (
     update_time timestamptz NOT NULL,
     CONSTRAINT secrets_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT secrets_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     CONSTRAINT secrets_key_fkey FOREIGN KEY (tenant_id, key_id) REFERENCES memory.tenant_keys (tenant_id, key_id)
 );
 CREATE INDEX secrets_key ON memory.secrets (tenant_id, key_id, memory_id);
@@ -55,7 +55,7 @@ CREATE TABLE memory.tasks (
     update_time timestamptz NOT NULL,
     CONSTRAINT tasks_pkey PRIMARY KEY (tenant_id, memory_id),
     CONSTRAINT tasks_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX tasks_status ON memory.tasks (tenant_id, kind, status, memory_id);
 CREATE INDEX tasks_objective ON memory.tasks (tenant_id, objective_id, memory_id) WHERE objective_id IS NOT NULL;

@@ -9,7 +9,7 @@ CREATE TABLE memory.properties (
     value text NOT NULL,
     CONSTRAINT properties_pkey PRIMARY KEY (tenant_id, memory_id, name, value),
     CONSTRAINT properties_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX properties_value ON memory.properties (tenant_id, name, value, memory_id);
 
@@ -57,7 +57,7 @@ BEGIN
         INSERT INTO memory.properties (tenant_id, memory_id, name, value)
         WITH RECURSIVE nodes (memory_id, name, value) AS (
             SELECT e.memory_id, root.name, root.value
-            FROM memory.entries AS e
+            FROM memory.memories AS e
             CROSS JOIN LATERAL (VALUES ('metadata', e.metadata), ('data', e.data)) AS root (name, value)
             WHERE e.tenant_id = tenant AND root.value IS NOT NULL
             UNION ALL
@@ -96,9 +96,9 @@ BEGIN
     PERFORM set_config('skein.tenant_id', '', true), set_config('skein.operator', '', true);
 END $$;
 
-CREATE INDEX entries_source_agent ON memory.entries (tenant_id, source_agent, memory_id)
+CREATE INDEX memories_source_agent ON memory.memories (tenant_id, source_agent, memory_id)
     WHERE source_agent IS NOT NULL;
 
 -- Equal contents are listed in order like everything else. Last, as nobody reads memories from here to the end.
-DROP INDEX memory.entries_content_hash;
-CREATE INDEX entries_content_hash ON memory.entries (tenant_id, content_hash, memory_id);
+DROP INDEX memory.memories_content_hash;
+CREATE INDEX memories_content_hash ON memory.memories (tenant_id, content_hash, memory_id);

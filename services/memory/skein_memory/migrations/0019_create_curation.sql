@@ -38,9 +38,9 @@ CREATE TABLE memory.conflict_resolutions (
     CONSTRAINT conflict_resolutions_pair_sorted CHECK (a_memory_id < b_memory_id),
     CONSTRAINT conflict_resolutions_canonical_in_pair CHECK (canonical_memory_id IN (a_memory_id, b_memory_id)),
     CONSTRAINT conflict_resolutions_a_fkey FOREIGN KEY (tenant_id, a_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     CONSTRAINT conflict_resolutions_b_fkey FOREIGN KEY (tenant_id, b_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX conflict_resolutions_b ON memory.conflict_resolutions (tenant_id, b_memory_id);
 CREATE INDEX conflict_resolutions_order ON memory.conflict_resolutions (tenant_id, resolution_id);
@@ -61,9 +61,9 @@ CREATE TABLE memory.aliases (
     CONSTRAINT aliases_pkey PRIMARY KEY (tenant_id, alias_memory_id),
     CONSTRAINT aliases_not_of_itself CHECK (alias_memory_id <> canonical_memory_id),
     CONSTRAINT aliases_alias_fkey FOREIGN KEY (tenant_id, alias_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     CONSTRAINT aliases_canonical_fkey FOREIGN KEY (tenant_id, canonical_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX aliases_canonical ON memory.aliases (tenant_id, canonical_memory_id, alias_memory_id);
 
@@ -84,16 +84,16 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON memory.source_trust, memory.conflict_res
 
 -- What a memory says, as one number: the same for memories that say the same (see skein_memory.curation). Null in rows
 -- that are older than this, until they change.
-ALTER TABLE memory.entries ADD COLUMN fingerprint uuid;
+ALTER TABLE memory.memories ADD COLUMN fingerprint uuid;
 -- When idleness begins to count for the next decay; null when a memory decayed as often as it may. The one place that
 -- looks moves it on where the memory was changed or read meanwhile, so that an ordinary change need not.
-ALTER TABLE memory.entries ADD COLUMN decay_time timestamptz DEFAULT now();
-ALTER TABLE memory.entries ADD COLUMN decay_periods smallint NOT NULL DEFAULT 0;
-CREATE INDEX entries_fingerprint ON memory.entries (tenant_id, fingerprint, memory_id)
+ALTER TABLE memory.memories ADD COLUMN decay_time timestamptz DEFAULT now();
+ALTER TABLE memory.memories ADD COLUMN decay_periods smallint NOT NULL DEFAULT 0;
+CREATE INDEX memories_fingerprint ON memory.memories (tenant_id, fingerprint, memory_id)
     WHERE is_active AND archive_time IS NULL;
-CREATE INDEX entries_decay_time ON memory.entries (tenant_id, decay_time)
+CREATE INDEX memories_decay_time ON memory.memories (tenant_id, decay_time)
     WHERE is_active AND archive_time IS NULL;
-CREATE INDEX entries_confidence ON memory.entries (tenant_id, confidence, memory_id)
+CREATE INDEX memories_confidence ON memory.memories (tenant_id, confidence, memory_id)
     WHERE is_active AND archive_time IS NULL;
 
 -- The newest links of one relation.

@@ -36,9 +36,9 @@ CREATE TABLE memory.snapshot_items (
     CONSTRAINT snapshot_items_snapshot_fkey FOREIGN KEY (tenant_id, snapshot_id)
         REFERENCES memory.snapshots (tenant_id, snapshot_id) ON DELETE CASCADE,
     CONSTRAINT snapshot_items_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
     CONSTRAINT snapshot_items_other_memory_fkey FOREIGN KEY (tenant_id, other_memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
 );
 CREATE INDEX snapshot_items_memory ON memory.snapshot_items (tenant_id, memory_id) WHERE memory_id IS NOT NULL;
 CREATE INDEX snapshot_items_other_memory ON memory.snapshot_items (tenant_id, other_memory_id)

@@ -1,9 +1,9 @@
 -- Watches: who is told of what happens, by webhook.
 
-CREATE TABLE memory.watches (
+CREATE TABLE memory.webhooks (
     tenant_id uuid NOT NULL
-        CONSTRAINT watches_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
-    watch_id uuid NOT NULL,
+        CONSTRAINT webhooks_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    webhook_id uuid NOT NULL,
     display_name text NOT NULL,
     -- '*' stands for all.
     event_types text[] NOT NULL,
@@ -27,17 +27,17 @@ CREATE TABLE memory.watches (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
-    CONSTRAINT watches_pkey PRIMARY KEY (tenant_id, watch_id)
+    CONSTRAINT webhooks_pkey PRIMARY KEY (tenant_id, webhook_id)
 );
-CREATE INDEX watches_active ON memory.watches (tenant_id, watch_id) WHERE is_active;
+CREATE INDEX webhooks_active ON memory.webhooks (tenant_id, webhook_id) WHERE is_active;
 
 -- What is still to be told, and what was: the event by its place in the log, never a copy of it.
 CREATE TABLE memory.deliveries (
     tenant_id uuid NOT NULL,
     delivery_id uuid NOT NULL,
-    watch_id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
     change_id uuid NOT NULL,
-    state text NOT NULL CONSTRAINT deliveries_state_known CHECK (state IN ('waiting', 'delivered', 'dead')),
+    state text NOT NULL CONSTRAINT deliveries_state_known CHECK (state IN ('pending', 'delivered', 'dead')),
     attempts integer NOT NULL DEFAULT 0,
     -- When to try next; while somebody tries, when others may.
     next_time timestamptz NOT NULL,
@@ -45,23 +45,23 @@ CREATE TABLE memory.deliveries (
     create_time timestamptz NOT NULL,
     finish_time timestamptz,
     CONSTRAINT deliveries_pkey PRIMARY KEY (tenant_id, delivery_id),
-    CONSTRAINT deliveries_change_key UNIQUE (tenant_id, watch_id, change_id),
-    CONSTRAINT deliveries_watch_fkey FOREIGN KEY (tenant_id, watch_id)
-        REFERENCES memory.watches (tenant_id, watch_id) ON DELETE CASCADE,
+    CONSTRAINT deliveries_change_key UNIQUE (tenant_id, webhook_id, change_id),
+    CONSTRAINT deliveries_webhook_fkey FOREIGN KEY (tenant_id, webhook_id)
+        REFERENCES memory.webhooks (tenant_id, webhook_id) ON DELETE CASCADE,
     CONSTRAINT deliveries_change_fkey FOREIGN KEY (tenant_id, change_id)
         REFERENCES memory.changes (tenant_id, change_id) ON DELETE CASCADE
 );
-CREATE INDEX deliveries_due ON memory.deliveries (tenant_id, next_time) WHERE state = 'waiting';
-CREATE INDEX deliveries_watch ON memory.deliveries (tenant_id, watch_id, delivery_id);
+CREATE INDEX deliveries_due ON memory.deliveries (tenant_id, next_time) WHERE state = 'pending';
+CREATE INDEX deliveries_webhook ON memory.deliveries (tenant_id, webhook_id, delivery_id);
 CREATE INDEX deliveries_change ON memory.deliveries (tenant_id, change_id);
 CREATE INDEX deliveries_finish_time ON memory.deliveries (tenant_id, finish_time) WHERE finish_time IS NOT NULL;
 
-ALTER TABLE memory.watches ENABLE ROW LEVEL SECURITY;
-ALTER TABLE memory.watches FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON memory.watches
+ALTER TABLE memory.webhooks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.webhooks FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.webhooks
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 ALTER TABLE memory.deliveries ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.deliveries FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.deliveries
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory.watches, memory.deliveries TO skein_memory;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.webhooks, memory.deliveries TO skein_memory;

@@ -37,17 +37,17 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON memory.access_log TO skein_memory;
 -- What is searched is recorded by whoever searches.
 GRANT USAGE ON SCHEMA memory TO skein_session;
 GRANT SELECT, INSERT, UPDATE ON memory.access_log TO skein_recall, skein_session;
-GRANT SELECT, INSERT, UPDATE ON memory.accesses TO skein_recall;
+GRANT SELECT, INSERT, UPDATE ON memory.access_counts TO skein_recall;
 GRANT USAGE ON SCHEMA tenancy TO skein_recall;
 GRANT SELECT ON tenancy.policies TO skein_recall;
 
--- Make a month's partitions: of entries for every month from 2015 on, of the access log for those that are still to come.
+-- Make a month's partitions: of memories for every month from 2015 on, of the access log for those that are still to come.
 -- True when one was missing.
 CREATE OR REPLACE FUNCTION memory.ensure_month(month timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER
 SET search_path = ''
 RETURN (
-    CASE WHEN month < '2015-01-01T00:00:00Z' THEN 0 ELSE skein.make_month('memory.entries', month)::integer END
+    CASE WHEN month < '2015-01-01T00:00:00Z' THEN 0 ELSE skein.make_month('memory.memories', month)::integer END
     + CASE WHEN month < now() - interval '2 months' THEN 0 ELSE skein.make_month('memory.access_log', month)::integer END
 ) > 0;
 

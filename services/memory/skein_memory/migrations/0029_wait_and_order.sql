@@ -2,31 +2,31 @@
 
 -- A row of another table that names a memory which is there and one that still lies in an archive. It goes to its table
 -- when the second is back, and away with whichever is removed.
-CREATE TABLE memory.waiting (
+CREATE TABLE memory.pending_rows (
     tenant_id uuid NOT NULL,
-    waiting_id uuid NOT NULL,
+    pending_row_id uuid NOT NULL,
     memory_id uuid NOT NULL,
     other_memory_id uuid NOT NULL,
     row_table text NOT NULL
-        CONSTRAINT waiting_table_known CHECK (row_table IN ('links', 'revisions', 'aliases', 'conflict_resolutions')),
-    held jsonb NOT NULL,
-    CONSTRAINT waiting_pkey PRIMARY KEY (tenant_id, waiting_id),
-    CONSTRAINT waiting_memory_fkey FOREIGN KEY (tenant_id, memory_id)
-        REFERENCES memory.entries (tenant_id, memory_id) ON DELETE CASCADE,
-    CONSTRAINT waiting_archived_fkey FOREIGN KEY (tenant_id, other_memory_id)
-        REFERENCES memory.archived (tenant_id, memory_id) ON DELETE CASCADE
+        CONSTRAINT pending_rows_table_known CHECK (row_table IN ('links', 'revisions', 'aliases', 'conflict_resolutions')),
+    row_data jsonb NOT NULL,
+    CONSTRAINT pending_rows_pkey PRIMARY KEY (tenant_id, pending_row_id),
+    CONSTRAINT pending_rows_memory_fkey FOREIGN KEY (tenant_id, memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
+    CONSTRAINT pending_rows_archived_fkey FOREIGN KEY (tenant_id, other_memory_id)
+        REFERENCES memory.archived_memories (tenant_id, memory_id) ON DELETE CASCADE
 );
-CREATE INDEX waiting_memory ON memory.waiting (tenant_id, memory_id);
-CREATE INDEX waiting_other ON memory.waiting (tenant_id, other_memory_id);
-ALTER TABLE memory.waiting ENABLE ROW LEVEL SECURITY;
-ALTER TABLE memory.waiting FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON memory.waiting
+CREATE INDEX pending_rows_memory ON memory.pending_rows (tenant_id, memory_id);
+CREATE INDEX pending_rows_other ON memory.pending_rows (tenant_id, other_memory_id);
+ALTER TABLE memory.pending_rows ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.pending_rows FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.pending_rows
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-GRANT SELECT, INSERT, UPDATE, DELETE ON memory.waiting TO skein_memory;
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.pending_rows TO skein_memory;
 
 -- The orders of a list that ids do not have.
-CREATE INDEX entries_update_time ON memory.entries (tenant_id, update_time, memory_id);
-CREATE INDEX entries_importance ON memory.entries (tenant_id, importance, memory_id);
+CREATE INDEX memories_update_time ON memory.memories (tenant_id, update_time, memory_id);
+CREATE INDEX memories_importance ON memory.memories (tenant_id, importance, memory_id);
 
 -- Count what is there already: tenant by tenant, as row-level security binds the owner too.
 DO $$

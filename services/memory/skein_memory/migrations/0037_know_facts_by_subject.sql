@@ -20,7 +20,7 @@ BEGIN
         EXECUTE format(
             'UPDATE memory.fact_keys AS held
              SET subject_id = known.subject_id, folded_key = lower(held.key COLLATE pg_catalog.%I)
-             FROM memory.entries AS known
+             FROM memory.memories AS known
              WHERE held.tenant_id = $1 AND known.tenant_id = $1 AND known.memory_id = held.memory_id', unicode)
         USING tenant;
         DELETE FROM memory.fact_keys AS later
@@ -45,8 +45,8 @@ DROP INDEX memory.fact_keys_memory;
 
 -- The revision that words and content_hash were made from, by the rules of the version that knows this column. Rows of
 -- older versions fall behind; the worker's round brings up those with data. The others are as they were.
-ALTER TABLE memory.entries ADD COLUMN text_revision bigint;
-CREATE INDEX entries_outdated ON memory.entries (tenant_id, memory_id)
+ALTER TABLE memory.memories ADD COLUMN text_revision bigint;
+CREATE INDEX memories_outdated ON memory.memories (tenant_id, memory_id)
     WHERE data IS NOT NULL AND text_revision IS DISTINCT FROM revision;
 
 -- Null in rows of older versions, whose hash is of the type and the content.

@@ -6,34 +6,34 @@ SELECT count(*) FROM (SELECT FROM memory.aliases WHERE tenant_id = :tenant_id LI
 -- Find memories that may deserve a second look: the most important of each level, the least sure and the oldest, so many
 -- of each. Each level is spelled out: the planner knows then that an index of importance alone may have to read a whole tenant
 -- to find a few of a level.
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND level = 'strategic' AND is_active AND archive_time IS NULL
  ORDER BY importance DESC LIMIT :count)
 UNION
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND level = 'tactical' AND is_active AND archive_time IS NULL
  ORDER BY importance DESC LIMIT :count)
 UNION
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND level = 'operational' AND is_active AND archive_time IS NULL
  ORDER BY importance DESC LIMIT :count)
 UNION
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND level = 'contextual' AND is_active AND archive_time IS NULL
  ORDER BY importance DESC LIMIT :count)
 UNION
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NULL
  ORDER BY confidence LIMIT :count)
 UNION
-(SELECT memory_id FROM memory.entries
+(SELECT memory_id FROM memory.memories
  WHERE tenant_id = :tenant_id AND is_active AND archive_time IS NULL
  ORDER BY memory_id LIMIT :count);
 
 -- list_kinds --
 -- Read of the newest memories of a range of ids what they are counted by.
 SELECT memory_id, type, scope, level, importance
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id >= :from_id AND memory_id < :before_id
     AND is_active AND archive_time IS NULL AND (expire_time IS NULL OR expire_time > :at)
 ORDER BY memory_id DESC
@@ -58,7 +58,7 @@ LIMIT :count;
 -- count_expired --
 -- Count the memories that have expired and are not erased yet, up to so many.
 SELECT count(*) FROM (
-    SELECT FROM memory.entries
+    SELECT FROM memory.memories
     WHERE tenant_id = :tenant_id AND expire_time <= :at AND is_active LIMIT :most) AS these;
 
 -- read_totals --

@@ -11,8 +11,8 @@ LEFT JOIN LATERAL (
     SELECT trust FROM memory.source_trust
     WHERE source_trust.tenant_id = :tenant_id AND source_trust.source_key = requested.source_key LIMIT 1) AS source ON true
 LEFT JOIN LATERAL (
-    SELECT access_count, last_access_time FROM memory.accesses
-    WHERE accesses.tenant_id = :tenant_id AND accesses.memory_id = requested.memory_id LIMIT 1) AS used ON true;
+    SELECT access_count, last_access_time FROM memory.access_counts
+    WHERE access_counts.tenant_id = :tenant_id AND access_counts.memory_id = requested.memory_id LIMIT 1) AS used ON true;
 
 -- count_relations --
 -- Count the links of memories that have very many, for each relation that the formulas know, up to so many of each.

@@ -6,7 +6,7 @@ SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS oldest,
 -- next_memory_ids --
 -- Return the ids of memories, deleted ones too, in order, after the id `after_id`.
 SELECT memory_id
-FROM memory.entries
+FROM memory.memories
 WHERE tenant_id = :tenant_id AND memory_id > :after_id
 ORDER BY memory_id
 LIMIT :count;

@@ -2,8 +2,8 @@
 -- Return the contents of memories and of their earlier versions, with their types.
 SELECT contents.type, contents.content, contents.data
 FROM (
-    SELECT type, content, data FROM memory.entries
-    WHERE entries.tenant_id = :tenant_id AND entries.memory_id = ANY (:memory_ids::uuid[])
+    SELECT type, content, data FROM memory.memories
+    WHERE memories.tenant_id = :tenant_id AND memories.memory_id = ANY (:memory_ids::uuid[])
     UNION ALL
     SELECT type, content, data FROM memory.versions
     WHERE versions.tenant_id = :tenant_id AND versions.memory_id = ANY (:memory_ids::uuid[])

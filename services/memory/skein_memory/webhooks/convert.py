@@ -72,11 +72,11 @@ def webhook(value: Webhook) -> pb.Webhook:
 def delivery(row: asyncpg.Record) -> pb.Delivery:
     return pb.Delivery(
         delivery_id=str(row["delivery_id"]),
-        webhook_id=str(row["watch_id"]),
+        webhook_id=str(row["webhook_id"]),
         change_id=str(row["change_id"]),
         state=f"DELIVERY_STATE_{row['state'].upper()}",
         attempts=row["attempts"],
-        next_time=to_timestamp(row["next_time"]) if row["state"] == "waiting" else None,
+        next_time=to_timestamp(row["next_time"]) if row["state"] == "pending" else None,
         last_error=row["last_error"] or "",
         create_time=to_timestamp(row["create_time"]),
         finish_time=to_timestamp(row["finish_time"]),

@@ -101,7 +101,7 @@ class DeliveryStore:
         row = await tx.row(QUERIES["retry_delivery"], tenant_id=tenant_id, delivery_id=delivery_id, at=at)
         if row is None:
             raise DeliveryNotFound
-        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, webhook_id=row["watch_id"], at=at)
+        await tx.execute(QUERIES["probe_now"], tenant_id=tenant_id, webhook_id=row["webhook_id"], at=at)
         return row
 
     async def enqueue(self, tenant_id: UUID, *, at: datetime) -> QueueStatus:
@@ -163,15 +163,15 @@ class DeliveryStore:
                 QUERIES["notified_changes"], tenant_id=tenant_id, change_ids=[row["change_id"] for row in claimed]
             )
             webhooks = await tx.rows(
-                QUERIES["get_webhooks"], tenant_id=tenant_id, webhook_ids=list({row["watch_id"] for row in claimed})
+                QUERIES["get_webhooks"], tenant_id=tenant_id, webhook_ids=list({row["webhook_id"] for row in claimed})
             )
         changes = {row["change_id"]: row for row in change_rows}
-        webhooks_by_id = {row["watch_id"]: webhook_of(row) for row in webhooks}
+        webhooks_by_id = {row["webhook_id"]: webhook_of(row) for row in webhooks}
         return [
             Attempt(
                 delivery_id=row["delivery_id"],
                 attempts=row["attempts"],
-                webhook=webhooks_by_id[row["watch_id"]],
+                webhook=webhooks_by_id[row["webhook_id"]],
                 event=_event_of(changes[row["change_id"]]),
                 create_time=changes[row["change_id"]]["create_time"],
                 until=until,
@@ -241,7 +241,7 @@ class DeliveryStore:
                     delivered=len(errors) < len(ended),
                     failed=len(errors),
                     last_error=errors[-1] if errors else None,
-                    most=policy.watch_max_failures,
+                    most=policy.webhook_max_failures,
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
@@ -266,7 +266,7 @@ async def _queue_changes(
 ) -> None:
     """Queue the next events for webhooks at one position in the log, as far as they match."""
     deliveries = [
-        {"webhook_id": row["watch_id"], "change_id": change_id, "create_time": at}
+        {"webhook_id": row["webhook_id"], "change_id": change_id, "create_time": at}
         for row in webhooks
         for change_id in await _matching_changes(tx, tenant_id, draft_of(row), changes, at=at)
     ]
@@ -279,7 +279,7 @@ async def _queue_changes(
     await tx.execute(
         QUERIES["advance_webhooks"],
         tenant_id=tenant_id,
-        webhook_ids=[row["watch_id"] for row in webhooks],
+        webhook_ids=[row["webhook_id"] for row in webhooks],
         transaction=changes[-1]["transaction"],
         change_id=changes[-1]["change_id"],
     )
@@ -303,7 +303,7 @@ async def _matching_changes(
 def _outcome_columns(outcome: Outcome, at: datetime) -> dict[str, object]:
     attempt = outcome.attempt
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
-    state = "delivered" if outcome.error is None else "dead" if is_last else "waiting"
+    state = "delivered" if outcome.error is None else "dead" if is_last else "pending"
     # Spread, not secret.
     pause = retry_delay(attempt.attempts, random.random())  # noqa: S311
     return {

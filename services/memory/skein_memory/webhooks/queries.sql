@@ -1,7 +1,7 @@
 -- insert_webhook --
 -- Store a webhook whose place in the log is now: what transactions that are still at work will commit is after it.
-INSERT INTO memory.watches
-    (tenant_id, watch_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
+INSERT INTO memory.webhooks
+    (tenant_id, webhook_id, display_name, event_types, condition, webhook_url, master_key, nonce, ciphertext, transaction,
      change_id, create_time, update_time, created_by, updated_by, grant_ids)
 VALUES
     (:tenant_id, :webhook_id, :display_name, :event_types, :condition, :webhook_url, :master_key, :nonce, :ciphertext,
@@ -10,42 +10,42 @@ VALUES
 
 -- get_webhook --
 -- Read a webhook.
-SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
-FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
+FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 
 -- get_webhooks --
 -- Read some webhooks.
-SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
-FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = ANY (:webhook_ids::uuid[]);
+FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (:webhook_ids::uuid[]);
 
 -- lock_webhook --
 -- Read and lock a webhook.
-SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
-FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
+FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 FOR NO KEY UPDATE;
 
 -- list_webhooks --
 -- Read the newest webhooks that are older than one.
-SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
+SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, master_key, nonce, ciphertext, failures,
     last_delivery_time, last_error, disable_time, destination, destination_failures, retry_time, revision, create_time,
     update_time, created_by, updated_by, grant_ids
-FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id < :before_id
-ORDER BY watch_id DESC
+FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id < :before_id
+ORDER BY webhook_id DESC
 LIMIT :count;
 
 -- update_webhook --
 -- Store a webhook's next revision; one that becomes active goes on with what happens from now on.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET display_name = :display_name, event_types = :event_types, condition = :condition, webhook_url = :webhook_url,
     transaction = CASE WHEN :is_active AND NOT is_active
                        THEN pg_snapshot_xmin(pg_current_snapshot())::text::bigint ELSE transaction END,
@@ -58,49 +58,49 @@ SET display_name = :display_name, event_types = :event_types, condition = :condi
     retry_time = CASE WHEN webhook_url <> :webhook_url OR :is_active AND NOT is_active THEN NULL ELSE retry_time END,
     is_active = :is_active, revision = revision + 1, update_time = :at, updated_by = :updated_by,
     grant_ids = :grant_ids
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 
 -- disable_webhooks_of_ended_grants --
 -- Switch off the webhooks that a grant made which has ended.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET is_active = false, disable_time = :at, last_error = 'grant'
 WHERE tenant_id = :tenant_id AND is_active AND grant_ids <> '{}' AND EXISTS (
     SELECT FROM unnest(grant_ids) AS made (by)
     WHERE NOT EXISTS (
         SELECT FROM auth.live_grants AS live
         WHERE live.tenant_id = :tenant_id AND live.grant_id = made.by AND live.expire_time > :at))
-RETURNING watch_id;
+RETURNING webhook_id;
 
 -- list_older_webhooks --
 -- Name some of the webhooks whose keys another master key seals.
-SELECT watch_id
-FROM memory.watches
+SELECT webhook_id
+FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND master_key <> :master_key
-ORDER BY watch_id
+ORDER BY webhook_id
 LIMIT :count;
 
 -- rekey_webhook --
 -- Give a webhook another key, or the same under another master key.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET master_key = :master_key, nonce = :nonce, ciphertext = :ciphertext
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id;
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id;
 
 -- delete_webhook --
 -- Remove a webhook with its deliveries.
-DELETE FROM memory.watches
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
+DELETE FROM memory.webhooks
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 RETURNING master_key;
 
 -- has_active_webhook --
 -- Return whether a tenant has an active webhook: without one, nothing is queued and nothing is due.
-SELECT EXISTS (SELECT FROM memory.watches WHERE tenant_id = :tenant_id AND is_active);
+SELECT EXISTS (SELECT FROM memory.webhooks WHERE tenant_id = :tenant_id AND is_active);
 
 -- lock_active_webhooks --
 -- Read and lock the active webhooks; skip those that another worker has locked.
-SELECT watch_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
-FROM memory.watches
+SELECT webhook_id, display_name, event_types, condition, webhook_url, is_active, transaction, change_id
+FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND is_active
-ORDER BY watch_id
+ORDER BY webhook_id
 LIMIT :count
 FOR NO KEY UPDATE SKIP LOCKED;
 
@@ -115,14 +115,14 @@ LIMIT :count;
 
 -- advance_webhooks --
 -- Remember up to where some webhooks have their deliveries queued.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET transaction = :transaction, change_id = :change_id
-WHERE tenant_id = :tenant_id AND watch_id = ANY (:webhook_ids::uuid[]);
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (:webhook_ids::uuid[]);
 
 -- insert_deliveries --
 -- Queue deliveries; those that are queued already are passed over.
-INSERT INTO memory.deliveries (tenant_id, delivery_id, watch_id, change_id, state, next_time, create_time)
-VALUES (:tenant_id, :delivery_id, :webhook_id, :change_id, 'waiting', :create_time, :create_time)
+INSERT INTO memory.deliveries (tenant_id, delivery_id, webhook_id, change_id, state, next_time, create_time)
+VALUES (:tenant_id, :delivery_id, :webhook_id, :change_id, 'pending', :create_time, :create_time)
 ON CONFLICT ON CONSTRAINT deliveries_change_key DO NOTHING;
 
 -- claim_deliveries --
@@ -135,33 +135,33 @@ WITH slots AS (
     SELECT slot.destination, slot.free
     FROM unnest(:destinations::text[], :free_slots::integer[]) AS slot (destination, free)
 ), probeable AS MATERIALIZED (
-    SELECT failing.watch_id, failing.destination FROM memory.watches AS failing
+    SELECT failing.webhook_id, failing.destination FROM memory.webhooks AS failing
     WHERE failing.tenant_id = :tenant_id AND failing.is_active AND failing.retry_time <= :at
         AND failing.destination IN (
-            SELECT one.destination FROM memory.watches AS one
+            SELECT one.destination FROM memory.webhooks AS one
             WHERE one.tenant_id = :tenant_id AND one.is_active AND one.retry_time <= :at
                 AND NOT EXISTS (SELECT FROM slots WHERE slots.destination = one.destination AND slots.free <= 0)
                 AND EXISTS (
-                    SELECT FROM memory.deliveries AS waiting
-                    WHERE waiting.tenant_id = :tenant_id AND waiting.watch_id = one.watch_id
-                        AND waiting.state = 'waiting' AND waiting.next_time <= :at)
+                    SELECT FROM memory.deliveries AS pending
+                    WHERE pending.tenant_id = :tenant_id AND pending.webhook_id = one.webhook_id
+                        AND pending.state = 'pending' AND pending.next_time <= :at)
             GROUP BY one.destination
             ORDER BY min(one.retry_time)
             LIMIT :failing_destinations)
-    ORDER BY failing.watch_id
+    ORDER BY failing.webhook_id
     FOR NO KEY UPDATE OF failing SKIP LOCKED
 ), due AS (
-    SELECT one.delivery_id, one.next_time, watches.destination, watches.destination_failures > 0 AS is_failing,
-        row_number() OVER (PARTITION BY watches.destination ORDER BY one.next_time, one.delivery_id) AS place
-    FROM memory.watches
+    SELECT one.delivery_id, one.next_time, webhooks.destination, webhooks.destination_failures > 0 AS is_failing,
+        row_number() OVER (PARTITION BY webhooks.destination ORDER BY one.next_time, one.delivery_id) AS place
+    FROM memory.webhooks
     CROSS JOIN LATERAL (
         SELECT deliveries.delivery_id, deliveries.next_time FROM memory.deliveries
-        WHERE deliveries.tenant_id = :tenant_id AND deliveries.watch_id = watches.watch_id
-            AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+        WHERE deliveries.tenant_id = :tenant_id AND deliveries.webhook_id = webhooks.webhook_id
+            AND deliveries.state = 'pending' AND deliveries.next_time <= :at
         ORDER BY deliveries.next_time
         LIMIT :per_destination) AS one
-    WHERE watches.tenant_id = :tenant_id AND watches.is_active
-        AND (watches.retry_time IS NULL OR watches.watch_id IN (SELECT probeable.watch_id FROM probeable))
+    WHERE webhooks.tenant_id = :tenant_id AND webhooks.is_active
+        AND (webhooks.retry_time IS NULL OR webhooks.webhook_id IN (SELECT probeable.webhook_id FROM probeable))
 ), fitting AS (
     SELECT due.delivery_id, due.next_time, due.place, due.is_failing,
         row_number() OVER (PARTITION BY due.is_failing ORDER BY due.place, due.next_time, due.delivery_id) AS rank
@@ -171,7 +171,7 @@ WITH slots AS (
                             ELSE coalesce(slots.free, :per_destination::integer) END
 ), unlocked AS (
     SELECT deliveries.delivery_id FROM memory.deliveries
-    WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+    WHERE deliveries.tenant_id = :tenant_id AND deliveries.state = 'pending' AND deliveries.next_time <= :at
         AND deliveries.delivery_id = ANY (ARRAY(
             SELECT fitting.delivery_id FROM fitting
             WHERE NOT fitting.is_failing OR fitting.rank <= :failing_destinations
@@ -182,32 +182,32 @@ WITH slots AS (
     UPDATE memory.deliveries
     SET attempts = attempts + 1, next_time = :until
     WHERE tenant_id = :tenant_id AND delivery_id = ANY (ARRAY(SELECT unlocked.delivery_id FROM unlocked))
-    RETURNING delivery_id, watch_id, change_id, attempts
+    RETURNING delivery_id, webhook_id, change_id, attempts
 ), probed AS (
-    UPDATE memory.watches
+    UPDATE memory.webhooks
     SET retry_time = :until
-    WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
-        SELECT probeable.watch_id FROM probeable
+    WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(
+        SELECT probeable.webhook_id FROM probeable
         WHERE probeable.destination IN (
-            SELECT tried.destination FROM probeable AS tried JOIN claimed ON claimed.watch_id = tried.watch_id)))
+            SELECT tried.destination FROM probeable AS tried JOIN claimed ON claimed.webhook_id = tried.webhook_id)))
 )
-SELECT claimed.delivery_id, claimed.watch_id, claimed.change_id, claimed.attempts FROM claimed;
+SELECT claimed.delivery_id, claimed.webhook_id, claimed.change_id, claimed.attempts FROM claimed;
 
 -- release_deliveries --
 -- Give back deliveries whose attempts were broken off, so that another worker tries them at once.
 UPDATE memory.deliveries
 SET attempts = attempts - 1, next_time = :at
-WHERE tenant_id = :tenant_id AND state = 'waiting' AND (delivery_id, attempts) IN (
+WHERE tenant_id = :tenant_id AND state = 'pending' AND (delivery_id, attempts) IN (
     SELECT delivery_id, attempts FROM unnest(:delivery_ids::uuid[], :attempts::integer[]) AS own (delivery_id, attempts));
 
 -- release_probes --
 -- Let another worker try destinations whose attempts were broken off.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET retry_time = :at
-WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
-    SELECT watch_id FROM memory.watches
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(
+    SELECT webhook_id FROM memory.webhooks
     WHERE tenant_id = :tenant_id AND retry_time = :until AND destination = ANY (:destinations::text[])
-    ORDER BY watch_id
+    ORDER BY webhook_id
     FOR NO KEY UPDATE));
 
 -- due_deliveries --
@@ -216,15 +216,15 @@ WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
 SELECT count(*)::integer AS count, min(due.next_time) AS oldest_time
 FROM (
     SELECT one.next_time
-    FROM memory.watches
+    FROM memory.webhooks
     CROSS JOIN LATERAL (
         SELECT deliveries.next_time FROM memory.deliveries
-        WHERE deliveries.tenant_id = :tenant_id AND deliveries.watch_id = watches.watch_id
-            AND deliveries.state = 'waiting' AND deliveries.next_time <= :at
+        WHERE deliveries.tenant_id = :tenant_id AND deliveries.webhook_id = webhooks.webhook_id
+            AND deliveries.state = 'pending' AND deliveries.next_time <= :at
         ORDER BY deliveries.next_time
         LIMIT :count) AS one
-    WHERE watches.tenant_id = :tenant_id AND watches.is_active
-        AND (watches.retry_time IS NULL OR watches.retry_time <= :at)
+    WHERE webhooks.tenant_id = :tenant_id AND webhooks.is_active
+        AND (webhooks.retry_time IS NULL OR webhooks.retry_time <= :at)
     LIMIT :count) AS due;
 
 -- notified_changes --
@@ -237,32 +237,32 @@ WHERE tenant_id = :tenant_id AND change_id = ANY (:change_ids::uuid[]);
 -- Record the outcome of an attempt, unless another process has tried the delivery since.
 UPDATE memory.deliveries
 SET state = :state, next_time = :next_time, last_error = :last_error, finish_time = :finish_time
-WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'waiting' AND attempts = :attempts;
+WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state = 'pending' AND attempts = :attempts;
 
 -- lock_destinations --
 -- Keep others from the webhooks of some destinations until the transaction ends, all in one order.
-SELECT watch_id
-FROM memory.watches
+SELECT webhook_id
+FROM memory.webhooks
 WHERE tenant_id = :tenant_id AND destination = ANY (:destinations::text[])
-ORDER BY watch_id
+ORDER BY webhook_id
 FOR NO KEY UPDATE;
 
 -- count_attempt --
 -- Say on a webhook what came of attempts; one that failed too often is switched off.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET failures = CASE WHEN :delivered::boolean THEN 0 ELSE failures + :failed::integer END,
     last_delivery_time = CASE WHEN :delivered THEN :at ELSE last_delivery_time END,
     last_error = coalesce(:last_error::text, last_error),
     is_active = is_active AND (:delivered OR failures + :failed < :most::integer),
     disable_time = CASE WHEN is_active AND NOT :delivered AND failures + :failed >= :most THEN :at ELSE disable_time END
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id
 RETURNING (disable_time = :at) IS true AS is_disabled, failures;
 
 -- count_destination --
 -- Say on all webhooks of a destination what came of attempts. One that answered is open to all deliveries again. One
 -- that failed `threshold` times in a row is left alone, each time longer; attempts that
 -- began before that count no more.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET destination_failures = CASE WHEN :answered::boolean THEN 0 ELSE destination_failures + :failed::integer END,
     retry_time = CASE
         WHEN :answered OR destination_failures + :failed < :threshold::integer THEN NULL
@@ -275,20 +275,20 @@ WHERE tenant_id = :tenant_id AND destination = :destination
 
 -- probe_now --
 -- Let the next delivery try a webhook's destination at once.
-UPDATE memory.watches
+UPDATE memory.webhooks
 SET retry_time = :at
-WHERE tenant_id = :tenant_id AND watch_id = ANY (ARRAY(
-    SELECT other.watch_id FROM memory.watches AS own
-    JOIN memory.watches AS other ON other.tenant_id = :tenant_id AND other.destination = own.destination
-    WHERE own.tenant_id = :tenant_id AND own.watch_id = :webhook_id AND other.retry_time > :at
-    ORDER BY other.watch_id
+WHERE tenant_id = :tenant_id AND webhook_id = ANY (ARRAY(
+    SELECT other.webhook_id FROM memory.webhooks AS own
+    JOIN memory.webhooks AS other ON other.tenant_id = :tenant_id AND other.destination = own.destination
+    WHERE own.tenant_id = :tenant_id AND own.webhook_id = :webhook_id AND other.retry_time > :at
+    ORDER BY other.webhook_id
     FOR NO KEY UPDATE OF other));
 
 -- list_deliveries --
 -- Read the newest deliveries of a webhook that are older than one; a null state does not restrict.
-SELECT delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time
+SELECT delivery_id, webhook_id, change_id, state, attempts, next_time, last_error, create_time, finish_time
 FROM memory.deliveries
-WHERE tenant_id = :tenant_id AND watch_id = :webhook_id AND delivery_id < :before_id
+WHERE tenant_id = :tenant_id AND webhook_id = :webhook_id AND delivery_id < :before_id
     AND (:state::text IS NULL OR state = :state)
 ORDER BY delivery_id DESC
 LIMIT :count;
@@ -296,9 +296,9 @@ LIMIT :count;
 -- retry_delivery --
 -- Have a delivery tried again at once, as if for the first time.
 UPDATE memory.deliveries
-SET state = 'waiting', attempts = 0, next_time = :at, finish_time = NULL
+SET state = 'pending', attempts = 0, next_time = :at, finish_time = NULL
 WHERE tenant_id = :tenant_id AND delivery_id = :delivery_id AND state <> 'delivered'
-RETURNING delivery_id, watch_id, change_id, state, attempts, next_time, last_error, create_time, finish_time;
+RETURNING delivery_id, webhook_id, change_id, state, attempts, next_time, last_error, create_time, finish_time;
 
 -- delete_old_deliveries --
 -- Remove some of the deliveries that ended long ago.

@@ -142,7 +142,7 @@ class WebhookSender:
             at = now()
             event = {
                 "event_type": "test",
-                "entity_type": "watch",
+                "entity_type": "webhook",
                 "entity_id": str(webhook.webhook_id),
                 "summary": "a test of the webhook",
                 "payload": {},

@@ -62,7 +62,7 @@ class WebhookStore:
         await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
         webhook = await read_webhook(tx, tenant_id, key.key_id)
         await record_webhook_event(tx, tenant_id, "watch_created", webhook.webhook_id, at=at, by=by)
-        await self._quotas.charge(tx, tenant_id, {"watches": 1})
+        await self._quotas.charge(tx, tenant_id, {"webhooks": 1})
         return webhook
 
     async def get_webhook(self, tenant_id: UUID, webhook_id: UUID) -> Webhook:
@@ -126,7 +126,7 @@ class WebhookStore:
             raise WebhookNotFound
         await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
         await record_webhook_event(tx, tenant_id, "watch_deleted", webhook_id, at=at, by=by)
-        await self._quotas.charge(tx, tenant_id, {"watches": -1})
+        await self._quotas.charge(tx, tenant_id, {"webhooks": -1})
 
     def signing_key(self, tenant_id: UUID, webhook: Webhook) -> bytes:
         """Return a webhook's signing key. Raises SecretUndecryptable."""
@@ -142,7 +142,7 @@ class WebhookStore:
                 QUERIES["list_older_webhooks"], tenant_id=tenant_id, master_key=current, count=_REMOVED_BATCH_SIZE
             )
             for row in rows:
-                await self.rewrap(tx, tenant_id, row["watch_id"])
+                await self.rewrap(tx, tenant_id, row["webhook_id"])
         return len(rows)
 
     async def rewrap(self, tx: Transaction, tenant_id: UUID, webhook_id: UUID) -> None:
@@ -200,10 +200,10 @@ def draft_of(row: asyncpg.Record) -> WebhookDraft:
 
 def webhook_of(row: asyncpg.Record) -> Webhook:
     return Webhook(
-        webhook_id=row["watch_id"],
+        webhook_id=row["webhook_id"],
         draft=draft_of(row),
         key=WrappedKey(
-            key_id=row["watch_id"],
+            key_id=row["webhook_id"],
             master_key=row["master_key"],
             sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
         ),
@@ -227,11 +227,11 @@ async def record_webhook_event(
     tx: Transaction, tenant_id: UUID, kind: str, webhook_id: UUID, *, at: datetime, by: str
 ) -> None:
     """Record an event of a webhook."""
-    event = Event(type=kind, entity_type="watch", entity_id=str(webhook_id), summary=kind.replace("_", " "))
+    event = Event(type=kind, entity_type="webhook", entity_id=str(webhook_id), summary=kind.replace("_", " "))
     await writer.insert_events(tx, tenant_id, [event], at=at, by=by)
 
 
 async def disable_webhooks_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
     """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
     for row in await tx.rows(QUERIES["disable_webhooks_of_ended_grants"], tenant_id=tenant_id, at=at):
-        await record_webhook_event(tx, tenant_id, "watch_disabled", row["watch_id"], at=at, by="system:worker")
+        await record_webhook_event(tx, tenant_id, "watch_disabled", row["webhook_id"], at=at, by="system:worker")

@@ -22,7 +22,7 @@ FROM (
 SELECT e.memory_id AS item_id, concat_ws(E'\n', nullif(e.title, ''), nullif(e.key, ''), nullif(e.content, ''),
        nullif(e.words, '')) AS text
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
+JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
 
 -- message_texts --
 -- Read the searched text of messages.

@@ -64,7 +64,7 @@ async def _update_corpora(
         sums.setdefault(row["kind"], Counter()).update(documents=1, length=row["length"])
     for row in removed:
         of_kind = sums.setdefault(row["kind"], Counter())
-        of_kind.update(documents=-row["documents"], length=-row["length"], departed=row["documents"])
+        of_kind.update(documents=-row["documents"], length=-row["length"], removed=row["documents"])
     # In one order, so that two concurrent calls do not deadlock.
     for kind, change in sorted(sums.items()):
         await tx.execute(
@@ -73,7 +73,7 @@ async def _update_corpora(
             kind=kind,
             documents=change["documents"],
             length=change["length"],
-            departed=change["departed"],
+            removed=change["removed"],
         )
 
 

@@ -1,23 +1,23 @@
 -- counting_status --
 -- Return whether there are documents to add to the counts, and removed ones to subtract. `stale` has the kinds of which so
 -- many were removed that the frequencies are to be counted again.
-SELECT EXISTS (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND NOT d.counted) AS fresh,
-       EXISTS (SELECT FROM recall.departures AS d WHERE d.tenant_id = :tenant_id) AS gone,
+SELECT EXISTS (SELECT FROM recall.documents AS d WHERE d.tenant_id = :tenant_id AND NOT d.is_counted) AS fresh,
+       EXISTS (SELECT FROM recall.removals AS d WHERE d.tenant_id = :tenant_id) AS gone,
        ARRAY(
            SELECT c.kind
            FROM recall.corpora AS c
-           WHERE c.tenant_id = :tenant_id AND c.departed > greatest(:min_documents::bigint, c.documents / 5)
+           WHERE c.tenant_id = :tenant_id AND c.removed > greatest(:min_documents::bigint, c.documents / 5)
            ORDER BY c.kind
        ) AS stale;
 
 -- mark_counted --
 -- Mark some uncounted documents as counted, except those that another process is counting.
 UPDATE recall.documents AS d
-SET counted = true
+SET is_counted = true
 WHERE d.tenant_id = :tenant_id AND d.item_id = ANY (ARRAY(
     SELECT fresh.item_id
     FROM recall.documents AS fresh
-    WHERE fresh.tenant_id = :tenant_id AND NOT fresh.counted
+    WHERE fresh.tenant_id = :tenant_id AND NOT fresh.is_counted
     ORDER BY fresh.kind, fresh.item_id
     LIMIT :count
     FOR NO KEY UPDATE SKIP LOCKED
@@ -26,12 +26,12 @@ RETURNING d.kind, d.item_id, d.length;
 
 -- take_removed_documents --
 -- Take some removed documents that are still counted, except those that another process is taking.
-DELETE FROM recall.departures AS d
-WHERE d.tenant_id = :tenant_id AND d.departure_id = ANY (ARRAY(
-    SELECT gone.departure_id
-    FROM recall.departures AS gone
+DELETE FROM recall.removals AS d
+WHERE d.tenant_id = :tenant_id AND d.removal_id = ANY (ARRAY(
+    SELECT gone.removal_id
+    FROM recall.removals AS gone
     WHERE gone.tenant_id = :tenant_id
-    ORDER BY gone.departure_id
+    ORDER BY gone.removal_id
     LIMIT :count
     FOR UPDATE SKIP LOCKED
 ))
@@ -39,11 +39,11 @@ RETURNING d.kind, d.documents, d.length;
 
 -- add_to_corpus --
 -- Add to the counts of one kind.
-INSERT INTO recall.corpora AS c (tenant_id, kind, documents, length, departed)
-VALUES (:tenant_id, :kind, :documents, :length, :departed)
+INSERT INTO recall.corpora AS c (tenant_id, kind, documents, length, removed)
+VALUES (:tenant_id, :kind, :documents, :length, :removed)
 ON CONFLICT ON CONSTRAINT corpora_pkey DO UPDATE
 SET documents = c.documents + excluded.documents, length = c.length + excluded.length,
-    departed = c.departed + excluded.departed;
+    removed = c.removed + excluded.removed;
 
 -- terms_of_items --
 -- Count in how many of some items each term occurs.
@@ -68,7 +68,7 @@ SELECT queried.term, queried.kind, (
     SELECT count(*) FROM recall.postings AS p
     WHERE p.tenant_id = :tenant_id AND p.term = queried.term AND p.kind = queried.kind AND (p.item_id IN (
         SELECT fresh.item_id FROM recall.documents AS fresh
-        WHERE fresh.tenant_id = :tenant_id AND NOT fresh.counted
+        WHERE fresh.tenant_id = :tenant_id AND NOT fresh.is_counted
     )) IS NOT TRUE
 ) AS documents
 FROM unnest(:terms::text[], :kinds::text[]) AS queried (term, kind)
@@ -105,7 +105,7 @@ WHERE tenant_id = :tenant_id AND kind = :kind AND term = ANY (:terms::text[]);
 -- set_recount_position --
 -- Record the last term of one kind that was counted again; null: all were.
 UPDATE recall.corpora
-SET recounted_to = :term::text, departed = CASE WHEN :term::text IS NULL THEN 0 ELSE departed END
+SET recounted_to = :term::text, removed = CASE WHEN :term::text IS NULL THEN 0 ELSE removed END
 WHERE tenant_id = :tenant_id AND kind = :kind;
 
 -- delete_unused_frequencies --

@@ -74,12 +74,12 @@ ORDER BY r.reindex_id;
 -- mark_incomplete --
 -- Record that the models of reindexes lack vectors of some documents.
 UPDATE recall.reindexes
-SET whole = false
-WHERE reindex_id = ANY (:reindex_ids::uuid[]) AND whole;
+SET is_complete = false
+WHERE reindex_id = ANY (:reindex_ids::uuid[]) AND is_complete;
 
 -- request_rescan --
 -- Have a reindex scan a tenant once more: documents were written without vectors of its model.
-INSERT INTO recall.reindexed AS d
-    (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+INSERT INTO recall.reindex_progress AS d
+    (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished, is_stale, embedded)
 VALUES (:tenant_id, :reindex_id, to_timestamp(0), '00000000-0000-0000-0000-000000000000', 0, 0, 0, 0, true, true, 0)
-ON CONFLICT ON CONSTRAINT reindexed_pkey DO UPDATE SET stale = true;
+ON CONFLICT ON CONSTRAINT reindex_progress_pkey DO UPDATE SET is_stale = true;

@@ -28,11 +28,11 @@ DELETE FROM recall.frequencies
 WHERE tenant_id = :tenant_id AND (term, kind) IN (
     SELECT term, kind FROM recall.frequencies WHERE tenant_id = :tenant_id LIMIT :count);
 
--- purge_departures --
+-- purge_removals --
 -- Remove some of a deleted tenant's removed documents that are still counted.
-DELETE FROM recall.departures
-WHERE tenant_id = :tenant_id AND departure_id IN (
-    SELECT departure_id FROM recall.departures WHERE tenant_id = :tenant_id LIMIT :count);
+DELETE FROM recall.removals
+WHERE tenant_id = :tenant_id AND removal_id IN (
+    SELECT removal_id FROM recall.removals WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_corpora --
 -- Remove some of a deleted tenant's counts.
@@ -40,11 +40,11 @@ DELETE FROM recall.corpora
 WHERE tenant_id = :tenant_id AND kind IN (
     SELECT kind FROM recall.corpora WHERE tenant_id = :tenant_id LIMIT :count);
 
--- purge_reindexed --
+-- purge_reindex_progress --
 -- Remove some of the progress of reindexes in a deleted tenant.
-DELETE FROM recall.reindexed
+DELETE FROM recall.reindex_progress
 WHERE tenant_id = :tenant_id AND reindex_id IN (
-    SELECT reindex_id FROM recall.reindexed WHERE tenant_id = :tenant_id LIMIT :count);
+    SELECT reindex_id FROM recall.reindex_progress WHERE tenant_id = :tenant_id LIMIT :count);
 
 -- purge_requests --
 -- Remove some of a deleted tenant's saved responses.

@@ -22,9 +22,9 @@ _PURGES = {
     "recall.vector_origins": QUERIES["purge_vector_origins"],
     "recall.documents": QUERIES["purge_documents"],
     "recall.frequencies": QUERIES["purge_frequencies"],
-    "recall.departures": QUERIES["purge_departures"],
+    "recall.removals": QUERIES["purge_removals"],
     "recall.corpora": QUERIES["purge_corpora"],
-    "recall.reindexed": QUERIES["purge_reindexed"],
+    "recall.reindex_progress": QUERIES["purge_reindex_progress"],
     "recall.requests": QUERIES["purge_requests"],
 }
 

@@ -113,7 +113,7 @@ GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id,
     ON recall.documents TO skein_memory;
 -- ... and hybrid search reads the items that it found.
 GRANT USAGE ON SCHEMA memory, session TO skein_recall;
-GRANT SELECT ON memory.entries, memory.tags, session.messages TO skein_recall;
+GRANT SELECT ON memory.memories, memory.tags, session.messages TO skein_recall;
 
 -- Register a model and make its table of vectors: hash-partitioned by item, with an index that covers the vector where a
 -- B-tree tuple can hold it, so that an exact search reads one contiguous run.

@@ -2,15 +2,15 @@
 -- models of more dimensions than an index tuple holds.
 --
 -- A new document is not yet counted; the worker counts it later. What is known of a tenant's words is therefore the sum
--- of what was counted (corpora), what was not yet (the partial index below), less what went away since (departures).
+-- of what was counted (corpora), what was not yet (the partial index below), less what went away since (removals).
 
 ALTER TABLE recall.documents
     -- Its text ends with a question; its text tells of a time.
-    ADD COLUMN asks boolean NOT NULL DEFAULT false,
-    ADD COLUMN dated boolean NOT NULL DEFAULT false,
+    ADD COLUMN is_question boolean NOT NULL DEFAULT false,
+    ADD COLUMN mentions_time boolean NOT NULL DEFAULT false,
     -- It is in corpora and frequencies.
-    ADD COLUMN counted boolean NOT NULL DEFAULT false;
-CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length) WHERE NOT counted;
+    ADD COLUMN is_counted boolean NOT NULL DEFAULT false;
+CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length) WHERE NOT is_counted;
 -- Counting all of a tenant's documents for each question is over.
 DROP INDEX recall.documents_length;
 
@@ -22,7 +22,7 @@ CREATE TABLE recall.corpora (
     documents bigint NOT NULL,
     length bigint NOT NULL,
     -- Documents that went away since the frequencies were last counted from the postings.
-    departed bigint NOT NULL DEFAULT 0,
+    removed bigint NOT NULL DEFAULT 0,
     -- How far counting them anew is: the last term, in order; null when it is not under way.
     recounted_to text,
     CONSTRAINT corpora_pkey PRIMARY KEY (tenant_id, kind)
@@ -40,14 +40,14 @@ CREATE TABLE recall.frequencies (
 );
 
 -- Counted documents that went away and are still in corpora: rows that are only inserted, so nobody waits for anybody.
-CREATE TABLE recall.departures (
+CREATE TABLE recall.removals (
     tenant_id uuid NOT NULL
-        CONSTRAINT departures_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
-    departure_id uuid NOT NULL,
+        CONSTRAINT removals_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    removal_id uuid NOT NULL,
     kind text NOT NULL,
     documents bigint NOT NULL,
     length bigint NOT NULL,
-    CONSTRAINT departures_pkey PRIMARY KEY (tenant_id, departure_id)
+    CONSTRAINT removals_pkey PRIMARY KEY (tenant_id, removal_id)
 );
 
 ALTER TABLE recall.corpora ENABLE ROW LEVEL SECURITY;
@@ -58,14 +58,14 @@ ALTER TABLE recall.frequencies ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall.frequencies FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON recall.frequencies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-ALTER TABLE recall.departures ENABLE ROW LEVEL SECURITY;
-ALTER TABLE recall.departures FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON recall.departures
+ALTER TABLE recall.removals ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.removals FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.removals
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
-GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, recall.departures TO skein_recall;
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, recall.removals TO skein_recall;
 -- Who deletes a document says so.
-GRANT INSERT ON recall.departures TO skein_memory, skein_session;
+GRANT INSERT ON recall.removals TO skein_memory, skein_session;
 
 -- What a memory supersedes does not come back unless it is asked for.
 GRANT SELECT ON memory.links TO skein_recall;

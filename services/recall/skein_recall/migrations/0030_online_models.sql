@@ -29,7 +29,7 @@ CREATE TABLE recall.reindexes (
     settle_time timestamptz NOT NULL,
     -- The model had everything when it was put in force or out of it, and did not miss anything since: it may be taken
     -- (back) before the look is over.
-    whole boolean NOT NULL,
+    is_complete boolean NOT NULL,
     -- When the next texts may go to the model, over all processes.
     next_time timestamptz NOT NULL,
     create_time timestamptz NOT NULL,
@@ -37,41 +37,41 @@ CREATE TABLE recall.reindexes (
     cancel_time timestamptz
 );
 -- One that stands for each model and tenant, and one for all tenants.
-CREATE UNIQUE INDEX reindexes_standing_key
+CREATE UNIQUE INDEX reindexes_running_key
     ON recall.reindexes (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid))
     WHERE cancel_time IS NULL;
 
 -- How far a reindex is in one tenant. It looks at every document, in order of the ids, until one look finds nothing.
-CREATE TABLE recall.reindexed (
+CREATE TABLE recall.reindex_progress (
     tenant_id uuid NOT NULL
-        CONSTRAINT reindexed_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+        CONSTRAINT reindex_progress_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     reindex_id uuid NOT NULL
-        CONSTRAINT reindexed_reindex_fkey REFERENCES recall.reindexes (reindex_id) ON DELETE CASCADE,
+        CONSTRAINT reindex_progress_reindex_fkey REFERENCES recall.reindexes (reindex_id) ON DELETE CASCADE,
     -- When the look began, and the last document that it saw.
-    look_time timestamptz NOT NULL,
+    scan_time timestamptz NOT NULL,
     after_id uuid NOT NULL,
     -- Documents of the tenant when the look began, as far as they were counted; those seen; those that got their vectors;
     -- those that could get none.
     documents bigint NOT NULL,
     seen bigint NOT NULL,
-    made bigint NOT NULL,
+    scan_embedded bigint NOT NULL,
     missing bigint NOT NULL,
-    finished boolean NOT NULL,
+    is_finished boolean NOT NULL,
     -- Something was written meanwhile that did not get its vectors: there must be another look.
-    stale boolean NOT NULL,
+    is_stale boolean NOT NULL,
     -- Items that got vectors in all looks together.
     embedded bigint NOT NULL,
-    CONSTRAINT reindexed_pkey PRIMARY KEY (tenant_id, reindex_id)
+    CONSTRAINT reindex_progress_pkey PRIMARY KEY (tenant_id, reindex_id)
 );
 -- A tenant sees how far it is, the operator's transactions see how far all are.
-ALTER TABLE recall.reindexed ENABLE ROW LEVEL SECURITY;
-ALTER TABLE recall.reindexed FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON recall.reindexed
+ALTER TABLE recall.reindex_progress ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.reindex_progress FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.reindex_progress
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
            OR current_setting('skein.operator', true) = 'on');
 
 GRANT SELECT, INSERT, UPDATE ON recall.reindexes TO skein_recall;
-GRANT SELECT, INSERT, UPDATE, DELETE ON recall.reindexed TO skein_recall;
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.reindex_progress TO skein_recall;
 -- Whoever stores a vector that was given with an item must know whether another model follows.
 GRANT SELECT ON recall.reindexes TO skein_memory, skein_session;
 -- A reindex goes through the tenants that there are: which, and nothing else of them.
@@ -117,7 +117,7 @@ END
 $$;
 
 -- Remember when a model was followed last.
-CREATE FUNCTION recall.leave_model(named text, at timestamptz) RETURNS void
+CREATE FUNCTION recall.set_model_leave_time(named text, at timestamptz) RETURNS void
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = ''
 SET lock_timeout = '5s'
@@ -155,9 +155,9 @@ END
 $$;
 
 REVOKE ALL ON FUNCTION recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
-    recall.set_active_model(text, timestamptz), recall.leave_model(text, timestamptz),
+    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.drop_model(text, timestamptz) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION
     recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
-    recall.set_active_model(text, timestamptz), recall.leave_model(text, timestamptz),
+    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
     recall.drop_model(text, timestamptz) TO skein_recall;

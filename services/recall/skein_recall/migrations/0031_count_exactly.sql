@@ -2,5 +2,5 @@
 -- takes what is known of all of them from the counts.
 
 -- To lock a row takes the right to change a column of it.
-GRANT UPDATE (counted) ON recall.documents TO skein_session;
-GRANT SELECT ON recall.corpora, recall.departures TO skein_session;
+GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
+GRANT SELECT ON recall.corpora, recall.removals TO skein_session;

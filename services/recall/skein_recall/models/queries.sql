@@ -26,7 +26,7 @@ SELECT recall.set_active_model(:model, :at);
 
 -- set_model_left_time --
 -- Record when a model was followed last.
-SELECT recall.leave_model(:model, :at);
+SELECT recall.set_model_leave_time(:model, :at);
 
 -- drop_model --
 -- Delete a model with its vectors, unless it is in use or was after a time; return the outcome.

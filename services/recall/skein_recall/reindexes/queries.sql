@@ -1,10 +1,10 @@
 -- start_reindex --
 -- Start a reindex, or have a running one of the model scan once more.
 INSERT INTO recall.reindexes AS r
-    (reindex_id, model, only_tenant_id, texts_per_second, settle_time, whole, next_time, create_time, created_by)
+    (reindex_id, model, only_tenant_id, texts_per_second, settle_time, is_complete, next_time, create_time, created_by)
 VALUES (:reindex_id, :model, :only_tenant_id, :texts_per_second, :settle_time, :is_complete, :at, :at, :created_by)
 ON CONFLICT (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid)) WHERE cancel_time IS NULL
-DO UPDATE SET settle_time = excluded.settle_time, whole = r.whole OR excluded.whole,
+DO UPDATE SET settle_time = excluded.settle_time, is_complete = r.is_complete OR excluded.is_complete,
     texts_per_second = CASE WHEN :keep_rate THEN r.texts_per_second ELSE excluded.texts_per_second END
 RETURNING reindex_id;
 
@@ -26,7 +26,7 @@ RETURNING next_time - make_interval(secs => :texts::double precision / texts_per
 -- List reindexes, the newest first, each with its progress over all tenants. A tenant is done when a scan found nothing to
 -- embed that began after every process followed the model.
 SELECT r.reindex_id, r.model, r.only_tenant_id, r.texts_per_second, r.settle_time, r.create_time, r.created_by,
-       r.cancel_time, r.whole AS is_complete, tenants.tenants, coalesce(sums.done, 0) AS done_tenants, coalesce(sums.documents, 0) AS documents,
+       r.cancel_time, r.is_complete, tenants.tenants, coalesce(sums.done, 0) AS done_tenants, coalesce(sums.documents, 0) AS documents,
        coalesce(sums.seen, 0) AS seen, coalesce(sums.embedded, 0) AS embedded, coalesce(sums.missing, 0) AS missing
 FROM recall.reindexes AS r
 CROSS JOIN LATERAL (
@@ -36,11 +36,11 @@ CROSS JOIN LATERAL (
 ) AS tenants
 CROSS JOIN LATERAL (
     SELECT count(*) FILTER (
-               WHERE d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time
+               WHERE d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time
            ) AS done,
            sum(d.documents)::bigint AS documents, sum(least(d.seen, d.documents))::bigint AS seen,
            sum(d.embedded)::bigint AS embedded, sum(d.missing)::bigint AS missing
-    FROM recall.reindexed AS d
+    FROM recall.reindex_progress AS d
     JOIN tenancy.tenants AS t ON t.tenant_id = d.tenant_id AND t.is_active
     WHERE d.reindex_id = r.reindex_id
 ) AS sums
@@ -58,9 +58,9 @@ WHERE t.is_active AND t.tenant_id > :after AND EXISTS (
     SELECT FROM recall.reindexes AS r
     WHERE r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = t.tenant_id)
         AND NOT EXISTS (
-            SELECT FROM recall.reindexed AS d
+            SELECT FROM recall.reindex_progress AS d
             WHERE d.tenant_id = t.tenant_id AND d.reindex_id = r.reindex_id
-                AND d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time
+                AND d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time
         )
 )
 ORDER BY t.tenant_id
@@ -69,12 +69,12 @@ LIMIT :limit;
 -- list_pending_reindexes --
 -- Read the reindexes that are not done in one tenant, the oldest first, with the latest scan of each: nulls before the
 -- first.
-SELECT r.reindex_id, r.model, r.settle_time, d.look_time AS scan_time, d.after_id, d.finished AS is_finished,
-       d.stale AS is_stale, d.made AS embedded_count
+SELECT r.reindex_id, r.model, r.settle_time, d.scan_time, d.after_id, d.is_finished,
+       d.is_stale, d.scan_embedded AS embedded_count
 FROM recall.reindexes AS r
-LEFT JOIN recall.reindexed AS d ON d.tenant_id = :tenant_id AND d.reindex_id = r.reindex_id
+LEFT JOIN recall.reindex_progress AS d ON d.tenant_id = :tenant_id AND d.reindex_id = r.reindex_id
 WHERE r.cancel_time IS NULL AND (r.only_tenant_id IS NULL OR r.only_tenant_id = :tenant_id)
-    AND (d.finished AND NOT d.stale AND d.made = 0 AND d.look_time >= r.settle_time) IS NOT TRUE
+    AND (d.is_finished AND NOT d.is_stale AND d.scan_embedded = 0 AND d.scan_time >= r.settle_time) IS NOT TRUE
 ORDER BY r.reindex_id;
 
 -- counted_documents --
@@ -85,12 +85,12 @@ WHERE c.tenant_id = :tenant_id;
 
 -- begin_scan --
 -- Begin a scan of a tenant's documents.
-INSERT INTO recall.reindexed AS d
-    (tenant_id, reindex_id, look_time, after_id, documents, seen, made, missing, finished, stale, embedded)
+INSERT INTO recall.reindex_progress AS d
+    (tenant_id, reindex_id, scan_time, after_id, documents, seen, scan_embedded, missing, is_finished, is_stale, embedded)
 VALUES (:tenant_id, :reindex_id, :at, '00000000-0000-0000-0000-000000000000', :documents, 0, 0, 0, false, false, 0)
-ON CONFLICT ON CONSTRAINT reindexed_pkey DO UPDATE
-SET look_time = excluded.look_time, after_id = excluded.after_id, documents = excluded.documents, seen = 0, made = 0,
-    missing = 0, finished = false, stale = false;
+ON CONFLICT ON CONSTRAINT reindex_progress_pkey DO UPDATE
+SET scan_time = excluded.scan_time, after_id = excluded.after_id, documents = excluded.documents, seen = 0, scan_embedded = 0,
+    missing = 0, is_finished = false, is_stale = false;
 
 -- read_scan_page --
 -- Read the next documents by id, and which of them lack vectors in a table. Documents of the backlog do not count as
@@ -105,7 +105,7 @@ LIMIT :limit;
 
 -- advance_scan --
 -- Record the progress of a scan, unless another process recorded it before.
-UPDATE recall.reindexed
-SET after_id = :to, seen = seen + :seen, made = made + :embedded, missing = missing + :missing,
-    embedded = embedded + :embedded, finished = :is_finished
-WHERE tenant_id = :tenant_id AND reindex_id = :reindex_id AND look_time = :scan_time AND after_id = :after;
+UPDATE recall.reindex_progress
+SET after_id = :to, seen = seen + :seen, scan_embedded = scan_embedded + :embedded, missing = missing + :missing,
+    embedded = embedded + :embedded, is_finished = :is_finished
+WHERE tenant_id = :tenant_id AND reindex_id = :reindex_id AND scan_time = :scan_time AND after_id = :after;

@@ -13,7 +13,7 @@ SELECT e.memory_id, e.external_id, e.type, e.title, e.key, e.content, e.data, e.
            ORDER BY t.position, t.tag COLLATE "C"
        ) AS tags
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.entries AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
+JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id
 WHERE e.is_active
     AND e.archive_time IS NULL
     AND (e.expire_time IS NULL OR e.expire_time > :at)
@@ -32,16 +32,16 @@ WHERE e.is_active
 
 -- filter_memories --
 -- Return the memories that pass a condition.
-SELECT entries.memory_id
+SELECT memories.memory_id
 FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
+JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
 WHERE {condition};
 
 -- scan_memories --
 -- Test memories in the order of their array, within a budget: `passes` is null beyond it.
-SELECT entries.memory_id, ({condition}) AS passes
+SELECT memories.memory_id, ({condition}) AS passes
 FROM unnest(:memory_ids::uuid[]) WITH ORDINALITY AS requested (memory_id, ordinal)
-JOIN memory.entries ON entries.tenant_id = :tenant_id AND entries.memory_id = requested.memory_id
+JOIN memory.memories ON memories.tenant_id = :tenant_id AND memories.memory_id = requested.memory_id
 ORDER BY requested.ordinal;
 
 -- get_messages --

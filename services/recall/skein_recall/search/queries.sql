@@ -27,7 +27,7 @@ chosen AS MATERIALIZED (
     ) AS there
     CROSS JOIN (
         SELECT coalesce(sum(d.documents), 0) AS documents
-        FROM recall.departures AS d
+        FROM recall.removals AS d
         WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
     ) AS gone
 )
@@ -105,11 +105,11 @@ CROSS JOIN (
 CROSS JOIN (
     SELECT count(*) AS documents, coalesce(sum(d.length), 0)::bigint AS length
     FROM recall.documents AS d
-    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND NOT d.counted
+    WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[]) AND NOT d.is_counted
 ) AS fresh
 CROSS JOIN (
     SELECT coalesce(sum(d.documents), 0)::bigint AS documents, coalesce(sum(d.length), 0)::bigint AS length
-    FROM recall.departures AS d
+    FROM recall.removals AS d
     WHERE d.tenant_id = :tenant_id AND d.kind = ANY (:kinds::text[])
 ) AS gone;
 
@@ -180,8 +180,8 @@ WITH centre AS MATERIALIZED (
     SELECT array_agg(d.item_id ORDER BY d.item_id) AS item_ids,
            array_agg(d.kind ORDER BY d.item_id) AS kinds,
            array_agg(d.length ORDER BY d.item_id) AS lengths,
-           array_agg(d.asks ORDER BY d.item_id) AS asks,
-           array_agg(d.dated ORDER BY d.item_id) AS dated,
+           array_agg(d.is_question ORDER BY d.item_id) AS is_question,
+           array_agg(d.mentions_time ORDER BY d.item_id) AS mentions_time,
            array_agg((d.xmin::text::bigint - :horizon::bigint) & 4294967295 < 2147483648 ORDER BY d.item_id) AS changed
     FROM (
         SELECT unnest(:item_ids::uuid[]) AS item_id

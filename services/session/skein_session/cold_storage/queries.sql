@@ -1,24 +1,24 @@
 -- archivable_sessions --
 -- Find sessions that were hidden before a time and are not archived, longest hidden first, after another session.
 -- Sessions with too many messages are left out.
-SELECT session_id, archive_time
+SELECT session_id, hide_time
 FROM session.sessions
-WHERE tenant_id = :tenant_id AND is_active AND state = 'archived' AND store_time IS NULL
-    AND archive_time < :hidden_before AND last_sequence <= :max_messages
-    AND (archive_time, session_id) > (:after_time::timestamptz, :after_id::text)
-ORDER BY archive_time, session_id
+WHERE tenant_id = :tenant_id AND is_active AND state = 'hidden' AND archive_time IS NULL
+    AND hide_time < :hidden_before AND last_sequence <= :max_messages
+    AND (hide_time, session_id) > (:after_time::timestamptz, :after_id::text)
+ORDER BY hide_time, session_id
 LIMIT :count;
 
 -- list_archived_sessions --
 -- Read archived sessions, newest first, after another session.
-SELECT own.session_id, own.title, own.store_time, own.archive_time, stored.message_count, stored.byte_count,
-    stored.checksum, stored.stored_by
+SELECT own.session_id, own.title, own.archive_time, own.hide_time, stored.message_count, stored.byte_count,
+    stored.checksum, stored.archived_by
 FROM session.sessions AS own
-JOIN session.stored_sessions AS stored ON stored.tenant_id = :tenant_id AND stored.session_id = own.session_id
-WHERE own.tenant_id = :tenant_id AND own.is_active AND own.store_time IS NOT NULL
-    AND (own.store_time < :before_time OR own.store_time = :before_time AND own.session_id > :after_id)
-    AND own.store_time <= :before_time
-ORDER BY own.store_time DESC, own.session_id
+JOIN session.archived_sessions AS stored ON stored.tenant_id = :tenant_id AND stored.session_id = own.session_id
+WHERE own.tenant_id = :tenant_id AND own.is_active AND own.archive_time IS NOT NULL
+    AND (own.archive_time < :before_time OR own.archive_time = :before_time AND own.session_id > :after_id)
+    AND own.archive_time <= :before_time
+ORDER BY own.archive_time DESC, own.session_id
 LIMIT :count;
 
 -- messages_to_archive --
@@ -66,41 +66,41 @@ WHERE archived.tenant_id = :tenant_id;
 
 -- insert_archived_session --
 -- Store which file has a session's messages.
-INSERT INTO session.stored_sessions
-    (tenant_id, session_id, file_id, checksum, byte_count, message_count, store_time, stored_by)
-VALUES (:tenant_id, :session_id, :file_id, :checksum, :byte_count, :message_count, :store_time, :stored_by);
+INSERT INTO session.archived_sessions
+    (tenant_id, session_id, file_id, checksum, byte_count, message_count, archive_time, archived_by)
+VALUES (:tenant_id, :session_id, :file_id, :checksum, :byte_count, :message_count, :archive_time, :archived_by);
 
 -- insert_archived_messages --
 -- Store which messages a session's file has.
-INSERT INTO session.stored_messages (tenant_id, message_id, session_id, subject_id)
+INSERT INTO session.archived_messages (tenant_id, message_id, session_id, subject_id)
 VALUES (:tenant_id, :message_id, :session_id, :subject_id);
 
 -- mark_archived --
 -- Set the time at which a session was archived; null when it is unarchived.
 UPDATE session.sessions
-SET store_time = :store_time,
+SET archive_time = :archive_time,
     -- The file may be older than the agent or subject, so all messages of an unarchived session inherit again.
-    inherited_sequence = CASE WHEN :store_time::timestamptz IS NULL THEN 0 ELSE inherited_sequence END
+    inherited_sequence = CASE WHEN :archive_time::timestamptz IS NULL THEN 0 ELSE inherited_sequence END
 WHERE tenant_id = :tenant_id AND session_id = :session_id;
 
 -- get_archived_session --
 -- Read the file of a session, deleted or not, and the agent and subject that its messages inherit.
 SELECT stored.file_id, stored.checksum, stored.byte_count, stored.message_count,
     own.is_active, own.agent_id, own.subject_id
-FROM session.stored_sessions AS stored
+FROM session.archived_sessions AS stored
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = stored.session_id
 WHERE stored.tenant_id = :tenant_id AND stored.session_id = :session_id;
 
 -- delete_archived_session --
 -- Unlink a session's file with the list of its messages; return the file.
-DELETE FROM session.stored_sessions
+DELETE FROM session.archived_sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 RETURNING file_id, checksum;
 
 -- messages_of_archive --
 -- Find the messages of a session's file.
 SELECT message_id
-FROM session.stored_messages
+FROM session.archived_messages
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 ORDER BY message_id
 LIMIT :limit;
@@ -108,13 +108,13 @@ LIMIT :limit;
 -- find_archived_messages --
 -- Find the sessions whose files have some messages.
 SELECT message_id, session_id
-FROM session.stored_messages
+FROM session.archived_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[]);
 
 -- next_archived_of_subject --
 -- Find the next session, after another, with archived messages of a subject; `is_own` says whether it is the subject's.
 SELECT message.session_id, own.subject_id IS NOT DISTINCT FROM :subject_id::text AS is_own
-FROM session.stored_messages AS message
+FROM session.archived_messages AS message
 JOIN session.sessions AS own ON own.tenant_id = :tenant_id AND own.session_id = message.session_id
 WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id AND message.session_id > :after
 ORDER BY message.session_id
@@ -122,24 +122,24 @@ LIMIT 1;
 
 -- purge_archived_messages --
 -- Purge archived messages: unarchiving leaves them out.
-DELETE FROM session.stored_messages
+DELETE FROM session.archived_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 RETURNING message_id;
 
 -- insert_pending_file --
 -- Insert a file that is deleted when due, unless its session is linked to it before.
-INSERT INTO session.leaving_files (tenant_id, file_id, checksum, session_id, due_time)
+INSERT INTO session.unreferenced_files (tenant_id, file_id, checksum, session_id, due_time)
 VALUES (:tenant_id, :file_id, :checksum, :session_id, :due_time);
 
 -- link_file --
 -- Turn a pending file into a linked one. No row comes back when the file was cancelled or deleted.
-DELETE FROM session.leaving_files
+DELETE FROM session.unreferenced_files
 WHERE tenant_id = :tenant_id AND file_id = :file_id AND session_id = :session_id
 RETURNING file_id;
 
 -- cancel_files --
 -- Keep pending files of sessions from being linked, because a purge concerns their contents.
-UPDATE session.leaving_files
+UPDATE session.unreferenced_files
 SET session_id = NULL
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[])
 RETURNING file_id, checksum;
@@ -147,7 +147,7 @@ RETURNING file_id, checksum;
 -- list_due_files --
 -- Find some files that are due for deletion.
 SELECT file_id, checksum
-FROM session.leaving_files
+FROM session.unreferenced_files
 WHERE tenant_id = :tenant_id AND due_time <= :at
 ORDER BY due_time
 LIMIT :count;
@@ -155,11 +155,11 @@ LIMIT :count;
 -- is_linked --
 -- Return true when a session is linked to a file.
 SELECT true
-FROM session.stored_sessions
+FROM session.archived_sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND file_id = :file_id;
 
 -- delete_pending_file --
 -- Delete a pending file. No row comes back when a concurrent call has linked or deleted it.
-DELETE FROM session.leaving_files
+DELETE FROM session.unreferenced_files
 WHERE tenant_id = :tenant_id AND file_id = :file_id
 RETURNING file_id;

@@ -31,7 +31,7 @@ _FORMAT = "skein_session_archive_v1"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SessionRows:
-    """The messages of a session as lines of a file, with their rows for session.stored_messages."""
+    """The messages of a session as lines of a file, with their rows for session.archived_messages."""
 
     lines: list[str]
     index: list[dict[str, Any]]

@@ -44,7 +44,7 @@ class ColdStorageHandlers:
             if write.saved_response is not None:
                 return pb.ArchiveSessionResponse.FromString(write.saved_response)
             archive_time = await self._archives.archive_session(
-                write.tx, tenant_id, request.session_id, file, at=at, stored_by=caller.principal
+                write.tx, tenant_id, request.session_id, file, at=at, archived_by=caller.principal
             )
             return await write.save(pb.ArchiveSessionResponse(archive_time=to_timestamp(archive_time)))
 
@@ -78,7 +78,7 @@ class ColdStorageHandlers:
         if len(rows) > size:
             last = rows[size - 1]
             response.next_page_token = write_token(
-                [last["store_time"].isoformat(), last["session_id"]], tenant_id, request
+                [last["archive_time"].isoformat(), last["session_id"]], tenant_id, request
             )
         return response
 
@@ -91,7 +91,7 @@ def _archived_session(record: Record) -> pb.ArchivedSession:
         message_count=record["message_count"],
         byte_count=record["byte_count"],
         checksum=record["checksum"],
-        hide_time=to_timestamp(record["archive_time"]),
-        archive_time=to_timestamp(record["store_time"]),
-        archived_by=record["stored_by"],
+        hide_time=to_timestamp(record["hide_time"]),
+        archive_time=to_timestamp(record["archive_time"]),
+        archived_by=record["archived_by"],
     )

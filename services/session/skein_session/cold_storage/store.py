@@ -113,7 +113,7 @@ class ColdStorageStore:
         file: PendingFile | None,
         *,
         at: datetime,
-        stored_by: str,
+        archived_by: str,
     ) -> datetime:
         """Move a session's messages to its file; return when they were moved, perhaps by an earlier call.
 
@@ -121,12 +121,12 @@ class ColdStorageStore:
         was written.
         """
         session = await _require_hidden(tx, tenant_id, session_id, lock=True)
-        if session["store_time"] is not None:
-            store_time: datetime = session["store_time"]
-            return store_time
+        if session["archive_time"] is not None:
+            archive_time: datetime = session["archive_time"]
+            return archive_time
         if file is None:
             raise TransactionConflict
-        await self._move_rows(tx, tenant_id, file, at=at, stored_by=stored_by)
+        await self._move_rows(tx, tenant_id, file, at=at, archived_by=archived_by)
         file.is_linked = True
         return at
 
@@ -162,7 +162,7 @@ class ColdStorageStore:
         rows = archived.rows.filter_ids({row["message_id"] for row in index})
         documents = await insert_rows(tx, tenant_id, rows, is_active=session["is_active"])
         await self.unlink_file(tx, tenant_id, session_id)
-        await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=None)
+        await tx.execute(_QUERIES["mark_archived"], **of_session, archive_time=None)
         return documents
 
     async def require_session(self, tenant_id: UUID, session_id: str) -> None:
@@ -181,7 +181,7 @@ class ColdStorageStore:
                 count=limit,
             )
 
-    async def archive_batch(self, tenant_id: UUID, *, at: datetime, stored_by: str, count: int) -> tuple[int, bool]:
+    async def archive_batch(self, tenant_id: UUID, *, at: datetime, archived_by: str, count: int) -> tuple[int, bool]:
         """Archive up to `count` sessions that are hidden for longer than the policy allows.
 
         Return how many, and whether there may be more.
@@ -206,8 +206,8 @@ class ColdStorageStore:
                 if archived_count == count:
                     return archived_count, True
                 with suppress(SessionNotFound, SessionNotHidden, SessionTooLong, TransactionConflict):
-                    archived_count += await self._archive(tenant_id, row["session_id"], at=at, stored_by=stored_by)
-                after = (row["archive_time"], row["session_id"])
+                    archived_count += await self._archive(tenant_id, row["session_id"], at=at, archived_by=archived_by)
+                after = (row["hide_time"], row["session_id"])
             if len(rows) < _SCAN_BATCH:
                 break
         return archived_count, has_more
@@ -296,13 +296,13 @@ class ColdStorageStore:
         """Delete every file of a deleted tenant."""
         await self._files.delete_tenant(tenant_id)
 
-    async def _archive(self, tenant_id: UUID, session_id: str, *, at: datetime, stored_by: str) -> bool:
+    async def _archive(self, tenant_id: UUID, session_id: str, *, at: datetime, archived_by: str) -> bool:
         """Archive a session; return whether this call has archived it."""
         async with (
             self.pending_file(tenant_id, session_id, at) as file,
             self._database.transaction(tenant_id) as tx,
         ):
-            await self.archive_session(tx, tenant_id, session_id, file, at=at, stored_by=stored_by)
+            await self.archive_session(tx, tenant_id, session_id, file, at=at, archived_by=archived_by)
         return file is not None and file.is_linked
 
     async def _unarchive(self, tenant_id: UUID, session_id: str, at: datetime) -> None:
@@ -314,7 +314,7 @@ class ColdStorageStore:
     async def _write_file(self, tenant_id: UUID, session_id: str, at: datetime) -> PendingFile | None:
         """Write a session's messages to a pending file; None when the session is archived already."""
         async with self._database.transaction(tenant_id) as tx:
-            if (await _require_hidden(tx, tenant_id, session_id, lock=False))["store_time"] is not None:
+            if (await _require_hidden(tx, tenant_id, session_id, lock=False))["archive_time"] is not None:
                 return None
             session_rows = await read_session_rows(tx, tenant_id, session_id)
         # Outside of a transaction, because packing takes seconds.
@@ -330,7 +330,9 @@ class ColdStorageStore:
         return file
 
     @staticmethod
-    async def _move_rows(tx: Transaction, tenant_id: UUID, file: PendingFile, *, at: datetime, stored_by: str) -> None:
+    async def _move_rows(
+        tx: Transaction, tenant_id: UUID, file: PendingFile, *, at: datetime, archived_by: str
+    ) -> None:
         """Link a file to its session, which the transaction has locked, and delete its rows from the tables.
 
         Raises TransactionConflict when the session has changed since the file was written.
@@ -355,11 +357,11 @@ class ColdStorageStore:
             checksum=file.info.checksum,
             byte_count=file.info.byte_count,
             message_count=file.session_rows.active_count,
-            store_time=at,
-            stored_by=stored_by,
+            archive_time=at,
+            archived_by=archived_by,
         )
         await tx.insert(_QUERIES["insert_archived_messages"], tenant_id, file.session_rows.index)
-        await tx.execute(_QUERIES["mark_archived"], **of_session, store_time=at)
+        await tx.execute(_QUERIES["mark_archived"], **of_session, archive_time=at)
 
     async def _discard_file(self, tenant_id: UUID, file: PendingFile) -> None:
         """Delete a file that is not linked to its session."""
@@ -392,6 +394,6 @@ async def _insert_pending_file(
 
 async def _require_hidden(tx: Transaction, tenant_id: UUID, session_id: str, *, lock: bool) -> Record:
     row = await (lock_session if lock else require_session)(tx, tenant_id, session_id)
-    if row["state"] != "archived":
+    if row["state"] != "hidden":
         raise SessionNotHidden(session_id=session_id)
     return row

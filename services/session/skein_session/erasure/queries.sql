@@ -50,7 +50,7 @@ FROM session.messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids::uuid[])
 UNION ALL
 SELECT message_id, session_id, true
-FROM session.stored_messages
+FROM session.archived_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (:message_ids);
 
 -- messages_of_external_ids --
@@ -134,7 +134,7 @@ SELECT
         SELECT FROM session.messages
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) LIMIT :limit) AS counted) AS messages,
     (SELECT count(*) FROM (
-        SELECT FROM session.stored_messages
+        SELECT FROM session.archived_messages
         WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids) LIMIT :limit) AS counted) AS archived_messages,
     (SELECT count(*) FROM (
         SELECT FROM session.agent_states
@@ -151,7 +151,7 @@ SELECT count(*) FROM (
     WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id
         AND NOT message.session_id = ANY (:session_ids::text[])
     UNION ALL
-    SELECT FROM session.stored_messages AS message
+    SELECT FROM session.archived_messages AS message
     WHERE message.tenant_id = :tenant_id AND message.subject_id = :subject_id
         AND NOT message.session_id = ANY (:session_ids)
     LIMIT :limit) AS counted;

@@ -230,7 +230,7 @@ class _PurgeTransaction:
             _QUERIES["messages_of_archive"], tenant_id=self._tenant_id, session_id=session_id, limit=self.remaining + 1
         )
         ids = [row["message_id"] for row in rows[: self.remaining]]
-        await self._purge_rows(ids, table="session.stored_messages", query="purge_archived_messages")
+        await self._purge_rows(ids, table="session.archived_messages", query="purge_archived_messages")
         if len(rows) > len(ids):
             return False
         await self._archives.unlink_file(self._tx, self._tenant_id, session_id)
@@ -299,7 +299,7 @@ async def _count_rows(tx: Transaction, tenant_id: UUID, session_ids: list[str], 
     counts = Counter({"session.sessions": len(session_ids)})
     if row is not None:
         counts["session.messages"] = row["messages"] + other_messages
-        counts["session.stored_messages"] = row["archived_messages"]
+        counts["session.archived_messages"] = row["archived_messages"]
         counts["session.agent_states"] = row["states"]
         counts["session.items"] = row["items"]
     return Receipt(counts=+counts)

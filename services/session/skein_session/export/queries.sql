@@ -1,8 +1,8 @@
 -- export_session --
 -- Read a subject's next session, deleted or not, after another.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time, created_by,
-    store_time, is_active
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time, created_by,
+    archive_time, is_active
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND subject_id = :subject_id AND session_id > :after
 ORDER BY session_id

@@ -66,21 +66,21 @@ WHERE tenant_id = :tenant_id AND salt IN (
 
 -- purge_tenant_archived_messages --
 -- Purge rows of archived messages of a deleted tenant, up to a limit.
-DELETE FROM session.stored_messages
+DELETE FROM session.archived_messages
 WHERE tenant_id = :tenant_id AND message_id = ANY (ARRAY(
-    SELECT message_id FROM session.stored_messages WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT message_id FROM session.archived_messages WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_archived_sessions --
 -- Purge rows of archived sessions of a deleted tenant, up to a limit.
-DELETE FROM session.stored_sessions
+DELETE FROM session.archived_sessions
 WHERE tenant_id = :tenant_id AND session_id = ANY (ARRAY(
-    SELECT session_id FROM session.stored_sessions WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT session_id FROM session.archived_sessions WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_tenant_pending_files --
 -- Purge rows of pending files of a deleted tenant, up to a limit.
-DELETE FROM session.leaving_files
+DELETE FROM session.unreferenced_files
 WHERE tenant_id = :tenant_id AND file_id = ANY (ARRAY(
-    SELECT file_id FROM session.leaving_files WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT file_id FROM session.unreferenced_files WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- ensure_month --
 -- Create the partition of a month; true when it was missing.

@@ -36,9 +36,9 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "session.agent_states": _QUERIES["purge_tenant_agent_states"],
     "session.tombstones": _QUERIES["purge_tenant_tombstones"],
     "session.tombstone_salts": _QUERIES["purge_tenant_tombstone_salts"],
-    "session.stored_messages": _QUERIES["purge_tenant_archived_messages"],
-    "session.stored_sessions": _QUERIES["purge_tenant_archived_sessions"],
-    "session.leaving_files": _QUERIES["purge_tenant_pending_files"],
+    "session.archived_messages": _QUERIES["purge_tenant_archived_messages"],
+    "session.archived_sessions": _QUERIES["purge_tenant_archived_sessions"],
+    "session.unreferenced_files": _QUERIES["purge_tenant_pending_files"],
     "session.sessions": _QUERIES["purge_tenant_sessions"],
     "session.usage": _QUERIES["purge_tenant_usage"],
     "session.requests": _QUERIES["purge_tenant_requests"],
@@ -106,7 +106,10 @@ class MaintenanceHandlers:
     ) -> archives_pb2.ArchiveHiddenSessionsResponse:
         caller = caller_of(context)
         archived_count, has_more = await self._archives.archive_batch(
-            caller.require_tenant(), at=now(), stored_by=caller.principal, count=request.limit or _DEFAULT_ARCHIVE_LIMIT
+            caller.require_tenant(),
+            at=now(),
+            archived_by=caller.principal,
+            count=request.limit or _DEFAULT_ARCHIVE_LIMIT,
         )
         return archives_pb2.ArchiveHiddenSessionsResponse(archived_count=archived_count, more=has_more)
 

@@ -10,7 +10,7 @@ SET last_sequence = last_sequence + :count::bigint,
     title = coalesce(title, :title),
     update_time = greatest(update_time, :update_time),
     active_time = greatest(active_time, :at)
-WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'archived')
+WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active AND state NOT IN ('ended', 'hidden')
     AND (:idle_cutoff::timestamptz IS NULL OR state <> 'active' OR active_time > :idle_cutoff)
 RETURNING last_sequence, agent_id, subject_id;
 
@@ -127,6 +127,6 @@ RETURNING message_id, session_id, sequence, external_id, role, content, name, su
 
 -- read_stream_positions --
 -- Read the states and the last sequence numbers of sessions, for streams.
-SELECT session_id, state, last_sequence, store_time
+SELECT session_id, state, last_sequence, archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = ANY (:session_ids::text[]) AND is_active;

@@ -175,7 +175,7 @@ class MessageStore:
             row["session_id"]: StreamPosition(
                 last_sequence=row["last_sequence"],
                 is_ended=row["state"] in _CLOSED_STATES,
-                is_archived=row["store_time"] is not None,
+                is_archived=row["archive_time"] is not None,
             )
             for row in rows
         }
@@ -337,5 +337,5 @@ async def read_order(
 async def _require_unarchived(tx: Transaction, tenant_id: UUID, session_id: str) -> None:
     """Raise SessionArchived when a session's messages lie in cold storage."""
     row = await tx.row(_QUERIES["get_session"], tenant_id=tenant_id, session_id=session_id)
-    if row is not None and row["store_time"] is not None:
+    if row is not None and row["archive_time"] is not None:
         raise SessionArchived(session_id=session_id)

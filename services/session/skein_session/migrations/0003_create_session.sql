@@ -9,7 +9,7 @@ CREATE TABLE session.sessions (
     session_id text NOT NULL CONSTRAINT sessions_session_id_length CHECK (char_length(session_id) BETWEEN 1 AND 255),
     title text,
     state text NOT NULL
-        CONSTRAINT sessions_state_known CHECK (state IN ('active', 'paused', 'completed', 'ended', 'archived')),
+        CONSTRAINT sessions_state_known CHECK (state IN ('active', 'paused', 'completed', 'ended', 'hidden')),
     session_type text NOT NULL,
     subject_id text,
     agent_id text,

@@ -4,20 +4,20 @@ ALTER TABLE session.sessions
     -- When somebody last spoke, or the session was opened or resumed: what the idle time is counted from. For sessions
     -- that are there already it is counted from now.
     ADD COLUMN active_time timestamptz NOT NULL DEFAULT now(),
-    ADD COLUMN archive_time timestamptz,
+    ADD COLUMN hide_time timestamptz,
     -- The state that an archived session goes back to.
-    ADD COLUMN archived_state text
-        CONSTRAINT sessions_archived_state_known CHECK (archived_state IN ('active', 'paused', 'completed', 'ended')),
-    ADD CONSTRAINT sessions_archived_whole CHECK ((state = 'archived') = (archived_state IS NOT NULL));
+    ADD COLUMN hidden_state text
+        CONSTRAINT sessions_archived_state_known CHECK (hidden_state IN ('active', 'paused', 'completed', 'ended')),
+    ADD CONSTRAINT sessions_hidden_state_known CHECK ((state = 'hidden') = (hidden_state IS NOT NULL));
 
 -- Deleted sessions keep their ids for ever, and archived ones may be most of them: no list steps over either, and each
 -- session is in one of the first two.
 DROP INDEX session.sessions_update_time;
 DROP INDEX session.sessions_agent;
 CREATE INDEX sessions_update_time ON session.sessions (tenant_id, update_time DESC, session_id)
-    WHERE is_active AND state <> 'archived';
-CREATE INDEX sessions_archived ON session.sessions (tenant_id, update_time DESC, session_id)
-    WHERE is_active AND state = 'archived';
+    WHERE is_active AND state <> 'hidden';
+CREATE INDEX sessions_hidden ON session.sessions (tenant_id, update_time DESC, session_id)
+    WHERE is_active AND state = 'hidden';
 CREATE INDEX sessions_agent ON session.sessions (tenant_id, agent_id, update_time DESC, session_id)
     WHERE is_active AND agent_id IS NOT NULL;
 -- What a type is called says something only when it is not the usual one.

@@ -16,9 +16,9 @@ FROM (
         UNION ALL
         -- Documents that no job has counted yet.
         SELECT count(*), coalesce(sum(length), 0) FROM recall.documents
-        WHERE tenant_id = :tenant_id AND kind = 'message' AND NOT counted
+        WHERE tenant_id = :tenant_id AND kind = 'message' AND NOT is_counted
         UNION ALL
-        SELECT -documents, -length FROM recall.departures WHERE tenant_id = :tenant_id AND kind = 'message'
+        SELECT -documents, -length FROM recall.removals WHERE tenant_id = :tenant_id AND kind = 'message'
     ) AS part
 ) AS corpus,
 unnest(to_tsvector(('pg_catalog.' || :language::text)::regconfig, :words::text)) AS query_term,

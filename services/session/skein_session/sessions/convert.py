@@ -26,7 +26,7 @@ _STATES: Mapping[pb.SessionState, str] = {
     pb.SESSION_STATE_PAUSED: "paused",
     pb.SESSION_STATE_COMPLETED: "completed",
     pb.SESSION_STATE_ENDED: "ended",
-    pb.SESSION_STATE_HIDDEN: "archived",
+    pb.SESSION_STATE_HIDDEN: "hidden",
 }
 _STATE_BY_NAME = {name: state for state, name in _STATES.items()}
 # The states that updates may set; the others have RPCs of their own.
@@ -35,7 +35,7 @@ _UPDATABLE = frozenset({"title", "state", "session_type", "subject_id", "agent_i
 
 
 def session(record: Record) -> pb.Session:
-    """Convert a row of session.sessions, whose archive_time is hide_time and whose store_time is archive_time."""
+    """Convert a row of session.sessions."""
     return pb.Session(
         session_id=record["session_id"],
         title=record["title"],
@@ -51,8 +51,8 @@ def session(record: Record) -> pb.Session:
         create_time=to_timestamp(record["create_time"]),
         update_time=to_timestamp(record["update_time"]),
         end_time=to_timestamp(record["end_time"]),
-        hide_time=to_timestamp(record["archive_time"]),
-        archive_time=to_timestamp(record["store_time"]),
+        hide_time=to_timestamp(record["hide_time"]),
+        archive_time=to_timestamp(record["archive_time"]),
         created_by=record["created_by"],
         **fields(metadata=record["metadata"]),
     )

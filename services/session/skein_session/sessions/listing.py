@@ -37,7 +37,7 @@ class SessionFilter:
         """Return the query parameters that each scanned session is compared with."""
         conditions: dict[str, object] = {
             "current": self.states is None or self.states != [HIDDEN],
-            "archived": self.states is not None and HIDDEN in self.states,
+            "hidden": self.states is not None and HIDDEN in self.states,
             "states": self.states,
             "session_type": self.session_type,
             "subject_id": self.subject_id,

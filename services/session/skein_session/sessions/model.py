@@ -23,7 +23,7 @@ DEFAULT_TYPE = "conversation"
 # A time further ahead would sort before every row written until then.
 MAX_CLOCK_SKEW = timedelta(minutes=5)
 # The state of a hidden session is called archived in the database.
-ACTIVE, ENDED, HIDDEN = "active", "ended", "archived"
+ACTIVE, ENDED, HIDDEN = "active", "ended", "hidden"
 # The end_reason of sessions that ended by idling.
 END_REASON_IDLE = "idle"
 
@@ -70,7 +70,7 @@ class SessionState:
     """A session's state and, while it is hidden, the state that unhiding returns to."""
 
     state: str
-    archived_state: str | None = None
+    hidden_state: str | None = None
 
     def end(self) -> SessionState:
         """Return the ended session; an ended one is unchanged. Raises SessionHidden."""
@@ -84,7 +84,7 @@ class SessionState:
 
     def unhide(self) -> SessionState:
         """Return the session in the state before it was hidden; one that is not hidden is unchanged."""
-        return SessionState(self.archived_state or ACTIVE) if self.state == HIDDEN else self
+        return SessionState(self.hidden_state or ACTIVE) if self.state == HIDDEN else self
 
     def require_open(self, session_id: str | None = None) -> None:
         """Raise SessionHidden or SessionEnded unless the session takes messages."""

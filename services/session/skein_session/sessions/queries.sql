@@ -8,8 +8,8 @@ VALUES
      :create_time, :update_time, :active_time, :created_by)
 ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time;
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time,
+    created_by, archive_time;
 
 -- insert_session_if_missing --
 -- Insert a session for its first messages, unless it exists; waits for a concurrent insert of the same id.
@@ -23,8 +23,8 @@ ON CONFLICT ON CONSTRAINT sessions_pkey DO NOTHING;
 -- get_session --
 -- Read a session that is not deleted.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time,
+    created_by, archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active;
 
@@ -47,7 +47,7 @@ WHERE tenant_id = :tenant_id AND item_id = :item_id;
 WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
-     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
+     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
@@ -60,7 +60,7 @@ WITH candidates AS (
     UNION ALL
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
-     WHERE :archived::boolean AND tenant_id = :tenant_id AND is_active AND state = 'archived'
+     WHERE :hidden::boolean AND tenant_id = :tenant_id AND is_active AND state = 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
@@ -110,8 +110,8 @@ WITH candidates AS (
 SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
     page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
     page.message_count,
-    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
-    page.store_time, page.archived_state, page.active_time, page.created_by
+    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.hide_time,
+    page.archive_time, page.hidden_state, page.active_time, page.created_by
 FROM (
     SELECT (SELECT count(*) FROM scanned) AS scanned_count,
         (SELECT max(update_time) FROM scanned) AS newest_update_time,
@@ -131,7 +131,7 @@ ORDER BY page.update_time DESC, page.session_id;
 WITH candidates AS (
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
-     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'archived'
+     WHERE :current::boolean AND tenant_id = :tenant_id AND is_active AND state <> 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
@@ -142,7 +142,7 @@ WITH candidates AS (
     UNION ALL
     (SELECT session_id, update_time, state, session_type, subject_id, agent_id, create_time
      FROM session.sessions
-     WHERE :archived::boolean AND tenant_id = :tenant_id AND is_active AND state = 'archived'
+     WHERE :hidden::boolean AND tenant_id = :tenant_id AND is_active AND state = 'hidden'
          AND (:of_subject_id::text IS NULL OR subject_id = :of_subject_id)
          AND (:of_agent_id::text IS NULL OR agent_id = :of_agent_id)
          AND (:of_session_type::text IS NULL OR session_type = :of_session_type AND session_type <> 'conversation')
@@ -190,8 +190,8 @@ WITH candidates AS (
 SELECT edge.scanned_count, edge.newest_update_time, edge.last_time, edge.last_id, page.session_id, page.title,
     page.state, page.session_type, page.subject_id, page.agent_id, page.metadata, page.summary, page.end_reason,
     page.message_count,
-    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.archive_time,
-    page.store_time, page.archived_state, page.active_time, page.created_by
+    page.last_sequence, page.revision, page.create_time, page.update_time, page.end_time, page.hide_time,
+    page.archive_time, page.hidden_state, page.active_time, page.created_by
 FROM (
     SELECT (SELECT count(*) FROM scanned) AS scanned_count,
         (SELECT max(update_time) FROM scanned) AS newest_update_time,
@@ -245,17 +245,17 @@ SET title = CASE WHEN 'title' = ANY (:fields::text[]) THEN :title ELSE title END
         THEN greatest(active_time, :at) ELSE active_time END
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
     AND (:revision::bigint = 0 OR revision = :revision)
-    AND NOT (state IN ('ended', 'archived') AND 'state' = ANY (:fields::text[]))
+    AND NOT (state IN ('ended', 'hidden') AND 'state' = ANY (:fields::text[]))
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time,
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time,
+    created_by, archive_time,
     inherited_sequence < last_sequence AND (agent_id IS NOT NULL OR subject_id IS NOT NULL) AS has_uninherited;
 
 -- lock_session --
 -- Read a session that is not deleted, and lock its row against changes of it and its messages.
 SELECT session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time,
+    created_by, archive_time
 FROM session.sessions
 WHERE tenant_id = :tenant_id AND session_id = :session_id AND is_active
 FOR NO KEY UPDATE;
@@ -264,8 +264,8 @@ FOR NO KEY UPDATE;
 -- Set the state of a session that the transaction has locked. Null keeps end_time, end_reason and summary.
 UPDATE session.sessions
 SET state = :state,
-    archived_state = :archived_state,
-    archive_time = :archive_time,
+    hidden_state = :hidden_state,
+    hide_time = :hide_time,
     end_time = coalesce(:end_time, end_time),
     end_reason = coalesce(:end_reason, end_reason),
     summary = coalesce(:summary, summary),
@@ -274,8 +274,8 @@ SET state = :state,
     update_time = greatest(update_time, :at)
 WHERE tenant_id = :tenant_id AND session_id = :session_id
 RETURNING session_id, title, state, session_type, subject_id, agent_id, metadata, summary, end_reason, message_count,
-    last_sequence, revision, create_time, update_time, end_time, archive_time, archived_state, active_time,
-    created_by, store_time;
+    last_sequence, revision, create_time, update_time, end_time, hide_time, hidden_state, active_time,
+    created_by, archive_time;
 
 -- end_idle_sessions --
 -- End active sessions that were last used before a time, longest idle first; sessions that are used concurrently stay.

@@ -149,15 +149,15 @@ class SessionStore:
         new_state = transition.rule(state)
         if new_state == state:
             return row
-        if row["store_time"] is not None:
+        if row["archive_time"] is not None:
             raise SessionArchived(session_id=session_id)
         changed = await tx.row(
             _QUERIES["set_session_state"],
             tenant_id=tenant_id,
             session_id=session_id,
             state=new_state.state,
-            archived_state=new_state.archived_state,
-            archive_time=transition.hide_time,
+            hidden_state=new_state.hidden_state,
+            hide_time=transition.hide_time,
             end_time=transition.end_time,
             end_reason=transition.end_reason,
             summary=transition.summary,
@@ -292,7 +292,7 @@ class SessionStore:
 
 def session_state(row: Record) -> SessionState:
     """Return the state of a row of session.sessions."""
-    return SessionState(row["state"], row["archived_state"])
+    return SessionState(row["state"], row["hidden_state"])
 
 
 async def require_session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
@@ -306,7 +306,7 @@ async def require_session(tx: Transaction, tenant_id: UUID, session_id: str) -> 
 async def require_unarchived_session(tx: Transaction, tenant_id: UUID, session_id: str) -> Record:
     """Read a session whose messages are in the tables. Raises SessionNotFound and SessionArchived."""
     row = await require_session(tx, tenant_id, session_id)
-    if row["store_time"] is not None:
+    if row["archive_time"] is not None:
         raise SessionArchived(session_id=session_id)
     return row
 

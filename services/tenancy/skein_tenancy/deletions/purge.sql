@@ -47,9 +47,9 @@ WHERE tenant_id = :tenant_id AND :count::bigint > 0;
 
 -- purge_limits --
 -- Remove some of the limits that a deleted tenant has.
-DELETE FROM tenancy.limits
+DELETE FROM tenancy.quotas
 WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
-    SELECT kind FROM tenancy.limits WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT kind FROM tenancy.quotas WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_usage --
 -- Remove some of the counters that a deleted tenant has.
@@ -65,9 +65,9 @@ WHERE tenant_id = :tenant_id AND kind = ANY (ARRAY(
 
 -- purge_rate_limits --
 -- Remove some of the rate limit buckets that a deleted tenant has.
-DELETE FROM tenancy.allowances
+DELETE FROM tenancy.rate_limit_buckets
 WHERE tenant_id = :tenant_id AND caller = ANY (ARRAY(
-    SELECT caller FROM tenancy.allowances WHERE tenant_id = :tenant_id LIMIT :count));
+    SELECT caller FROM tenancy.rate_limit_buckets WHERE tenant_id = :tenant_id LIMIT :count));
 
 -- purge_requests --
 -- Remove some of the saved responses that a deleted tenant has.

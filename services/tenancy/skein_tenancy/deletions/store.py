@@ -42,10 +42,10 @@ _TENANT_TABLES: Mapping[str, Query] = {
     "tenancy.agents": QUERIES["purge_agents"],
     "tenancy.tools": QUERIES["purge_tools"],
     "tenancy.policies": QUERIES["purge_policies"],
-    "tenancy.limits": QUERIES["purge_limits"],
+    "tenancy.quotas": QUERIES["purge_limits"],
     "tenancy.usage": QUERIES["purge_usage"],
     "tenancy.collected_usage": QUERIES["purge_collected_usage"],
-    "tenancy.allowances": QUERIES["purge_rate_limits"],
+    "tenancy.rate_limit_buckets": QUERIES["purge_rate_limits"],
     "tenancy.requests": QUERIES["purge_requests"],
 }
 

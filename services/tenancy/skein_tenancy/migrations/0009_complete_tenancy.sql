@@ -159,41 +159,41 @@ ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.policies
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- What a tenant may have at most, by kind; every service reads its own tenant's rows when it adds something. A limit of
--- an organization binds its tenants through organization_most, which is kept up to date from what all of them use.
-CREATE TABLE tenancy.limits (
+-- What a tenant may have at max_amount, by kind; every service reads its own tenant's rows when it adds something. A limit of
+-- an organization binds its tenants through max_organization_amount, which is kept up to date from what all of them use.
+CREATE TABLE tenancy.quotas (
     tenant_id uuid NOT NULL
-        CONSTRAINT limits_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+        CONSTRAINT quotas_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
     kind text NOT NULL,
     -- NULL: set by the organization's limit alone.
-    most bigint CONSTRAINT limits_most_not_negative CHECK (most >= 0),
+    max_amount bigint CONSTRAINT quotas_max_amount_not_negative CHECK (max_amount >= 0),
     -- What the organization leaves to this tenant; NULL: whatever it likes.
-    organization_most bigint CONSTRAINT limits_organization_most_not_negative CHECK (organization_most >= 0),
+    max_organization_amount bigint CONSTRAINT quotas_max_organization_amount_not_negative CHECK (max_organization_amount >= 0),
     -- Of all limits of the tenant together; 0: nothing was set for the tenant itself.
     revision bigint NOT NULL,
     update_time timestamptz NOT NULL,
-    CONSTRAINT limits_pkey PRIMARY KEY (tenant_id, kind)
+    CONSTRAINT quotas_pkey PRIMARY KEY (tenant_id, kind)
 );
-ALTER TABLE tenancy.limits ENABLE ROW LEVEL SECURITY;
-ALTER TABLE tenancy.limits FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON tenancy.limits
+ALTER TABLE tenancy.quotas ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.quotas FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.quotas
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
            OR current_setting('skein.operator', true) = 'on');
 
-CREATE TABLE tenancy.organization_limits (
+CREATE TABLE tenancy.organization_quotas (
     organization_id uuid NOT NULL
-        CONSTRAINT organization_limits_organization_fkey
+        CONSTRAINT organization_quotas_organization_fkey
         REFERENCES tenancy.organizations (organization_id) ON DELETE CASCADE,
     kind text NOT NULL,
     -- NULL: none any more.
-    most bigint CONSTRAINT organization_limits_most_not_negative CHECK (most >= 0),
+    max_amount bigint CONSTRAINT organization_quotas_max_amount_not_negative CHECK (max_amount >= 0),
     revision bigint NOT NULL,
     update_time timestamptz NOT NULL,
-    CONSTRAINT organization_limits_pkey PRIMARY KEY (organization_id, kind)
+    CONSTRAINT organization_quotas_pkey PRIMARY KEY (organization_id, kind)
 );
-ALTER TABLE tenancy.organization_limits ENABLE ROW LEVEL SECURITY;
-ALTER TABLE tenancy.organization_limits FORCE ROW LEVEL SECURITY;
-CREATE POLICY operator ON tenancy.organization_limits USING (current_setting('skein.operator', true) = 'on');
+ALTER TABLE tenancy.organization_quotas ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.organization_quotas FORCE ROW LEVEL SECURITY;
+CREATE POLICY operator ON tenancy.organization_quotas USING (current_setting('skein.operator', true) = 'on');
 
 -- How much of a tenant's quota is used: the sum over a few slots, so that writers do not wait for one another.
 CREATE TABLE tenancy.usage (
@@ -227,12 +227,12 @@ CREATE POLICY tenant ON tenancy.collected_usage
 
 -- Allowances of calls: token buckets of tenants (the empty caller) and of their callers, and what the current hour and
 -- day have used. Callers without a tenant are kept under the nil tenant.
-CREATE TABLE tenancy.allowances (
+CREATE TABLE tenancy.rate_limit_buckets (
     tenant_id uuid NOT NULL,
     caller text NOT NULL,
     tokens double precision NOT NULL,
     -- What was taken last.
-    granted integer NOT NULL,
+    leased integer NOT NULL,
     -- When they were counted last.
     refill_time timestamptz NOT NULL,
     -- When the current hour and day began, and how many calls were let through since.
@@ -240,11 +240,11 @@ CREATE TABLE tenancy.allowances (
     hour_count bigint NOT NULL,
     day_time timestamptz NOT NULL,
     day_count bigint NOT NULL,
-    CONSTRAINT allowances_pkey PRIMARY KEY (tenant_id, caller)
+    CONSTRAINT rate_limit_buckets_pkey PRIMARY KEY (tenant_id, caller)
 );
-ALTER TABLE tenancy.allowances ENABLE ROW LEVEL SECURITY;
-ALTER TABLE tenancy.allowances FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON tenancy.allowances
+ALTER TABLE tenancy.rate_limit_buckets ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.rate_limit_buckets FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.rate_limit_buckets
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- Deletions outlive their tenants: they are the report.
@@ -269,12 +269,12 @@ CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operat
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
-    tenancy.agent_tools, tenancy.policies, tenancy.limits, tenancy.organization_limits, tenancy.usage,
-    tenancy.collected_usage, tenancy.allowances, tenancy.deletions TO skein_tenancy;
+    tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
+    tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions TO skein_tenancy;
 
 -- Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
 GRANT USAGE ON SCHEMA tenancy TO skein_auth, skein_session, skein_memory;
-GRANT SELECT ON tenancy.limits TO skein_auth, skein_session, skein_memory;
+GRANT SELECT ON tenancy.quotas TO skein_auth, skein_session, skein_memory;
 GRANT USAGE ON SCHEMA auth TO skein_tenancy;
 GRANT SELECT ON auth.usage TO skein_tenancy;
 

@@ -5,7 +5,7 @@ ALTER TABLE tenancy.policies
     ADD COLUMN audit_query_text boolean,
     ADD COLUMN session_idle_minutes integer,
     ADD COLUMN archive_days integer,
-    ADD COLUMN watch_max_failures integer,
+    ADD COLUMN webhook_max_failures integer,
     ADD COLUMN capacity_strategic integer,
     ADD COLUMN capacity_tactical integer,
     ADD COLUMN capacity_operational integer,

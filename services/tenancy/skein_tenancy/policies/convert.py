@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _ZERO_IS_DEFAULT = frozenset(
     {
         "decay_days", "retention_days", "snapshot_retention", "path_max_hops", "subgraph_default_radius",
-        "watch_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational", "capacity_contextual",
+        "webhook_max_failures", "capacity_strategic", "capacity_tactical", "capacity_operational",
+        "capacity_contextual",
     }
 )  # fmt: skip
 # An empty text means the default.

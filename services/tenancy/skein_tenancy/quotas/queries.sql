@@ -1,55 +1,55 @@
 -- list_tenant_limits --
 -- Read the limits that were set for a tenant itself, and the revision of each.
-SELECT kind, most, revision, update_time
-FROM tenancy.limits
+SELECT kind, max_amount, revision, update_time
+FROM tenancy.quotas
 WHERE tenant_id = :tenant_id AND revision > 0;
 
 -- lock_limits --
 -- Read the limits that were set for a tenant itself, and keep others from setting them until the transaction ends.
-SELECT kind, most, revision, update_time
-FROM tenancy.limits
+SELECT kind, max_amount, revision, update_time
+FROM tenancy.quotas
 WHERE tenant_id = :tenant_id AND revision > 0
 FOR UPDATE;
 
 -- set_limit --
 -- Set a limit of a tenant; NULL leaves it to the organization.
-INSERT INTO tenancy.limits (tenant_id, kind, most, revision, update_time)
-VALUES (:tenant_id, :kind, :most, :revision, :update_time)
-ON CONFLICT ON CONSTRAINT limits_pkey DO UPDATE
-    SET most = excluded.most, revision = excluded.revision, update_time = excluded.update_time;
+INSERT INTO tenancy.quotas (tenant_id, kind, max_amount, revision, update_time)
+VALUES (:tenant_id, :kind, :max_amount, :revision, :update_time)
+ON CONFLICT ON CONSTRAINT quotas_pkey DO UPDATE
+    SET max_amount = excluded.max_amount, revision = excluded.revision, update_time = excluded.update_time;
 
 -- set_organization_share --
 -- Set a tenant's share of a limit of its organization; the tenant's own limit stays.
-INSERT INTO tenancy.limits (tenant_id, kind, organization_most, revision, update_time)
-VALUES (:tenant_id, :kind, :organization_most, 0, :update_time)
-ON CONFLICT ON CONSTRAINT limits_pkey DO UPDATE
-    SET organization_most = excluded.organization_most;
+INSERT INTO tenancy.quotas (tenant_id, kind, max_organization_amount, revision, update_time)
+VALUES (:tenant_id, :kind, :max_organization_amount, 0, :update_time)
+ON CONFLICT ON CONSTRAINT quotas_pkey DO UPDATE
+    SET max_organization_amount = excluded.max_organization_amount;
 
 -- clear_organization_share --
--- Clear a tenant's shares of kinds that its organization no longer limits.
-UPDATE tenancy.limits
-SET organization_most = NULL
-WHERE tenant_id = :tenant_id AND kind <> ALL (:kinds::text[]) AND organization_most IS NOT NULL;
+-- Clear a tenant's shares of kinds that its organization no longer quotas.
+UPDATE tenancy.quotas
+SET max_organization_amount = NULL
+WHERE tenant_id = :tenant_id AND kind <> ALL (:kinds::text[]) AND max_organization_amount IS NOT NULL;
 
 -- list_organization_limits --
 -- Read the limits of an organization.
-SELECT kind, most, revision, update_time
-FROM tenancy.organization_limits
+SELECT kind, max_amount, revision, update_time
+FROM tenancy.organization_quotas
 WHERE organization_id = :organization_id;
 
 -- lock_organization_limits --
 -- Read the limits of an organization; no other transaction sets them or creates tenants until this one ends.
-SELECT kind, most, revision, update_time
-FROM tenancy.organization_limits
+SELECT kind, max_amount, revision, update_time
+FROM tenancy.organization_quotas
 WHERE organization_id = :organization_id
 FOR UPDATE;
 
 -- set_organization_limit --
 -- Set a limit of an organization; NULL removes it.
-INSERT INTO tenancy.organization_limits (organization_id, kind, most, revision, update_time)
-VALUES (:organization_id, :kind, :most, :revision, :update_time)
-ON CONFLICT ON CONSTRAINT organization_limits_pkey DO UPDATE
-    SET most = excluded.most, revision = excluded.revision, update_time = excluded.update_time;
+INSERT INTO tenancy.organization_quotas (organization_id, kind, max_amount, revision, update_time)
+VALUES (:organization_id, :kind, :max_amount, :revision, :update_time)
+ON CONFLICT ON CONSTRAINT organization_quotas_pkey DO UPDATE
+    SET max_amount = excluded.max_amount, revision = excluded.revision, update_time = excluded.update_time;
 
 -- get_organization_of_tenant --
 -- Read the organization of a tenant.
@@ -71,10 +71,10 @@ WHERE organization_id = :organization_id AND is_active
 ORDER BY tenant_id;
 
 -- read_usage --
--- Sum up the usage of a tenant in all services, with its limits.
+-- Sum up the usage of a tenant in all services, with its quotas.
 SELECT used.kind, sum(used.amount)::bigint AS used,
-       (SELECT least(limits.most, limits.organization_most) FROM tenancy.limits
-        WHERE limits.tenant_id = :tenant_id AND limits.kind = used.kind) AS most
+       (SELECT least(quotas.max_amount, quotas.max_organization_amount) FROM tenancy.quotas
+        WHERE quotas.tenant_id = :tenant_id AND quotas.kind = used.kind) AS max_amount
 FROM (
     SELECT usage.kind, usage.amount FROM auth.usage WHERE usage.tenant_id = :tenant_id
     UNION ALL
@@ -84,7 +84,7 @@ FROM (
     UNION ALL
     SELECT usage.kind, usage.amount FROM memory.usage WHERE usage.tenant_id = :tenant_id
     UNION ALL
-    SELECT limits.kind, 0 FROM tenancy.limits WHERE limits.tenant_id = :tenant_id
+    SELECT quotas.kind, 0 FROM tenancy.quotas WHERE quotas.tenant_id = :tenant_id
 ) AS used
 GROUP BY used.kind;
 

@@ -45,7 +45,7 @@ class QuotaStore:
         """Set limits of a tenant, whose rows the transaction sees. Raises RevisionStale."""
         revision = _next_revision(change, await tx.rows(QUERIES["lock_limits"], tenant_id=tenant_id))
         rows = [
-            {"kind": kind, "most": limit, "revision": revision, "update_time": now()}
+            {"kind": kind, "max_amount": limit, "revision": revision, "update_time": now()}
             for kind, limit in change.limits.items()
         ]
         await tx.insert(QUERIES["set_limit"], tenant_id, rows)
@@ -64,7 +64,7 @@ class QuotaStore:
                 QUERIES["set_organization_limit"],
                 organization_id=organization_id,
                 kind=kind,
-                most=limit,
+                max_amount=limit,
                 revision=revision,
                 update_time=at,
             )
@@ -149,7 +149,7 @@ async def _set_remaining_limits(
     rows = [
         {
             "kind": kind,
-            "organization_most": limit if kind in RATE_KINDS else max(0, limit - used_by_others.get(kind, 0)),
+            "max_organization_amount": limit if kind in RATE_KINDS else max(0, limit - used_by_others.get(kind, 0)),
             "update_time": at,
         }
         for kind, limit in limits.items()
@@ -181,7 +181,7 @@ def _quota(rows: Sequence[asyncpg.Record]) -> Quota:
 
 
 def _limits(rows: Sequence[asyncpg.Record]) -> dict[str, int]:
-    return {row["kind"]: row["most"] for row in rows if row["most"] is not None}
+    return {row["kind"]: row["max_amount"] for row in rows if row["max_amount"] is not None}
 
 
 def _usage(rows: Sequence[asyncpg.Record]) -> list[Usage]:

@@ -46,7 +46,7 @@ class RateLimitStore:
             limits = {}
             if tenant_id is not None:
                 rows = await tx.rows(QUERIES["list_rates"], tenant_id=tenant_id, kinds=list(RATE_KINDS))
-                limits = {row["kind"]: row["most"] for row in rows}
+                limits = {row["kind"]: row["max_amount"] for row in rows}
             tenant_limit, caller_limit = defaults.of_tenant(limits), defaults.of_caller(limits)
             at = now()
             tenant_lease = RateLease()
@@ -95,4 +95,4 @@ async def _acquire(
         hour_seconds_left=(hour + timedelta(hours=1) - at).total_seconds(),
         day_seconds_left=(day + timedelta(days=1) - at).total_seconds(),
     )
-    return RateLease.create(limit, row["granted"], bucket)
+    return RateLease.create(limit, row["leased"], bucket)

@@ -15,11 +15,11 @@ DESCRIPTOR: _descriptor.FileDescriptor
 class DeliveryState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     __slots__ = ()
     DELIVERY_STATE_UNSPECIFIED: _ClassVar[DeliveryState]
-    DELIVERY_STATE_WAITING: _ClassVar[DeliveryState]
+    DELIVERY_STATE_PENDING: _ClassVar[DeliveryState]
     DELIVERY_STATE_DELIVERED: _ClassVar[DeliveryState]
     DELIVERY_STATE_DEAD: _ClassVar[DeliveryState]
 DELIVERY_STATE_UNSPECIFIED: DeliveryState
-DELIVERY_STATE_WAITING: DeliveryState
+DELIVERY_STATE_PENDING: DeliveryState
 DELIVERY_STATE_DELIVERED: DeliveryState
 DELIVERY_STATE_DEAD: DeliveryState
 

@@ -28,7 +28,7 @@ from google.protobuf import field_mask_pb2 as google_dot_protobuf_dot_field__mas
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/tenancy/v1/limits.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xea\t\n\x05Quota\x12<\n\x13requests_per_minute\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x00R\x11requestsPerMinute\x88\x01\x01\x12\x38\n\x11requests_per_hour\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x01R\x0frequestsPerHour\x88\x01\x01\x12\x36\n\x10requests_per_day\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x02R\x0erequestsPerDay\x88\x01\x01\x12I\n\x1a\x63\x61ller_requests_per_minute\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x03R\x17\x63\x61llerRequestsPerMinute\x88\x01\x01\x12&\n\x07tenants\x18\x05 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x04R\x07tenants\x88\x01\x01\x12&\n\x07members\x18\x06 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x05R\x07members\x88\x01\x01\x12$\n\x06\x61gents\x18\x07 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x06R\x06\x61gents\x88\x01\x01\x12(\n\x08subjects\x18\x08 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x07R\x08subjects\x88\x01\x01\x12\"\n\x05tools\x18\t \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x08R\x05tools\x88\x01\x01\x12\'\n\x08\x61pi_keys\x18\n \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\tR\x07\x61piKeys\x88\x01\x01\x12(\n\x08sessions\x18\x0b \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\nR\x08sessions\x88\x01\x01\x12(\n\x08messages\x18\x0c \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0bR\x08messages\x88\x01\x01\x12(\n\x08memories\x18\r \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0cR\x08memories\x88\x01\x01\x12\"\n\x05links\x18\x0e \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\rR\x05links\x88\x01\x01\x12\x1a\n\x08revision\x18\x0f \x01(\x03R\x08revision\x12;\n\x0bupdate_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12$\n\x06\x62locks\x18\x11 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0eR\x06\x62locks\x88\x01\x01\x12*\n\tsnapshots\x18\x12 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0fR\tsnapshots\x88\x01\x01\x12/\n\x0c\x61gent_states\x18\x13 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x10R\x0b\x61gentStates\x88\x01\x01\x12\x31\n\rsession_items\x18\x14 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x11R\x0csessionItems\x88\x01\x01\x12&\n\x07watches\x18\x15 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x12R\x07watches\x88\x01\x01\x42\x16\n\x14_requests_per_minuteB\x14\n\x12_requests_per_hourB\x13\n\x11_requests_per_dayB\x1d\n\x1b_caller_requests_per_minuteB\n\n\x08_tenantsB\n\n\x08_membersB\t\n\x07_agentsB\x0b\n\t_subjectsB\x08\n\x06_toolsB\x0b\n\t_api_keysB\x0b\n\t_sessionsB\x0b\n\t_messagesB\x0b\n\t_memoriesB\x08\n\x06_linksB\t\n\x07_blocksB\x0c\n\n_snapshotsB\x0f\n\r_agent_statesB\x10\n\x0e_session_itemsB\n\n\x08_watches\"T\n\x05Usage\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n\x04used\x18\x02 \x01(\x03R\x04used\x12\x19\n\x05limit\x18\x03 \x01(\x03H\x00R\x05limit\x88\x01\x01\x42\x08\n\x06_limit\"G\n\x0fGetQuotaRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"A\n\x10GetQuotaResponse\x12-\n\x05quota\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaR\x05quota\"\xe7\x01\n\x12UpdateQuotaRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\x12\x35\n\x05quota\x18\x02 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaB\x06\xbaH\x03\xc8\x01\x01R\x05quota\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateQuotaResponse\x12-\n\x05quota\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaR\x05quota\"G\n\x0fGetUsageRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"\x80\x01\n\x10GetUsageResponse\x12-\n\x05usage\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.UsageR\x05usage\x12=\n\x0c\x63ollect_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x63ollectTime\"y\n\x17\x41\x63quireRateLimitRequest\x12.\n\x0ctenant_count\x18\x01 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8d\x06(\x00R\x0btenantCount\x12.\n\x0c\x63\x61ller_count\x18\x02 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8d\x06(\x00R\x0b\x63\x61llerCount\"\xb3\x02\n\x18\x41\x63quireRateLimitResponse\x12!\n\x0ctenant_count\x18\x01 \x01(\x05R\x0btenantCount\x12!\n\x0c\x63\x61ller_count\x18\x02 \x01(\x05R\x0b\x63\x61llerCount\x12\x35\n\x08lifetime\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x08lifetime\x12:\n\x0bretry_delay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\nretryDelay\x12\x1c\n\texhausted\x18\x05 \x01(\tR\texhausted\x12\x1f\n\x0btenant_rate\x18\x06 \x01(\x01R\ntenantRate\x12\x1f\n\x0b\x63\x61ller_rate\x18\x07 \x01(\x01R\ncallerRate\"\x15\n\x13\x43ollectUsageRequest\"E\n\x14\x43ollectUsageResponse\x12-\n\x05usage\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.UsageR\x05usageb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1dskein/tenancy/v1/limits.proto\x12\x10skein.tenancy.v1\x1a\x1b\x62uf/validate/validate.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xed\t\n\x05Quota\x12<\n\x13requests_per_minute\x18\x01 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x00R\x11requestsPerMinute\x88\x01\x01\x12\x38\n\x11requests_per_hour\x18\x02 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x01R\x0frequestsPerHour\x88\x01\x01\x12\x36\n\x10requests_per_day\x18\x03 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x02R\x0erequestsPerDay\x88\x01\x01\x12I\n\x1a\x63\x61ller_requests_per_minute\x18\x04 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x03R\x17\x63\x61llerRequestsPerMinute\x88\x01\x01\x12&\n\x07tenants\x18\x05 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x04R\x07tenants\x88\x01\x01\x12&\n\x07members\x18\x06 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x05R\x07members\x88\x01\x01\x12$\n\x06\x61gents\x18\x07 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x06R\x06\x61gents\x88\x01\x01\x12(\n\x08subjects\x18\x08 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x07R\x08subjects\x88\x01\x01\x12\"\n\x05tools\x18\t \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x08R\x05tools\x88\x01\x01\x12\'\n\x08\x61pi_keys\x18\n \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\tR\x07\x61piKeys\x88\x01\x01\x12(\n\x08sessions\x18\x0b \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\nR\x08sessions\x88\x01\x01\x12(\n\x08messages\x18\x0c \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0bR\x08messages\x88\x01\x01\x12(\n\x08memories\x18\r \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0cR\x08memories\x88\x01\x01\x12\"\n\x05links\x18\x0e \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\rR\x05links\x88\x01\x01\x12\x1a\n\x08revision\x18\x0f \x01(\x03R\x08revision\x12;\n\x0bupdate_time\x18\x10 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\nupdateTime\x12$\n\x06\x62locks\x18\x11 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0eR\x06\x62locks\x88\x01\x01\x12*\n\tsnapshots\x18\x12 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x0fR\tsnapshots\x88\x01\x01\x12/\n\x0c\x61gent_states\x18\x13 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x10R\x0b\x61gentStates\x88\x01\x01\x12\x31\n\rsession_items\x18\x14 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x11R\x0csessionItems\x88\x01\x01\x12(\n\x08webhooks\x18\x15 \x01(\x03\x42\x07\xbaH\x04\"\x02(\x00H\x12R\x08webhooks\x88\x01\x01\x42\x16\n\x14_requests_per_minuteB\x14\n\x12_requests_per_hourB\x13\n\x11_requests_per_dayB\x1d\n\x1b_caller_requests_per_minuteB\n\n\x08_tenantsB\n\n\x08_membersB\t\n\x07_agentsB\x0b\n\t_subjectsB\x08\n\x06_toolsB\x0b\n\t_api_keysB\x0b\n\t_sessionsB\x0b\n\t_messagesB\x0b\n\t_memoriesB\x08\n\x06_linksB\t\n\x07_blocksB\x0c\n\n_snapshotsB\x0f\n\r_agent_statesB\x10\n\x0e_session_itemsB\x0b\n\t_webhooks\"T\n\x05Usage\x12\x12\n\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n\x04used\x18\x02 \x01(\x03R\x04used\x12\x19\n\x05limit\x18\x03 \x01(\x03H\x00R\x05limit\x88\x01\x01\x42\x08\n\x06_limit\"G\n\x0fGetQuotaRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"A\n\x10GetQuotaResponse\x12-\n\x05quota\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaR\x05quota\"\xe7\x01\n\x12UpdateQuotaRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\x12\x35\n\x05quota\x18\x02 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaB\x06\xbaH\x03\xc8\x01\x01R\x05quota\x12;\n\x0bupdate_mask\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.FieldMaskR\nupdateMask\x12\'\n\nrequest_id\x18\x04 \x01(\tB\x08\xbaH\x05r\x03\x18\xff\x01R\trequestId\"D\n\x13UpdateQuotaResponse\x12-\n\x05quota\x18\x01 \x01(\x0b\x32\x17.skein.tenancy.v1.QuotaR\x05quota\"G\n\x0fGetUsageRequest\x12\x34\n\x0forganization_id\x18\x01 \x01(\tB\x0b\xbaH\x08r\x03\xb0\x01\x01\xd8\x01\x01R\x0eorganizationId\"\x80\x01\n\x10GetUsageResponse\x12-\n\x05usage\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.UsageR\x05usage\x12=\n\x0c\x63ollect_time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.TimestampR\x0b\x63ollectTime\"y\n\x17\x41\x63quireRateLimitRequest\x12.\n\x0ctenant_count\x18\x01 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8d\x06(\x00R\x0btenantCount\x12.\n\x0c\x63\x61ller_count\x18\x02 \x01(\x05\x42\x0b\xbaH\x08\x1a\x06\x18\xa0\x8d\x06(\x00R\x0b\x63\x61llerCount\"\xb3\x02\n\x18\x41\x63quireRateLimitResponse\x12!\n\x0ctenant_count\x18\x01 \x01(\x05R\x0btenantCount\x12!\n\x0c\x63\x61ller_count\x18\x02 \x01(\x05R\x0b\x63\x61llerCount\x12\x35\n\x08lifetime\x18\x03 \x01(\x0b\x32\x19.google.protobuf.DurationR\x08lifetime\x12:\n\x0bretry_delay\x18\x04 \x01(\x0b\x32\x19.google.protobuf.DurationR\nretryDelay\x12\x1c\n\texhausted\x18\x05 \x01(\tR\texhausted\x12\x1f\n\x0btenant_rate\x18\x06 \x01(\x01R\ntenantRate\x12\x1f\n\x0b\x63\x61ller_rate\x18\x07 \x01(\x01R\ncallerRate\"\x15\n\x13\x43ollectUsageRequest\"E\n\x14\x43ollectUsageResponse\x12-\n\x05usage\x18\x01 \x03(\x0b\x32\x17.skein.tenancy.v1.UsageR\x05usageb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -71,8 +71,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_QUOTA'].fields_by_name['agent_states']._serialized_options = b'\272H\004\"\002(\000'
   _globals['_QUOTA'].fields_by_name['session_items']._loaded_options = None
   _globals['_QUOTA'].fields_by_name['session_items']._serialized_options = b'\272H\004\"\002(\000'
-  _globals['_QUOTA'].fields_by_name['watches']._loaded_options = None
-  _globals['_QUOTA'].fields_by_name['watches']._serialized_options = b'\272H\004\"\002(\000'
+  _globals['_QUOTA'].fields_by_name['webhooks']._loaded_options = None
+  _globals['_QUOTA'].fields_by_name['webhooks']._serialized_options = b'\272H\004\"\002(\000'
   _globals['_GETQUOTAREQUEST'].fields_by_name['organization_id']._loaded_options = None
   _globals['_GETQUOTAREQUEST'].fields_by_name['organization_id']._serialized_options = b'\272H\010r\003\260\001\001\330\001\001'
   _globals['_UPDATEQUOTAREQUEST'].fields_by_name['organization_id']._loaded_options = None
@@ -88,27 +88,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ACQUIRERATELIMITREQUEST'].fields_by_name['caller_count']._loaded_options = None
   _globals['_ACQUIRERATELIMITREQUEST'].fields_by_name['caller_count']._serialized_options = b'\272H\010\032\006\030\240\215\006(\000'
   _globals['_QUOTA']._serialized_start=180
-  _globals['_QUOTA']._serialized_end=1438
-  _globals['_USAGE']._serialized_start=1440
-  _globals['_USAGE']._serialized_end=1524
-  _globals['_GETQUOTAREQUEST']._serialized_start=1526
-  _globals['_GETQUOTAREQUEST']._serialized_end=1597
-  _globals['_GETQUOTARESPONSE']._serialized_start=1599
-  _globals['_GETQUOTARESPONSE']._serialized_end=1664
-  _globals['_UPDATEQUOTAREQUEST']._serialized_start=1667
-  _globals['_UPDATEQUOTAREQUEST']._serialized_end=1898
-  _globals['_UPDATEQUOTARESPONSE']._serialized_start=1900
-  _globals['_UPDATEQUOTARESPONSE']._serialized_end=1968
-  _globals['_GETUSAGEREQUEST']._serialized_start=1970
-  _globals['_GETUSAGEREQUEST']._serialized_end=2041
-  _globals['_GETUSAGERESPONSE']._serialized_start=2044
-  _globals['_GETUSAGERESPONSE']._serialized_end=2172
-  _globals['_ACQUIRERATELIMITREQUEST']._serialized_start=2174
-  _globals['_ACQUIRERATELIMITREQUEST']._serialized_end=2295
-  _globals['_ACQUIRERATELIMITRESPONSE']._serialized_start=2298
-  _globals['_ACQUIRERATELIMITRESPONSE']._serialized_end=2605
-  _globals['_COLLECTUSAGEREQUEST']._serialized_start=2607
-  _globals['_COLLECTUSAGEREQUEST']._serialized_end=2628
-  _globals['_COLLECTUSAGERESPONSE']._serialized_start=2630
-  _globals['_COLLECTUSAGERESPONSE']._serialized_end=2699
+  _globals['_QUOTA']._serialized_end=1441
+  _globals['_USAGE']._serialized_start=1443
+  _globals['_USAGE']._serialized_end=1527
+  _globals['_GETQUOTAREQUEST']._serialized_start=1529
+  _globals['_GETQUOTAREQUEST']._serialized_end=1600
+  _globals['_GETQUOTARESPONSE']._serialized_start=1602
+  _globals['_GETQUOTARESPONSE']._serialized_end=1667
+  _globals['_UPDATEQUOTAREQUEST']._serialized_start=1670
+  _globals['_UPDATEQUOTAREQUEST']._serialized_end=1901
+  _globals['_UPDATEQUOTARESPONSE']._serialized_start=1903
+  _globals['_UPDATEQUOTARESPONSE']._serialized_end=1971
+  _globals['_GETUSAGEREQUEST']._serialized_start=1973
+  _globals['_GETUSAGEREQUEST']._serialized_end=2044
+  _globals['_GETUSAGERESPONSE']._serialized_start=2047
+  _globals['_GETUSAGERESPONSE']._serialized_end=2175
+  _globals['_ACQUIRERATELIMITREQUEST']._serialized_start=2177
+  _globals['_ACQUIRERATELIMITREQUEST']._serialized_end=2298
+  _globals['_ACQUIRERATELIMITRESPONSE']._serialized_start=2301
+  _globals['_ACQUIRERATELIMITRESPONSE']._serialized_end=2608
+  _globals['_COLLECTUSAGEREQUEST']._serialized_start=2610
+  _globals['_COLLECTUSAGEREQUEST']._serialized_end=2631
+  _globals['_COLLECTUSAGERESPONSE']._serialized_start=2633
+  _globals['_COLLECTUSAGERESPONSE']._serialized_end=2702
 # @@protoc_insertion_point(module_scope)
