@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from fix_filtering import EXPRESSIONS, MEMORIES
@@ -15,7 +14,6 @@ from skein_kit.database.named_queries import Query, with_condition
 from skein_kit.filters.compiler import ENTRIES, VERSIONS, compile_to_sql
 from skein_kit.filters.evaluator import matches
 from skein_kit.filters.expression import Expression, format_expression
-from skein_kit.filters.fields import properties_of
 from skein_kit.ids import new_ids, now
 
 if TYPE_CHECKING:
@@ -110,37 +108,3 @@ async def test_a_condition_holds_in_the_database_for_the_memories_that_it_holds_
 
             assert await passing(ENTRIES, expression) == expected, format_expression(expression)
             assert await passing(VERSIONS, expression) == expected, format_expression(expression)
-
-
-async def test_the_migration_names_properties_as_the_service_does(database: TestDatabase) -> None:
-    drawn = some(MEMORIES, ROWS)
-    drawn.append({**drawn[0], "metadata": {f"k{n}": n for n in range(101)}, "data": None})
-    drawn.append(
-        {**drawn[0], "metadata": {"long": "x" * 300, "list": [[1], [2.50]], "n": 1e21}, "data": {"k" * 260: 1}}
-    )
-    memories = dict(zip(new_ids(now(), len(drawn)), drawn, strict=True))
-    await fill(database, memories)
-    expected = {
-        (id_, name, value)
-        for id_, memory in memories.items()
-        for name, value in properties_of(_json(memory["metadata"]), _json(memory["data"]))
-    }
-    backfill = _backfill()
-
-    async with database.superuser() as connection:
-        await connection.execute("SET session_replication_role = replica")
-        await connection.execute(
-            "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time) "
-            "VALUES ($1, $1, 'x', 'x', now(), now())",
-            TENANT,
-        )
-        await connection.execute(backfill)
-        rows = await connection.fetch("SELECT memory_id, name, value FROM memory.properties")
-
-    assert {tuple(row) for row in rows} == expected
-
-
-def _backfill() -> str:
-    folder = resources.files("skein_memory") / "migrations"
-    text = (folder / "0017_find_and_purge.sql").read_text("utf-8")
-    return text[text.index("DO $$") : text.index("END $$;") + len("END $$;")]

@@ -1,9 +1,111 @@
--- API keys and signing keys: auth is the only holder of secrets.
+-- Auth: accounts, credentials, auth sessions, OAuth clients, signing keys and audit events.
 
 CREATE SCHEMA auth;
 GRANT USAGE ON SCHEMA auth TO skein_auth;
+GRANT USAGE ON SCHEMA auth TO skein_tenancy;
+GRANT USAGE ON SCHEMA auth TO skein_memory;
 
--- A key's secret is kept as a SHA-256 only: it is random, so nothing slower is needed.
+-- Accounts belong to no tenant: the memberships of tenancy name their tenants.
+CREATE TABLE auth.accounts (
+    account_id uuid CONSTRAINT accounts_pkey PRIMARY KEY,
+    email text CONSTRAINT accounts_email_key UNIQUE
+        CONSTRAINT accounts_email_lower CHECK (email = lower(email) AND char_length(email) BETWEEN 3 AND 254),
+    -- Replaces email once it is verified.
+    new_email text CONSTRAINT accounts_new_email_lower CHECK (new_email = lower(new_email)),
+    email_verify_time timestamptz,
+    -- An argon2 hash; "pbkdf2_sha256$..." until the first login of an imported account.
+    password_hash text,
+    display_name text NOT NULL,
+    status text NOT NULL CONSTRAINT accounts_status_known CHECK (status IN ('active', 'deactivated')),
+    -- Encrypted under the system key. Valid once totp_confirm_time is set.
+    encrypted_totp_secret bytea,
+    totp_confirm_time timestamptz,
+    -- The last time step with an accepted code, so that no code works twice.
+    totp_step bigint NOT NULL DEFAULT 0,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    -- A known device shows a signed token that names this generation. It grows when all auth sessions of the account
+    -- end, as after a change of the password. Devices of earlier generations are unknown.
+    device_generation bigint NOT NULL DEFAULT 1
+);
+GRANT SELECT (account_id, status) ON auth.accounts TO skein_tenancy, skein_memory;
+
+CREATE TABLE auth.recovery_codes (
+    account_id uuid NOT NULL
+        CONSTRAINT recovery_codes_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
+    code_hash bytea NOT NULL CONSTRAINT recovery_codes_hash_length CHECK (octet_length(code_hash) = 32),
+    use_time timestamptz,
+    CONSTRAINT recovery_codes_pkey PRIMARY KEY (account_id, code_hash)
+);
+
+-- Identities at providers that log in to an account.
+CREATE TABLE auth.identities (
+    identity_id uuid CONSTRAINT identities_pkey PRIMARY KEY,
+    account_id uuid NOT NULL
+        CONSTRAINT identities_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
+    provider text NOT NULL,
+    subject text NOT NULL,
+    login text NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT identities_subject_key UNIQUE (provider, subject)
+);
+CREATE INDEX identities_account ON auth.identities (account_id);
+
+CREATE TABLE auth.one_time_tokens (
+    token_id uuid CONSTRAINT one_time_tokens_pkey PRIMARY KEY,
+    account_id uuid NOT NULL
+        CONSTRAINT one_time_tokens_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
+    purpose text NOT NULL
+        CONSTRAINT one_time_tokens_purpose_known CHECK (purpose IN ('email_verification', 'password_reset')),
+    secret_hash bytea NOT NULL CONSTRAINT one_time_tokens_hash_length CHECK (octet_length(secret_hash) = 32),
+    -- The address of the account at creation. The token is invalid once the account has another address.
+    email text NOT NULL,
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    use_time timestamptz
+);
+CREATE INDEX one_time_tokens_account ON auth.one_time_tokens (account_id);
+CREATE INDEX one_time_tokens_expire_time ON auth.one_time_tokens (expire_time);
+
+-- Attempts by account, client and address, and calls without a credential that are limited. Subjects are hashed.
+CREATE TABLE auth.attempts (
+    kind text NOT NULL,
+    subject_hash bytea NOT NULL CONSTRAINT attempts_subject_hash_length CHECK (octet_length(subject_hash) = 32),
+    -- End of the counted window.
+    expire_time timestamptz NOT NULL,
+    -- Failed and pending attempts.
+    count integer NOT NULL,
+    -- Attempts whose outcome is not known yet.
+    pending integer NOT NULL,
+    CONSTRAINT attempts_pkey PRIMARY KEY (kind, subject_hash)
+);
+CREATE INDEX attempts_expire_time ON auth.attempts (expire_time);
+
+CREATE TABLE auth.service_accounts (
+    tenant_id uuid NOT NULL
+        CONSTRAINT service_accounts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    service_account_id uuid NOT NULL,
+    display_name text NOT NULL,
+    permissions text[] NOT NULL,
+    agent_id text,
+    disabled boolean NOT NULL DEFAULT false,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    grant_ids uuid[] NOT NULL DEFAULT '{}'
+        CONSTRAINT service_accounts_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL),
+    CONSTRAINT service_accounts_pkey PRIMARY KEY (tenant_id, service_account_id)
+);
+CREATE INDEX service_accounts_of_grants ON auth.service_accounts (tenant_id) WHERE grant_ids <> '{}' AND NOT disabled;
+ALTER TABLE auth.service_accounts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.service_accounts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.service_accounts
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT (tenant_id, agent_id, disabled) ON auth.service_accounts TO skein_tenancy;
+
+-- API keys. A secret is random, so its SHA-256 is enough.
 CREATE TABLE auth.api_keys (
     tenant_id uuid NOT NULL
         CONSTRAINT api_keys_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
@@ -16,14 +118,30 @@ CREATE TABLE auth.api_keys (
     expire_time timestamptz,
     revoke_time timestamptz,
     created_by text NOT NULL,
-    CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, api_key_id)
+    service_account_id uuid,
+    -- Rounded to the minute.
+    use_time timestamptz,
+    replaced_by uuid,
+    -- Whether auth.usage includes the key. It does until its end was noticed.
+    is_counted boolean NOT NULL DEFAULT true,
+    -- The grants under which the row was created, directly or by a key of theirs. The row ends when one of them ends.
+    -- No foreign key: a missing grant has ended, and the row stays for audits.
+    grant_ids uuid[] NOT NULL DEFAULT '{}'
+        CONSTRAINT api_keys_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL),
+    CONSTRAINT api_keys_pkey PRIMARY KEY (tenant_id, api_key_id),
+    CONSTRAINT api_keys_service_account_fkey FOREIGN KEY (tenant_id, service_account_id)
+            REFERENCES auth.service_accounts (tenant_id, service_account_id) ON DELETE CASCADE
 );
+CREATE INDEX api_keys_service_account ON auth.api_keys (tenant_id, service_account_id)
+    WHERE service_account_id IS NOT NULL;
+CREATE INDEX api_keys_of_grants ON auth.api_keys (tenant_id) WHERE grant_ids <> '{}' AND revoke_time IS NULL;
 ALTER TABLE auth.api_keys ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.api_keys FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.api_keys
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT (tenant_id, agent_id, revoke_time) ON auth.api_keys TO skein_tenancy;
 
--- The operator's keys belong to no tenant.
+-- Keys of operators belong to no tenant.
 CREATE TABLE auth.operator_keys (
     api_key_id uuid CONSTRAINT operator_keys_pkey PRIMARY KEY,
     display_name text NOT NULL,
@@ -33,19 +151,250 @@ CREATE TABLE auth.operator_keys (
     revoke_time timestamptz
 );
 
--- Keys that sign identity tokens. The newest one signs; the others verify until expire_time.
+-- The bearer token that callers of an earlier system share. It is not a tenant's table, because the token alone names
+-- the tenant.
+CREATE TABLE auth.legacy_tokens (
+    secret_hash bytea CONSTRAINT legacy_tokens_pkey PRIMARY KEY
+        CONSTRAINT legacy_tokens_hash_length CHECK (octet_length(secret_hash) = 32),
+    legacy_tenant_id uuid NOT NULL CONSTRAINT legacy_tokens_tenant_key UNIQUE
+        CONSTRAINT legacy_tokens_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    create_time timestamptz NOT NULL
+);
+
+CREATE TABLE auth.check_keys (
+    check_key_id uuid DEFAULT gen_random_uuid() CONSTRAINT check_keys_pkey PRIMARY KEY,
+    -- Two random UUIDs hold 244 random bits.
+    secret bytea NOT NULL DEFAULT sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))
+        CONSTRAINT check_keys_secret_length CHECK (octet_length(secret) = 32),
+    create_time timestamptz NOT NULL DEFAULT now()
+);
+GRANT SELECT ON auth.check_keys TO skein_auth;
+
+-- Keys that sign tokens. The newest key signs; the others verify until expire_time.
 CREATE TABLE auth.signing_keys (
     key_id text CONSTRAINT signing_keys_pkey PRIMARY KEY,
     public_jwk text NOT NULL,
     -- Encrypted under the system key.
     encrypted_private_jwk bytea NOT NULL,
     create_time timestamptz NOT NULL,
-    expire_time timestamptz
+    expire_time timestamptz,
+    -- One key of each purpose signs: identity tokens inside the cluster, and access tokens for other systems.
+    purpose text NOT NULL DEFAULT 'identity'
+        CONSTRAINT signing_keys_purpose_known CHECK (purpose IN ('identity', 'access'))
 );
--- One key signs at a time.
-CREATE UNIQUE INDEX signing_keys_active_key ON auth.signing_keys ((true)) WHERE expire_time IS NULL;
+CREATE UNIQUE INDEX signing_keys_active_key ON auth.signing_keys (purpose) WHERE expire_time IS NULL;
 
--- Answers to requests that carry a request_id, so that a repeated one has one effect.
+-- OAuth clients. A registered client keeps its row; the row of a client-id metadata document is fetched again.
+CREATE TABLE auth.clients (
+    client_id text CONSTRAINT clients_pkey PRIMARY KEY,
+    source text NOT NULL CONSTRAINT clients_source_known CHECK (source IN ('registered', 'document')),
+    client_name text NOT NULL,
+    redirect_uris text[] NOT NULL,
+    grant_types text[] NOT NULL,
+    response_types text[] NOT NULL,
+    token_endpoint_auth_method text NOT NULL
+        CONSTRAINT clients_method_known
+        CHECK (token_endpoint_auth_method IN ('none', 'client_secret_basic', 'client_secret_post')),
+    scope text NOT NULL,
+    client_uri text NOT NULL DEFAULT '',
+    logo_uri text NOT NULL DEFAULT '',
+    tos_uri text NOT NULL DEFAULT '',
+    policy_uri text NOT NULL DEFAULT '',
+    contacts text[] NOT NULL DEFAULT '{}',
+    software_id text NOT NULL DEFAULT '',
+    software_version text NOT NULL DEFAULT '',
+    secret_hash bytea CONSTRAINT clients_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    secret_expire_time timestamptz,
+    registration_hash bytea CONSTRAINT clients_registration_hash_length CHECK (octet_length(registration_hash) = 32),
+    -- When a metadata document is fetched again.
+    stale_time timestamptz,
+    -- All earlier grants of the client have ended. No role can update the grants of all tenants at once.
+    revoke_time timestamptz,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    -- SHA-256 of the address, or the /64 of IPv6, that registered the client; NULL when an operator imported it.
+    source_hash bytea
+        CONSTRAINT clients_source_hash_length CHECK (octet_length(source_hash) = 32),
+    -- No grant of the client ends later, to the day; NULL: it never had a grant.
+    grant_expire_time timestamptz,
+    CONSTRAINT clients_secret_fits_method CHECK ((token_endpoint_auth_method = 'none') = (secret_hash IS NULL))
+);
+CREATE INDEX clients_never_granted_of_source ON auth.clients (source_hash, create_time) WHERE grant_expire_time IS NULL;
+CREATE INDEX clients_never_granted ON auth.clients (create_time)
+    WHERE source_hash IS NOT NULL AND grant_expire_time IS NULL;
+CREATE INDEX clients_idle_since ON auth.clients ((coalesce(grant_expire_time, create_time)));
+GRANT SELECT (client_id, revoke_time) ON auth.clients TO skein_tenancy, skein_memory;
+
+-- Auth sessions: logins of an account (under the nil tenant), or grants of an OAuth client in a tenant. They can be
+-- revoked, and refresh tokens descend from them.
+CREATE TABLE auth.auth_sessions (
+    tenant_id uuid NOT NULL,
+    auth_session_id uuid NOT NULL,
+    account_id uuid NOT NULL
+        CONSTRAINT auth_sessions_account_fkey REFERENCES auth.accounts (account_id) ON DELETE CASCADE,
+    -- NULL: a login of the account itself.
+    client_id text CONSTRAINT auth_sessions_client_fkey REFERENCES auth.clients (client_id) ON DELETE CASCADE,
+    -- Granted permissions and scopes of OpenID Connect.
+    scopes text[] NOT NULL,
+    resources text[] NOT NULL,
+    nonce text NOT NULL DEFAULT '',
+    address text NOT NULL DEFAULT '',
+    user_agent text NOT NULL DEFAULT '',
+    -- Time of the login.
+    auth_time timestamptz NOT NULL,
+    create_time timestamptz NOT NULL,
+    use_time timestamptz NOT NULL,
+    -- No token of the session lives longer.
+    expire_time timestamptz NOT NULL,
+    revoke_time timestamptz,
+    revoke_reason text,
+    CONSTRAINT auth_sessions_pkey PRIMARY KEY (tenant_id, auth_session_id),
+    CONSTRAINT auth_sessions_tenant_is_the_application_s CHECK
+        (client_id IS NOT NULL OR tenant_id = '00000000-0000-0000-0000-000000000000')
+);
+CREATE INDEX auth_sessions_account ON auth.auth_sessions (account_id, auth_session_id);
+CREATE INDEX auth_sessions_client ON auth.auth_sessions (client_id) WHERE client_id IS NOT NULL;
+CREATE INDEX auth_sessions_expire_time ON auth.auth_sessions (tenant_id, expire_time);
+CREATE INDEX auth_sessions_revoke_time ON auth.auth_sessions (tenant_id, revoke_time) WHERE revoke_time IS NOT NULL;
+
+-- An account sees its own auth sessions in every tenant; other callers see those of the transaction's tenant.
+ALTER TABLE auth.auth_sessions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.auth_sessions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.auth_sessions
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR account_id = nullif(current_setting('skein.account_id', true), '')::uuid);
+GRANT SELECT (tenant_id, auth_session_id, account_id, client_id, create_time, expire_time, revoke_time)
+    ON auth.auth_sessions TO skein_tenancy, skein_memory;
+
+-- An auth session has at most one code, which works once.
+CREATE TABLE auth.authorization_codes (
+    tenant_id uuid NOT NULL,
+    code_id uuid NOT NULL,
+    auth_session_id uuid NOT NULL,
+    secret_hash bytea NOT NULL CONSTRAINT authorization_codes_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    redirect_uri text NOT NULL,
+    code_challenge text NOT NULL,
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    use_time timestamptz,
+    CONSTRAINT authorization_codes_pkey PRIMARY KEY (tenant_id, code_id),
+    CONSTRAINT authorization_codes_auth_session_key UNIQUE (tenant_id, auth_session_id),
+    CONSTRAINT authorization_codes_auth_session_fkey FOREIGN KEY (tenant_id, auth_session_id)
+        REFERENCES auth.auth_sessions (tenant_id, auth_session_id) ON DELETE CASCADE
+);
+ALTER TABLE auth.authorization_codes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.authorization_codes FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.authorization_codes
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Each token is replaced by its successor; only the last token of an auth session is valid.
+CREATE TABLE auth.refresh_tokens (
+    tenant_id uuid NOT NULL,
+    refresh_token_id uuid NOT NULL,
+    auth_session_id uuid NOT NULL,
+    secret_hash bytea NOT NULL CONSTRAINT refresh_tokens_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    replace_time timestamptz,
+    replaced_by uuid,
+    CONSTRAINT refresh_tokens_pkey PRIMARY KEY (tenant_id, refresh_token_id),
+    CONSTRAINT refresh_tokens_auth_session_fkey FOREIGN KEY (tenant_id, auth_session_id)
+        REFERENCES auth.auth_sessions (tenant_id, auth_session_id) ON DELETE CASCADE,
+    CONSTRAINT refresh_tokens_replaced CHECK ((replace_time IS NULL) = (replaced_by IS NULL))
+);
+
+-- The database refuses a second valid token of an auth session.
+CREATE UNIQUE INDEX refresh_tokens_live_key ON auth.refresh_tokens (tenant_id, auth_session_id)
+    WHERE replace_time IS NULL;
+ALTER TABLE auth.refresh_tokens ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.refresh_tokens FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.refresh_tokens
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Device authorizations that wait for approval. It is not a tenant's table: the approval names the tenant.
+CREATE TABLE auth.device_codes (
+    device_code_id uuid CONSTRAINT device_codes_pkey PRIMARY KEY,
+    secret_hash bytea NOT NULL CONSTRAINT device_codes_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    -- Letters only, without the hyphen.
+    user_code text NOT NULL CONSTRAINT device_codes_user_code_key UNIQUE,
+    client_id text NOT NULL
+        CONSTRAINT device_codes_client_fkey REFERENCES auth.clients (client_id) ON DELETE CASCADE,
+    scopes text[] NOT NULL,
+    resources text[] NOT NULL,
+    state text NOT NULL
+        CONSTRAINT device_codes_state_known CHECK (state IN ('pending', 'approved', 'denied', 'used')),
+    interval_seconds integer NOT NULL,
+    poll_time timestamptz,
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    -- The auth session that the approval created.
+    approved_tenant_id uuid,
+    approved_auth_session_id uuid,
+    CONSTRAINT device_codes_approved CHECK
+        ((state IN ('approved', 'used')) = (approved_tenant_id IS NOT NULL AND approved_auth_session_id IS NOT NULL))
+);
+CREATE INDEX device_codes_expire_time ON auth.device_codes (expire_time);
+CREATE INDEX device_codes_client ON auth.device_codes (client_id);
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    auth.clients, auth.auth_sessions, auth.authorization_codes, auth.refresh_tokens, auth.device_codes TO skein_auth;
+
+-- Grants that are not revoked, with the present role of their account. Grants of deactivated accounts, or of accounts
+-- that left the tenant, are missing. Readers compare expire_time with their clock. The reader's row-level security
+-- applies.
+CREATE VIEW auth.live_grants WITH (security_invoker = true) AS
+SELECT s.tenant_id, s.auth_session_id AS grant_id, s.expire_time, m.role
+FROM auth.auth_sessions AS s
+JOIN auth.clients AS c ON c.client_id = s.client_id
+JOIN auth.accounts AS a ON a.account_id = s.account_id
+JOIN tenancy.memberships AS m ON m.tenant_id = s.tenant_id AND m.account_id = s.account_id
+WHERE s.revoke_time IS NULL AND (c.revoke_time IS NULL OR c.revoke_time < s.create_time) AND a.status = 'active';
+
+GRANT SELECT ON auth.live_grants TO skein_auth, skein_tenancy, skein_memory;
+
+-- Audit events of credentials. Events that concern no tenant are stored under the nil tenant.
+CREATE TABLE auth.audit_events (
+    tenant_id uuid NOT NULL,
+    audit_event_id uuid NOT NULL,
+    event text NOT NULL,
+    outcome text NOT NULL CONSTRAINT audit_events_outcome_known CHECK (outcome IN ('success', 'refused')),
+    reason text NOT NULL DEFAULT '',
+    principal text NOT NULL DEFAULT '',
+    -- The account that acted or was affected.
+    account_id uuid,
+    target text NOT NULL DEFAULT '',
+    client_id text NOT NULL DEFAULT '',
+    address text NOT NULL DEFAULT '',
+    user_agent text NOT NULL DEFAULT '',
+    request_id text NOT NULL DEFAULT '',
+    create_time timestamptz NOT NULL,
+    CONSTRAINT audit_events_pkey PRIMARY KEY (tenant_id, audit_event_id)
+);
+CREATE INDEX audit_events_account ON auth.audit_events (tenant_id, account_id, audit_event_id)
+    WHERE account_id IS NOT NULL;
+ALTER TABLE auth.audit_events ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.audit_events FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.audit_events
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
+CREATE TABLE auth.usage (
+    tenant_id uuid NOT NULL
+        CONSTRAINT usage_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    slot smallint NOT NULL,
+    amount bigint NOT NULL,
+    CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
+);
+ALTER TABLE auth.usage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE auth.usage FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON auth.usage
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    auth.accounts, auth.recovery_codes, auth.identities, auth.one_time_tokens, auth.attempts, auth.service_accounts,
+    auth.legacy_tokens, auth.audit_events, auth.usage TO skein_auth;
+GRANT SELECT ON auth.usage TO skein_tenancy;
+
+-- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE auth.requests (
     tenant_id uuid NOT NULL,
     principal text NOT NULL,
@@ -57,11 +406,13 @@ CREATE TABLE auth.requests (
     CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, principal, method, request_id)
 );
 CREATE INDEX requests_create_time ON auth.requests (tenant_id, create_time);
--- No reference to tenants: the operator's own requests are kept under the nil tenant.
+
+-- No reference to tenants: the requests of operators are stored under the nil tenant.
 ALTER TABLE auth.requests ENABLE ROW LEVEL SECURITY;
 ALTER TABLE auth.requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON auth.requests
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     auth.api_keys, auth.operator_keys, auth.signing_keys, auth.requests TO skein_auth;
+
+INSERT INTO auth.check_keys DEFAULT VALUES;

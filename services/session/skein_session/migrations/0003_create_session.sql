@@ -1,7 +1,8 @@
--- Sessions and messages: the transcript, each turn once.
+-- Session: sessions, messages, agent states, short-lived items and cold storage of messages.
 
 CREATE SCHEMA session;
 GRANT USAGE ON SCHEMA session TO skein_session;
+GRANT USAGE ON SCHEMA session TO skein_tenancy;
 
 CREATE TABLE session.sessions (
     tenant_id uuid NOT NULL
@@ -24,11 +25,53 @@ CREATE TABLE session.sessions (
     end_time timestamptz,
     created_by text NOT NULL,
     is_active boolean NOT NULL DEFAULT true,
-    CONSTRAINT sessions_pkey PRIMARY KEY (tenant_id, session_id)
+    -- Time of the last message, or of the creation or resumption. The idle time counts from it.
+    active_time timestamptz NOT NULL DEFAULT now(),
+    hide_time timestamptz,
+    -- The state that a hidden session returns to.
+    hidden_state text
+        CONSTRAINT sessions_archived_state_known CHECK (hidden_state IN ('active', 'paused', 'completed', 'ended')),
+    -- Set while the messages are in cold storage.
+    archive_time timestamptz,
+    -- Messages up to this sequence inherit the session's agent and subject, where they name none of their own. The
+    -- worker inherits for the others.
+    inherited_sequence bigint NOT NULL DEFAULT 0,
+    CONSTRAINT sessions_pkey PRIMARY KEY (tenant_id, session_id),
+    CONSTRAINT sessions_hidden_state_known CHECK ((state = 'hidden') = (hidden_state IS NOT NULL)),
+    CONSTRAINT sessions_archived_hidden CHECK (archive_time IS NULL OR state = 'hidden')
 );
-CREATE INDEX sessions_update_time ON session.sessions (tenant_id, update_time DESC, session_id);
-CREATE INDEX sessions_subject ON session.sessions (tenant_id, subject_id, update_time DESC) WHERE subject_id IS NOT NULL;
-CREATE INDEX sessions_agent ON session.sessions (tenant_id, agent_id, update_time DESC) WHERE agent_id IS NOT NULL;
+CREATE INDEX sessions_subject ON session.sessions (tenant_id, subject_id, update_time DESC)
+    WHERE subject_id IS NOT NULL;
+CREATE INDEX sessions_update_time ON session.sessions (tenant_id, update_time DESC, session_id)
+    WHERE is_active AND state <> 'hidden';
+CREATE INDEX sessions_hidden ON session.sessions (tenant_id, update_time DESC, session_id)
+    WHERE is_active AND state = 'hidden';
+CREATE INDEX sessions_agent ON session.sessions (tenant_id, agent_id, update_time DESC, session_id)
+    WHERE is_active AND agent_id IS NOT NULL;
+
+-- The default type is not selective.
+CREATE INDEX sessions_session_type ON session.sessions (tenant_id, session_type, update_time DESC, session_id)
+    WHERE is_active AND session_type <> 'conversation';
+
+-- Sessions that end when they are idle for too long.
+CREATE INDEX sessions_open ON session.sessions (tenant_id, active_time) WHERE is_active AND state = 'active';
+
+-- All sessions of a subject, deleted ones too, in an order that no update changes: for export and erasure.
+CREATE INDEX sessions_of_subject ON session.sessions (tenant_id, subject_id, session_id) WHERE subject_id IS NOT NULL;
+
+-- The sessions that the worker archives next: those hidden for longest.
+CREATE INDEX sessions_archivable ON session.sessions (tenant_id, hide_time, session_id)
+    WHERE is_active AND state = 'hidden' AND archive_time IS NULL;
+
+-- Archived sessions, newest first.
+CREATE INDEX sessions_archived ON session.sessions (tenant_id, archive_time DESC, session_id)
+    WHERE is_active AND archive_time IS NOT NULL;
+CREATE INDEX sessions_uninherited ON session.sessions (tenant_id, session_id)
+    WHERE is_active AND inherited_sequence < last_sequence AND (agent_id IS NOT NULL OR subject_id IS NOT NULL);
+ALTER TABLE session.sessions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.sessions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.sessions
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
 -- Partitioned by month of the UUIDv7 message_id.
 CREATE TABLE session.messages (
@@ -56,20 +99,30 @@ CREATE TABLE session.messages (
     create_time timestamptz NOT NULL,
     created_by text NOT NULL,
     is_active boolean NOT NULL DEFAULT true,
+    -- NULL in update_time and updated_by: the message was never changed.
+    revision bigint NOT NULL DEFAULT 1,
+    update_time timestamptz,
+    updated_by text,
     CONSTRAINT messages_pkey PRIMARY KEY (tenant_id, message_id),
     CONSTRAINT messages_session_fkey FOREIGN KEY (tenant_id, session_id)
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
 ) PARTITION BY RANGE (message_id);
-CREATE INDEX messages_session ON session.messages (tenant_id, session_id, sequence);
-CREATE INDEX messages_agent ON session.messages (tenant_id, agent_id, message_id) WHERE agent_id IS NOT NULL;
 
--- What is older than the first month that gets a partition of its own.
+-- Rows older than the first month with a partition of its own.
 CREATE TABLE session.messages_before_2015 PARTITION OF session.messages
     FOR VALUES FROM (MINVALUE) TO ('014aa2ca-b000-0000-0000-000000000000');
+CREATE INDEX messages_session ON session.messages (tenant_id, session_id, sequence);
+CREATE INDEX messages_agent ON session.messages (tenant_id, agent_id, message_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX messages_subject ON session.messages (tenant_id, subject_id, message_id) WHERE subject_id IS NOT NULL;
 ALTER TABLE session.messages_before_2015 ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.messages_before_2015 FORCE ROW LEVEL SECURITY;
+ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.messages FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.messages
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- The place of each message in its session. It is unique over all months, which a partitioned table cannot promise.
+-- The sequence number of each message in its session. It is unique over all months, which a partitioned table cannot
+-- promise.
 CREATE TABLE session.message_order (
     tenant_id uuid NOT NULL,
     session_id text NOT NULL,
@@ -80,17 +133,28 @@ CREATE TABLE session.message_order (
         REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
 );
 
+-- Messages of a session by age, which differs from their order after an import: for searches back in time.
+CREATE INDEX message_order_age ON session.message_order (tenant_id, session_id, message_id);
+ALTER TABLE session.message_order ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.message_order FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.message_order
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
 CREATE TABLE session.message_external_ids (
     tenant_id uuid NOT NULL,
     external_id text NOT NULL,
     message_id uuid NOT NULL,
     CONSTRAINT message_external_ids_pkey PRIMARY KEY (tenant_id, external_id),
-    CONSTRAINT message_external_ids_message_fkey FOREIGN KEY (tenant_id, message_id)
-        REFERENCES session.messages (tenant_id, message_id) ON DELETE CASCADE
+    CONSTRAINT message_external_ids_tenant_fkey
+            FOREIGN KEY (tenant_id) REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE
 );
 CREATE INDEX message_external_ids_message ON session.message_external_ids (tenant_id, message_id);
+ALTER TABLE session.message_external_ids ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.message_external_ids FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.message_external_ids
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- Answers to requests that carry a request_id, so that a repeated one has one effect.
+-- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE session.requests (
     tenant_id uuid NOT NULL
         CONSTRAINT requests_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
@@ -100,35 +164,192 @@ CREATE TABLE session.requests (
     fingerprint bytea NOT NULL,
     response bytea NOT NULL,
     create_time timestamptz NOT NULL,
+    -- The session whose content the response shows, so that a purge of the session finds it.
+    session_id text,
     CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, principal, method, request_id)
 );
 CREATE INDEX requests_create_time ON session.requests (tenant_id, create_time);
-ALTER TABLE session.sessions ENABLE ROW LEVEL SECURITY;
-ALTER TABLE session.sessions FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON session.sessions
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-ALTER TABLE session.messages ENABLE ROW LEVEL SECURITY;
-ALTER TABLE session.messages FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON session.messages
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-ALTER TABLE session.message_order ENABLE ROW LEVEL SECURITY;
-ALTER TABLE session.message_order FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON session.message_order
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-ALTER TABLE session.message_external_ids ENABLE ROW LEVEL SECURITY;
-ALTER TABLE session.message_external_ids FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON session.message_external_ids
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+CREATE INDEX requests_session ON session.requests (tenant_id, session_id) WHERE session_id IS NOT NULL;
 ALTER TABLE session.requests ENABLE ROW LEVEL SECURITY;
 ALTER TABLE session.requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON session.requests
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     session.sessions, session.messages, session.message_order, session.message_external_ids, session.requests
     TO skein_session;
 
--- Make a month's partition of messages; true when it was missing. Months before 2015 share one partition.
+-- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
+CREATE TABLE session.usage (
+    tenant_id uuid NOT NULL
+        CONSTRAINT usage_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    slot smallint NOT NULL,
+    amount bigint NOT NULL,
+    CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
+);
+ALTER TABLE session.usage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.usage FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.usage
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON session.usage TO skein_session;
+GRANT SELECT ON session.usage TO skein_tenancy;
+
+-- The scalar values of sessions' metadata, one row each. Operators on JSON are not leakproof, so row-level security
+-- would keep an index on JSON unused; equality of texts is leakproof.
+CREATE TABLE session.session_properties (
+    tenant_id uuid NOT NULL,
+    path text NOT NULL,
+    -- JSON text of the scalar, or its SHA-256 ("sha256:...") when it is long.
+    value text NOT NULL,
+    session_id text NOT NULL,
+    CONSTRAINT session_properties_pkey PRIMARY KEY (tenant_id, path, value, session_id),
+    CONSTRAINT session_properties_session_fkey FOREIGN KEY (tenant_id, session_id)
+        REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
+);
+CREATE INDEX session_properties_session ON session.session_properties (tenant_id, session_id);
+ALTER TABLE session.session_properties ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.session_properties FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.session_properties
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON session.session_properties TO skein_session;
+
+-- States of agents, in a session or in none. A deleted session keeps its id, so its states stay readable until they
+-- expire, are deleted, or are purged with it.
+CREATE TABLE session.agent_states (
+    tenant_id uuid NOT NULL
+        CONSTRAINT agent_states_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    agent_id text NOT NULL CONSTRAINT agent_states_agent_id_length CHECK (char_length(agent_id) BETWEEN 1 AND 255),
+    -- Empty: the state belongs to no session.
+    session_id text NOT NULL CONSTRAINT agent_states_session_id_length CHECK (char_length(session_id) <= 255),
+    state_data jsonb NOT NULL CONSTRAINT agent_states_data_object CHECK (jsonb_typeof(state_data) = 'object'),
+    revision bigint NOT NULL,
+    expire_time timestamptz,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    CONSTRAINT agent_states_pkey PRIMARY KEY (tenant_id, agent_id, session_id)
+);
+CREATE INDEX agent_states_session ON session.agent_states (tenant_id, session_id, agent_id) WHERE session_id <> '';
+CREATE INDEX agent_states_expire_time ON session.agent_states (tenant_id, expire_time) WHERE expire_time IS NOT NULL;
+ALTER TABLE session.agent_states ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.agent_states FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.agent_states
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT (tenant_id, agent_id) ON session.agent_states TO skein_tenancy;
+
+-- Short-lived values of sessions by key.
+CREATE TABLE session.items (
+    tenant_id uuid NOT NULL,
+    session_id text NOT NULL,
+    key text NOT NULL CONSTRAINT items_key_length CHECK (char_length(key) BETWEEN 1 AND 255),
+    value jsonb NOT NULL,
+    expire_time timestamptz NOT NULL,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT items_pkey PRIMARY KEY (tenant_id, session_id, key),
+    CONSTRAINT items_session_fkey FOREIGN KEY (tenant_id, session_id)
+        REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
+);
+CREATE INDEX items_expire_time ON session.items (tenant_id, expire_time);
+ALTER TABLE session.items ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.items FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.items
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- The salt of a tenant's tombstones, so that a reader cannot test guesses of purged ids.
+CREATE TABLE session.tombstone_salts (
+    tenant_id uuid NOT NULL
+        CONSTRAINT tombstone_salts_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    salt bytea NOT NULL,
+    CONSTRAINT tombstone_salts_pkey PRIMARY KEY (tenant_id)
+);
+ALTER TABLE session.tombstone_salts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.tombstone_salts FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.tombstone_salts
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Digests of the ids of purged sessions and of the external ids of purged messages, which cannot be used again.
+CREATE TABLE session.tombstones (
+    tenant_id uuid NOT NULL
+        CONSTRAINT tombstones_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    digest bytea NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT tombstones_pkey PRIMARY KEY (tenant_id, digest)
+);
+ALTER TABLE session.tombstones ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.tombstones FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.tombstones
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    session.agent_states, session.items, session.tombstone_salts, session.tombstones
+    TO skein_session;
+
+CREATE TABLE session.archived_sessions (
+    tenant_id uuid NOT NULL,
+    session_id text NOT NULL,
+    file_id uuid NOT NULL,
+    -- SHA-256 of the file.
+    checksum bytea NOT NULL,
+    byte_count bigint NOT NULL,
+    -- Messages in the file that are not deleted. The tenant's usage includes them.
+    message_count bigint NOT NULL,
+    archive_time timestamptz NOT NULL,
+    archived_by text NOT NULL,
+    CONSTRAINT archived_sessions_pkey PRIMARY KEY (tenant_id, session_id),
+    CONSTRAINT archived_sessions_session_fkey FOREIGN KEY (tenant_id, session_id)
+        REFERENCES session.sessions (tenant_id, session_id) ON DELETE CASCADE
+);
+ALTER TABLE session.archived_sessions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.archived_sessions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.archived_sessions
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- The session whose file holds a message, so that the message can be found and purged. Unarchiving restores only the
+-- messages named here.
+CREATE TABLE session.archived_messages (
+    tenant_id uuid NOT NULL,
+    message_id uuid NOT NULL,
+    session_id text NOT NULL,
+    subject_id text,
+    CONSTRAINT archived_messages_pkey PRIMARY KEY (tenant_id, message_id),
+    CONSTRAINT archived_messages_session_fkey FOREIGN KEY (tenant_id, session_id)
+        REFERENCES session.archived_sessions (tenant_id, session_id) ON DELETE CASCADE
+);
+CREATE INDEX archived_messages_session ON session.archived_messages (tenant_id, session_id, message_id);
+CREATE INDEX archived_messages_subject ON session.archived_messages (tenant_id, subject_id, session_id)
+    WHERE subject_id IS NOT NULL;
+ALTER TABLE session.archived_messages ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.archived_messages FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.archived_messages
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Files that no session references, or may reference soon. A file is recorded before it is written, and when its
+-- session stops referencing it.
+CREATE TABLE session.unreferenced_files (
+    tenant_id uuid NOT NULL
+        CONSTRAINT unreferenced_files_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    file_id uuid NOT NULL,
+    checksum bytea NOT NULL,
+    -- The session that may still reference the file; NULL: none, because rows in it were purged or the write was
+    -- abandoned.
+    session_id text,
+    -- After this time no process can still be writing the file.
+    due_time timestamptz NOT NULL,
+    CONSTRAINT unreferenced_files_pkey PRIMARY KEY (tenant_id, file_id)
+);
+CREATE INDEX unreferenced_files_due ON session.unreferenced_files (tenant_id, due_time);
+CREATE INDEX unreferenced_files_session ON session.unreferenced_files (tenant_id, session_id)
+    WHERE session_id IS NOT NULL;
+ALTER TABLE session.unreferenced_files ENABLE ROW LEVEL SECURITY;
+ALTER TABLE session.unreferenced_files FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON session.unreferenced_files
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON session.archived_sessions, session.archived_messages, session.unreferenced_files
+    TO skein_session;
+
+-- Create a month's partition of messages; return whether it was missing. Months before 2015 share one partition.
 CREATE FUNCTION session.ensure_month(month timestamptz) RETURNS boolean
 LANGUAGE sql SECURITY DEFINER
 SET search_path = ''

@@ -1,7 +1,15 @@
--- Organizations, tenants and agents: who exists, before anything can belong to them.
+-- Tenancy: organizations, tenants, members, agents, tools, subjects, policies and quotas.
+--
+-- Row-level security is forced on every table of a tenant, in all schemas. A transaction sets `skein.tenant_id` and sees
+-- the rows of that tenant; without it, it sees none. `skein.account_id` adds the rows of an account, `skein.operator` the
+-- directory of tenants.
 
 CREATE SCHEMA tenancy;
 GRANT USAGE ON SCHEMA tenancy TO skein_tenancy;
+
+-- A service that adds rows reads the tenant's quota; tenancy reads the usage of all services.
+GRANT USAGE ON SCHEMA tenancy TO skein_auth, skein_session, skein_memory;
+GRANT USAGE ON SCHEMA tenancy TO skein_recall;
 
 -- The lowest UUIDv7 of a time: months of id-ranged partitions begin at it.
 CREATE FUNCTION skein.first_id(at timestamptz) RETURNS uuid
@@ -9,8 +17,8 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 SET search_path = ''
 RETURN (lpad(to_hex((extract(epoch FROM at) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid;
 
--- Make the partition of one month, if it is missing, for a table that is partitioned by UUIDv7. Runs as the owner through
--- the functions of each schema, which alone are granted. Direct access to a partition is denied to everybody: row-level
+-- Create the partition of one month, if it is missing, for a table that is partitioned by UUIDv7. It runs as the owner
+-- through the functions of each schema, which alone are granted. No role can access a partition directly: row-level
 -- security is forced on it and it has no policy.
 CREATE FUNCTION skein.make_month(parent regclass, month timestamptz) RETURNS boolean
 LANGUAGE plpgsql
@@ -29,7 +37,7 @@ BEGIN
         RETURN false;
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('skein.make_month'), hashtext(child));
-    -- By a query: to_regclass would answer from a cache that waiting for the lock did not refresh.
+    -- A query, because to_regclass answers from a cache that waiting for the lock does not refresh.
     IF EXISTS (SELECT FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
                WHERE n.nspname = schema_name AND c.relname = child) THEN
         RETURN false;
@@ -44,6 +52,15 @@ END
 $$;
 REVOKE ALL ON FUNCTION skein.make_month(regclass, timestamptz) FROM PUBLIC;
 
+CREATE TABLE skein.page_token_keys (
+    key_id uuid DEFAULT gen_random_uuid() CONSTRAINT page_token_keys_pkey PRIMARY KEY,
+    -- Two random UUIDs hold 244 random bits.
+    secret bytea NOT NULL DEFAULT sha256(convert_to(gen_random_uuid()::text || gen_random_uuid()::text, 'UTF8'))
+        CONSTRAINT page_token_keys_secret_length CHECK (octet_length(secret) = 32),
+    create_time timestamptz NOT NULL DEFAULT now()
+);
+GRANT SELECT ON skein.page_token_keys TO skein_auth, skein_tenancy, skein_session, skein_memory, skein_recall;
+
 CREATE TABLE tenancy.organizations (
     organization_id uuid CONSTRAINT organizations_pkey PRIMARY KEY,
     display_name text NOT NULL,
@@ -52,9 +69,15 @@ CREATE TABLE tenancy.organizations (
     is_active boolean NOT NULL DEFAULT true,
     revision bigint NOT NULL DEFAULT 1,
     create_time timestamptz NOT NULL,
-    update_time timestamptz NOT NULL
+    update_time timestamptz NOT NULL,
+    delete_time timestamptz
 );
 CREATE UNIQUE INDEX organizations_slug_key ON tenancy.organizations (slug) WHERE is_active;
+
+-- The directory of tenants: a tenant sees itself, the operator's transactions see all.
+ALTER TABLE tenancy.organizations ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.organizations FORCE ROW LEVEL SECURITY;
+CREATE POLICY operator ON tenancy.organizations USING (current_setting('skein.operator', true) = 'on');
 
 CREATE TABLE tenancy.tenants (
     tenant_id uuid CONSTRAINT tenants_pkey PRIMARY KEY,
@@ -66,19 +89,19 @@ CREATE TABLE tenancy.tenants (
     is_active boolean NOT NULL DEFAULT true,
     revision bigint NOT NULL DEFAULT 1,
     create_time timestamptz NOT NULL,
-    update_time timestamptz NOT NULL
+    update_time timestamptz NOT NULL,
+    -- When the purge of a deleted tenant begins. A deleted organization is purged with its last tenant.
+    purge_time timestamptz
 );
 CREATE UNIQUE INDEX tenants_slug_key ON tenancy.tenants (organization_id, slug) WHERE is_active;
-
--- The directory of tenants: a tenant sees itself, the operator's transactions see all.
-ALTER TABLE tenancy.organizations ENABLE ROW LEVEL SECURITY;
-ALTER TABLE tenancy.organizations FORCE ROW LEVEL SECURITY;
-CREATE POLICY operator ON tenancy.organizations USING (current_setting('skein.operator', true) = 'on');
 ALTER TABLE tenancy.tenants ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.tenants FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.tenants
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
            OR current_setting('skein.operator', true) = 'on');
+
+-- A reindex visits all tenants; it reads their ids alone.
+GRANT SELECT (tenant_id, is_active) ON tenancy.tenants TO skein_recall;
 
 CREATE TABLE tenancy.agents (
     tenant_id uuid NOT NULL
@@ -99,17 +122,26 @@ CREATE TABLE tenancy.agents (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
-    -- A deleted agent keeps its row under an id that nobody chooses, so that its own may be used again.
+    -- A deleted agent keeps its row under a generated id, so that its own id can be used again.
     delete_time timestamptz,
     deleted_agent_id text,
+    -- Ids of the messages in the agent's context window. The agent maintains them.
+    message_ids text[] NOT NULL DEFAULT '{}',
+    -- The row stays until the other services have purged everything of the agent.
+    purge_time timestamptz,
     CONSTRAINT agents_pkey PRIMARY KEY (tenant_id, agent_id)
 );
+CREATE INDEX agents_purged ON tenancy.agents (tenant_id, purge_time) WHERE purge_time IS NOT NULL;
 ALTER TABLE tenancy.agents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.agents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.agents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- Answers to requests that carry a request_id, so that a repeated one has one effect.
+-- Rows of an agent in other services are valid while the agent is not deleted.
+GRANT SELECT (tenant_id, agent_id, delete_time, purge_time) ON tenancy.agents
+    TO skein_auth, skein_session, skein_memory;
+
+-- Responses by request_id, so that a repeated request has one effect.
 CREATE TABLE tenancy.requests (
     tenant_id uuid NOT NULL,
     principal text NOT NULL,
@@ -121,11 +153,313 @@ CREATE TABLE tenancy.requests (
     CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, principal, method, request_id)
 );
 CREATE INDEX requests_create_time ON tenancy.requests (tenant_id, create_time);
--- No reference to tenants: the operator's own requests are kept under the nil tenant.
+
+-- No reference to tenants: the requests of operators are stored under the nil tenant.
 ALTER TABLE tenancy.requests ENABLE ROW LEVEL SECURITY;
 ALTER TABLE tenancy.requests FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON tenancy.requests
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
-
 GRANT SELECT, INSERT, UPDATE, DELETE ON
     tenancy.organizations, tenancy.tenants, tenancy.agents, tenancy.requests TO skein_tenancy;
+
+CREATE TABLE tenancy.memberships (
+    tenant_id uuid NOT NULL
+        CONSTRAINT memberships_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    account_id uuid NOT NULL,
+    role text NOT NULL CONSTRAINT memberships_role_known CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    -- Copies from the time when the account joined, for lists.
+    email text NOT NULL DEFAULT '',
+    display_name text NOT NULL DEFAULT '',
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT memberships_pkey PRIMARY KEY (tenant_id, account_id)
+);
+CREATE INDEX memberships_account ON tenancy.memberships (account_id, tenant_id);
+CREATE INDEX memberships_owners ON tenancy.memberships (tenant_id) WHERE role = 'owner';
+
+-- An account sees its own memberships in every tenant; other callers see those of the transaction's tenant.
+ALTER TABLE tenancy.memberships ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.memberships FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.memberships
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR account_id = nullif(current_setting('skein.account_id', true), '')::uuid);
+GRANT SELECT (tenant_id, account_id, role) ON tenancy.memberships TO skein_auth, skein_memory;
+
+CREATE TABLE tenancy.invitations (
+    tenant_id uuid NOT NULL
+        CONSTRAINT invitations_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    invitation_id uuid NOT NULL,
+    email text NOT NULL CONSTRAINT invitations_email_lower CHECK (email = lower(email)),
+    role text NOT NULL CONSTRAINT invitations_role_known CHECK (role IN ('owner', 'admin', 'member', 'viewer')),
+    secret_hash bytea NOT NULL CONSTRAINT invitations_secret_hash_length CHECK (octet_length(secret_hash) = 32),
+    -- The token was mailed to the address, so its holder owns the address. Otherwise the inviter has the token.
+    mailed boolean NOT NULL DEFAULT false,
+    create_time timestamptz NOT NULL,
+    expire_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    use_time timestamptz,
+    revoke_time timestamptz,
+    grant_ids uuid[] NOT NULL DEFAULT '{}'
+        CONSTRAINT invitations_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL),
+    CONSTRAINT invitations_pkey PRIMARY KEY (tenant_id, invitation_id)
+);
+ALTER TABLE tenancy.invitations ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.invitations FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.invitations
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+CREATE TABLE tenancy.subjects (
+    tenant_id uuid NOT NULL
+        CONSTRAINT subjects_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    subject_id text NOT NULL CONSTRAINT subjects_subject_id_length CHECK (char_length(subject_id) BETWEEN 1 AND 255),
+    display_name text NOT NULL,
+    status text NOT NULL CONSTRAINT subjects_status_known CHECK (status IN ('active', 'inactive')),
+    timezone text NOT NULL DEFAULT 'UTC',
+    profile jsonb,
+    preferences jsonb,
+    account_id uuid,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    delete_time timestamptz,
+    CONSTRAINT subjects_pkey PRIMARY KEY (tenant_id, subject_id)
+);
+CREATE INDEX subjects_status ON tenancy.subjects (tenant_id, status, subject_id);
+ALTER TABLE tenancy.subjects ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.subjects FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.subjects
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- The erasure of a person clears the display name from recorded queries.
+GRANT SELECT (tenant_id, subject_id, display_name) ON tenancy.subjects TO skein_memory;
+
+-- The scalar values of profiles and preferences, one row each. Operators on JSON are not leakproof, so row-level
+-- security would keep an index on JSON unused; equality of texts is leakproof.
+CREATE TABLE tenancy.subject_properties (
+    tenant_id uuid NOT NULL,
+    path text NOT NULL,
+    -- JSON text of the scalar, or its SHA-256 ("sha256:...") when it is long.
+    value text NOT NULL,
+    subject_id text NOT NULL,
+    CONSTRAINT subject_properties_pkey PRIMARY KEY (tenant_id, path, value, subject_id),
+    CONSTRAINT subject_properties_subject_fkey FOREIGN KEY (tenant_id, subject_id)
+        REFERENCES tenancy.subjects (tenant_id, subject_id) ON DELETE CASCADE
+);
+CREATE INDEX subject_properties_subject ON tenancy.subject_properties (tenant_id, subject_id);
+ALTER TABLE tenancy.subject_properties ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.subject_properties FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.subject_properties
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+CREATE TABLE tenancy.tools (
+    tenant_id uuid NOT NULL
+        CONSTRAINT tools_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    tool_id text NOT NULL CONSTRAINT tools_tool_id_length CHECK (char_length(tool_id) BETWEEN 1 AND 255),
+    name text NOT NULL,
+    description text,
+    json_schema jsonb,
+    source_type text,
+    source_code text,
+    tags text[] NOT NULL DEFAULT '{}',
+    metadata jsonb,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    delete_time timestamptz,
+    CONSTRAINT tools_pkey PRIMARY KEY (tenant_id, tool_id),
+    CONSTRAINT tools_name_key UNIQUE (tenant_id, name)
+);
+ALTER TABLE tenancy.tools ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.tools FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.tools
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+CREATE TABLE tenancy.agent_tools (
+    tenant_id uuid NOT NULL,
+    agent_id text NOT NULL,
+    tool_id text NOT NULL,
+    create_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    CONSTRAINT agent_tools_pkey PRIMARY KEY (tenant_id, agent_id, tool_id),
+    CONSTRAINT agent_tools_agent_fkey FOREIGN KEY (tenant_id, agent_id)
+        REFERENCES tenancy.agents (tenant_id, agent_id) ON UPDATE CASCADE ON DELETE CASCADE,
+    CONSTRAINT agent_tools_tool_fkey FOREIGN KEY (tenant_id, tool_id)
+        REFERENCES tenancy.tools (tenant_id, tool_id) ON DELETE CASCADE
+);
+CREATE INDEX agent_tools_tool ON tenancy.agent_tools (tenant_id, tool_id);
+ALTER TABLE tenancy.agent_tools ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.agent_tools FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.agent_tools
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- One row for each tenant that changed its policy. NULL means the default of the code.
+CREATE TABLE tenancy.policies (
+    tenant_id uuid CONSTRAINT policies_pkey PRIMARY KEY
+        CONSTRAINT policies_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    decay_days integer,
+    max_inferred_edges integer,
+    min_link_suggestion_score double precision,
+    retention_days integer,
+    private_mode boolean,
+    snapshot_retention integer,
+    path_max_hops integer,
+    subgraph_default_radius integer,
+    importance_formula text
+        CONSTRAINT policies_importance_formula_known CHECK (importance_formula IN ('dynamic', 'weighted')),
+    memory_types text[],
+    revision bigint NOT NULL DEFAULT 1,
+    update_time timestamptz NOT NULL,
+    audit_strict boolean,
+    audit_query_text boolean,
+    session_idle_minutes integer,
+    archive_days integer,
+    webhook_max_failures integer,
+    capacity_strategic integer,
+    capacity_tactical integer,
+    capacity_operational integer,
+    capacity_contextual integer,
+    levels_capped boolean,
+    -- A text search configuration of Postgres.
+    search_language text
+        CONSTRAINT policies_search_language_known CHECK (search_language IN (
+                'simple', 'arabic', 'armenian', 'basque', 'catalan', 'danish', 'dutch', 'english', 'finnish', 'french',
+                'german', 'greek', 'hindi', 'hungarian', 'indonesian', 'irish', 'italian', 'lithuanian', 'nepali',
+                'norwegian', 'portuguese', 'romanian', 'russian', 'serbian', 'spanish', 'swedish', 'tamil', 'turkish',
+                'yiddish')),
+    recall_fusion text
+        CONSTRAINT policies_recall_fusion_known CHECK (recall_fusion IN ('scores', 'ranks')),
+    -- Weights by signal, where they differ from the defaults.
+    recall_weights jsonb
+        CONSTRAINT policies_recall_weights_object CHECK (jsonb_typeof(recall_weights) = 'object'),
+    -- Hours from the expiry of a memory to its purge. NULL means the default of the code.
+    expiry_grace_hours integer
+        CONSTRAINT policies_expiry_grace_hours_range CHECK (expiry_grace_hours BETWEEN 0 AND 8760)
+);
+ALTER TABLE tenancy.policies ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.policies FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.policies
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT ON tenancy.policies TO skein_session, skein_memory;
+GRANT SELECT ON tenancy.policies TO skein_recall;
+
+-- The most rows that a tenant may have, by kind. Each service reads them when it adds rows. A limit of an organization
+-- binds its tenants through max_organization_amount, which tenancy updates from the usage of all of them.
+CREATE TABLE tenancy.quotas (
+    tenant_id uuid NOT NULL
+        CONSTRAINT quotas_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    -- NULL: the organization's limit alone applies.
+    max_amount bigint CONSTRAINT quotas_max_amount_not_negative CHECK (max_amount >= 0),
+    -- What the organization leaves to this tenant; NULL: no limit.
+    max_organization_amount bigint
+        CONSTRAINT quotas_max_organization_amount_not_negative CHECK (max_organization_amount >= 0),
+    -- Revision of all limits of the tenant together; 0: none was set for the tenant itself.
+    revision bigint NOT NULL,
+    update_time timestamptz NOT NULL,
+    CONSTRAINT quotas_pkey PRIMARY KEY (tenant_id, kind)
+);
+ALTER TABLE tenancy.quotas ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.quotas FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.quotas
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+GRANT SELECT ON tenancy.quotas TO skein_auth, skein_session, skein_memory;
+
+CREATE TABLE tenancy.organization_quotas (
+    organization_id uuid NOT NULL
+        CONSTRAINT organization_quotas_organization_fkey
+        REFERENCES tenancy.organizations (organization_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    -- NULL: the limit was removed.
+    max_amount bigint CONSTRAINT organization_quotas_max_amount_not_negative CHECK (max_amount >= 0),
+    revision bigint NOT NULL,
+    update_time timestamptz NOT NULL,
+    CONSTRAINT organization_quotas_pkey PRIMARY KEY (organization_id, kind)
+);
+ALTER TABLE tenancy.organization_quotas ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.organization_quotas FORCE ROW LEVEL SECURITY;
+CREATE POLICY operator ON tenancy.organization_quotas USING (current_setting('skein.operator', true) = 'on');
+
+-- Usage of a tenant's quota: the sum over a few slots, so that writers do not wait for each other.
+CREATE TABLE tenancy.usage (
+    tenant_id uuid NOT NULL
+        CONSTRAINT usage_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    slot smallint NOT NULL,
+    amount bigint NOT NULL,
+    CONSTRAINT usage_pkey PRIMARY KEY (tenant_id, kind, slot)
+);
+ALTER TABLE tenancy.usage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.usage FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.usage
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+
+-- The usage of tenants when it was last collected, for the sums of their organization.
+CREATE TABLE tenancy.collected_usage (
+    tenant_id uuid NOT NULL
+        CONSTRAINT collected_usage_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    amount bigint NOT NULL,
+    collect_time timestamptz NOT NULL,
+    CONSTRAINT collected_usage_pkey PRIMARY KEY (tenant_id, kind)
+);
+ALTER TABLE tenancy.collected_usage ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.collected_usage FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.collected_usage
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+
+-- Rate limits: token buckets of tenants (the empty caller) and of their callers, with the calls of the current hour and
+-- day. Callers without a tenant are stored under the nil tenant.
+CREATE TABLE tenancy.rate_limit_buckets (
+    tenant_id uuid NOT NULL,
+    caller text NOT NULL,
+    tokens double precision NOT NULL,
+    -- Tokens of the latest lease.
+    leased integer NOT NULL,
+    -- When tokens were last refilled.
+    refill_time timestamptz NOT NULL,
+    -- Start of the current hour and day, and calls admitted since.
+    hour_time timestamptz NOT NULL,
+    hour_count bigint NOT NULL,
+    day_time timestamptz NOT NULL,
+    day_count bigint NOT NULL,
+    CONSTRAINT rate_limit_buckets_pkey PRIMARY KEY (tenant_id, caller)
+);
+ALTER TABLE tenancy.rate_limit_buckets ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.rate_limit_buckets FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON tenancy.rate_limit_buckets
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Reports of deletions. They outlive their tenants.
+CREATE TABLE tenancy.deletions (
+    tenant_id uuid NOT NULL,
+    deletion_id uuid NOT NULL,
+    organization_id uuid NOT NULL,
+    state text NOT NULL CONSTRAINT deletions_state_known CHECK (state IN ('grace', 'purging', 'done', 'undone')),
+    stage text NOT NULL DEFAULT '',
+    -- Rows removed, by table.
+    deleted_counts jsonb NOT NULL DEFAULT '{}',
+    create_time timestamptz NOT NULL,
+    purge_time timestamptz NOT NULL,
+    finish_time timestamptz,
+    created_by text NOT NULL,
+    CONSTRAINT deletions_pkey PRIMARY KEY (tenant_id, deletion_id)
+);
+CREATE INDEX deletions_due ON tenancy.deletions (purge_time) WHERE state IN ('grace', 'purging');
+ALTER TABLE tenancy.deletions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE tenancy.deletions FORCE ROW LEVEL SECURITY;
+CREATE POLICY operator ON tenancy.deletions USING (current_setting('skein.operator', true) = 'on');
+GRANT SELECT, INSERT, UPDATE, DELETE ON
+    tenancy.memberships, tenancy.invitations, tenancy.subjects, tenancy.subject_properties, tenancy.tools,
+    tenancy.agent_tools, tenancy.policies, tenancy.quotas, tenancy.organization_quotas, tenancy.usage,
+    tenancy.collected_usage, tenancy.rate_limit_buckets, tenancy.deletions TO skein_tenancy;
+
+INSERT INTO skein.page_token_keys DEFAULT VALUES;

@@ -1,9 +1,10 @@
--- Core memory: short texts that agents carry in every prompt.
+-- Blocks, and the agents that carry them.
 
 CREATE TABLE memory.blocks (
     tenant_id uuid NOT NULL
         CONSTRAINT blocks_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
-    block_id text COLLATE "C" NOT NULL CONSTRAINT blocks_block_id_length CHECK (char_length(block_id) BETWEEN 1 AND 255),
+    block_id text COLLATE "C" NOT NULL
+        CONSTRAINT blocks_block_id_length CHECK (char_length(block_id) BETWEEN 1 AND 255),
     label text NOT NULL CONSTRAINT blocks_label_length CHECK (char_length(label) BETWEEN 1 AND 50),
     value text NOT NULL,
     max_characters integer NOT NULL DEFAULT 2000
@@ -12,7 +13,7 @@ CREATE TABLE memory.blocks (
     read_only boolean NOT NULL DEFAULT false,
     is_template boolean NOT NULL DEFAULT false,
     template_name text,
-    -- The person it is about; empty for nobody, as it is part of a key.
+    -- Empty: about no subject. It is part of a key, so it is not NULL.
     subject_id text NOT NULL DEFAULT '',
     metadata jsonb,
     delete_time timestamptz,
@@ -21,6 +22,7 @@ CREATE TABLE memory.blocks (
     update_time timestamptz NOT NULL,
     created_by text NOT NULL,
     updated_by text NOT NULL,
+    record_time timestamptz,
     CONSTRAINT blocks_pkey PRIMARY KEY (tenant_id, block_id),
     CONSTRAINT blocks_value_within_limit CHECK (char_length(value) <= max_characters)
 );
@@ -28,8 +30,12 @@ CREATE INDEX blocks_label ON memory.blocks (tenant_id, label, block_id);
 CREATE INDEX blocks_subject ON memory.blocks (tenant_id, subject_id, block_id) WHERE subject_id <> '';
 CREATE INDEX blocks_template_name ON memory.blocks (tenant_id, template_name, block_id)
     WHERE template_name IS NOT NULL;
+ALTER TABLE memory.blocks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.blocks FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.blocks
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 
--- Which agents carry which blocks. Label and person are the block's, kept here so that they are unique for each agent.
+-- The blocks that agents carry. Label and subject are copies of the block's, so that they are unique for each agent.
 CREATE TABLE memory.block_agents (
     tenant_id uuid NOT NULL,
     agent_id text NOT NULL CONSTRAINT block_agents_agent_id_length CHECK (char_length(agent_id) BETWEEN 1 AND 255),
@@ -44,13 +50,11 @@ CREATE TABLE memory.block_agents (
         REFERENCES memory.blocks (tenant_id, block_id) ON DELETE CASCADE
 );
 CREATE INDEX block_agents_block ON memory.block_agents (tenant_id, block_id, agent_id);
-
-ALTER TABLE memory.blocks ENABLE ROW LEVEL SECURITY;
-ALTER TABLE memory.blocks FORCE ROW LEVEL SECURITY;
-CREATE POLICY tenant ON memory.blocks
-    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 ALTER TABLE memory.block_agents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory.block_agents FORCE ROW LEVEL SECURITY;
 CREATE POLICY tenant ON memory.block_agents
     USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
 GRANT SELECT, INSERT, UPDATE, DELETE ON memory.blocks, memory.block_agents TO skein_memory;
+
+-- Tenancy purges an agent's row when no other row of the agent is left.
+GRANT SELECT (tenant_id, agent_id) ON memory.block_agents TO skein_tenancy;

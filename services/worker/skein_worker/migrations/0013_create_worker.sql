@@ -1,5 +1,4 @@
--- The worker's job queue: the tables of pgqueuer 1.6 in a schema of their own. They hold jobs of all tenants and no
--- tenant's content, so the rules for tenant tables do not apply to them; only the worker's role reaches them.
+-- Worker: the job queue of pgqueuer, and measurements of the server that need more than the worker's own rights.
 
 CREATE SCHEMA worker;
 GRANT USAGE ON SCHEMA worker TO skein_worker;
@@ -75,7 +74,7 @@ CREATE UNIQUE INDEX pgqueuer_statistics_unique_count ON worker.pgqueuer_statisti
     priority, date_trunc('sec', timezone('UTC', created)), status, entrypoint
 );
 
--- Wakes the workers that listen. A statement trigger: a batch wakes them once, and an update wakes nobody (there is no OLD).
+-- Notify listening workers. It is a statement trigger, so a batch notifies once.
 CREATE FUNCTION worker.fn_pgqueuer_changed() RETURNS trigger
 LANGUAGE plpgsql SET search_path = '' AS $$
 BEGIN
@@ -100,3 +99,65 @@ CREATE TRIGGER tg_pgqueuer_changed AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE 
 
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA worker TO skein_worker;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA worker TO skein_worker;
+
+CREATE FUNCTION worker.measure_transactions(OUT oldest double precision, OUT oldest_write double precision)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+AS $$
+BEGIN
+    -- Without this role the transactions of other users are hidden.
+    IF NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'skein_owner lacks pg_read_all_stats';
+    END IF;
+    SELECT coalesce(max(seconds) FILTER (WHERE is_here), 0), coalesce(max(seconds) FILTER (WHERE writes), 0)
+    INTO oldest, oldest_write
+    FROM (
+        SELECT extract(epoch FROM clock_timestamp() - xact_start) AS seconds, datname = current_database() AS is_here,
+            backend_xid IS NOT NULL AS writes
+        FROM pg_stat_activity
+        WHERE backend_type = 'client backend' AND xact_start IS NOT NULL AND pid <> pg_backend_pid()
+        UNION ALL
+        SELECT extract(epoch FROM clock_timestamp() - prepared), database = current_database(), true
+        FROM pg_prepared_xacts
+    ) AS at_work;
+END
+$$;
+REVOKE ALL ON FUNCTION worker.measure_transactions() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION worker.measure_transactions() TO skein_worker;
+
+-- A replica is named by its slot, else by its application_name. A disconnected replica keeps its slot: its lag is known
+-- in bytes, not in seconds.
+CREATE FUNCTION worker.measure_replicas() RETURNS TABLE (name text, seconds double precision, bytes double precision)
+LANGUAGE plpgsql STABLE SECURITY DEFINER
+SET search_path = ''
+AS $$
+DECLARE
+    here pg_lsn;
+BEGIN
+    IF NOT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') THEN
+        RAISE insufficient_privilege USING MESSAGE = 'skein_owner lacks pg_read_all_stats';
+    END IF;
+    IF pg_is_in_recovery() THEN
+        RETURN;
+    END IF;
+    here := pg_current_wal_lsn();
+    RETURN QUERY
+        SELECT coalesce(slots.slot_name::text, replicas.application_name),
+            -- The last report of a silent replica is outdated.
+            CASE WHEN reached >= here THEN 0
+                 ELSE greatest(extract(epoch FROM replicas.replay_lag),
+                               extract(epoch FROM clock_timestamp() - replicas.reply_time)) END::double precision,
+            greatest(here - reached, 0)::double precision
+        FROM pg_stat_replication AS replicas
+        CROSS JOIN LATERAL (SELECT coalesce(replicas.replay_lsn, replicas.flush_lsn)) AS last (reached)
+        LEFT JOIN pg_replication_slots AS slots ON slots.active_pid = replicas.pid
+        -- A running base backup is no replica.
+        WHERE replicas.state <> 'backup' AND reached IS NOT NULL AND slots.temporary IS NOT TRUE
+        UNION ALL
+        SELECT slots.slot_name::text, NULL, greatest(here - slots.restart_lsn, 0)::double precision
+        FROM pg_replication_slots AS slots
+        WHERE NOT slots.active AND NOT slots.temporary AND slots.restart_lsn IS NOT NULL;
+END
+$$;
+REVOKE ALL ON FUNCTION worker.measure_replicas() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION worker.measure_replicas() TO skein_worker;

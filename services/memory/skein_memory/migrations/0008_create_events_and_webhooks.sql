@@ -1,0 +1,143 @@
+-- The event log, former revisions, webhooks and their deliveries.
+
+-- The event log, ordered by (transaction, change_id). A transaction gets its number at its first write. So a reader
+-- that stops below the oldest open transaction misses nothing before its position, and no writer waits for a lock.
+CREATE TABLE memory.changes (
+    tenant_id uuid NOT NULL
+        CONSTRAINT changes_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    change_id uuid NOT NULL,
+    transaction bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
+    event_type text NOT NULL,
+    entity_type text NOT NULL,
+    entity_id text NOT NULL,
+    -- A phrase of the service, never content.
+    summary text NOT NULL,
+    payload jsonb,
+    principal text NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT changes_pkey PRIMARY KEY (tenant_id, change_id)
+);
+CREATE INDEX changes_position ON memory.changes (tenant_id, transaction, change_id);
+CREATE INDEX changes_entity ON memory.changes (tenant_id, entity_id, transaction, change_id);
+ALTER TABLE memory.changes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.changes FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.changes
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Former revisions of links, aliases, source trust, conflicts and blocks. A purge of a memory removes the rows that
+-- name it.
+CREATE TABLE memory.revisions (
+    tenant_id uuid NOT NULL
+        CONSTRAINT revisions_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL
+        CONSTRAINT revisions_kind_known CHECK (kind IN ('link', 'alias', 'source_trust', 'conflict', 'block')),
+    item_id text NOT NULL,
+    revision bigint NOT NULL,
+    memory_id uuid,
+    other_memory_id uuid,
+    state jsonb NOT NULL,
+    from_time timestamptz NOT NULL,
+    until_time timestamptz NOT NULL,
+    changed_by text NOT NULL,
+    -- The subject of a block; NULL for none.
+    subject_id text,
+    CONSTRAINT revisions_pkey PRIMARY KEY (tenant_id, kind, item_id, revision),
+    CONSTRAINT revisions_memory_fkey FOREIGN KEY (tenant_id, memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE,
+    CONSTRAINT revisions_other_memory_fkey FOREIGN KEY (tenant_id, other_memory_id)
+        REFERENCES memory.memories (tenant_id, memory_id) ON DELETE CASCADE
+);
+CREATE INDEX revisions_memory ON memory.revisions (tenant_id, memory_id, kind) WHERE memory_id IS NOT NULL;
+CREATE INDEX revisions_other_memory ON memory.revisions (tenant_id, other_memory_id, kind)
+    WHERE other_memory_id IS NOT NULL;
+
+-- Former revisions of links, in the order of lists of links.
+CREATE INDEX revisions_link_from ON memory.revisions (tenant_id, memory_id, item_id) WHERE kind = 'link';
+CREATE INDEX revisions_link_to ON memory.revisions (tenant_id, other_memory_id, item_id) WHERE kind = 'link';
+CREATE INDEX revisions_subject ON memory.revisions (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
+ALTER TABLE memory.revisions ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.revisions FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.revisions
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.changes, memory.versions, memory.revisions, memory.access_counts
+    TO skein_memory;
+
+CREATE TABLE memory.webhooks (
+    tenant_id uuid NOT NULL
+        CONSTRAINT webhooks_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    webhook_id uuid NOT NULL,
+    display_name text NOT NULL,
+    -- '*' stands for all.
+    event_types text[] NOT NULL,
+    condition text NOT NULL DEFAULT '',
+    webhook_url text NOT NULL,
+    is_active boolean NOT NULL DEFAULT true,
+    -- The secret that signs deliveries, encrypted under a master key.
+    master_key text NOT NULL,
+    nonce bytea NOT NULL,
+    ciphertext bytea NOT NULL,
+    -- Position in the event log up to which deliveries are queued.
+    transaction bigint NOT NULL,
+    change_id uuid NOT NULL,
+    -- Failed attempts since the last success.
+    failures integer NOT NULL DEFAULT 0,
+    last_delivery_time timestamptz,
+    last_error text,
+    disable_time timestamptz,
+    revision bigint NOT NULL DEFAULT 1,
+    create_time timestamptz NOT NULL,
+    update_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    updated_by text NOT NULL,
+    grant_ids uuid[] NOT NULL DEFAULT '{}'
+        CONSTRAINT webhooks_grant_ids_known CHECK (array_position(grant_ids, NULL) IS NULL),
+    -- Host and port, without the default port of the scheme. The backoff applies to the destination, not to one
+    -- webhook.
+    destination text NOT NULL GENERATED ALWAYS AS (
+            coalesce(lower(regexp_replace(substring(webhook_url FROM '^[A-Za-z]+://([^/?#]*)'), '[.]?(:443|:80)?$', '')), '')
+        ) STORED,
+    -- Consecutive attempts without a response of the destination; equal in all webhooks of one destination.
+    destination_failures integer NOT NULL DEFAULT 0,
+    -- No attempt before this time; then one delivery tests the destination.
+    retry_time timestamptz,
+    CONSTRAINT webhooks_pkey PRIMARY KEY (tenant_id, webhook_id)
+);
+CREATE INDEX webhooks_active ON memory.webhooks (tenant_id, webhook_id) WHERE is_active;
+CREATE INDEX webhooks_of_grants ON memory.webhooks (tenant_id) WHERE grant_ids <> '{}' AND is_active;
+CREATE INDEX webhooks_destination ON memory.webhooks (tenant_id, destination);
+ALTER TABLE memory.webhooks ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.webhooks FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.webhooks
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Pending and finished deliveries. They reference the change and never copy it.
+CREATE TABLE memory.deliveries (
+    tenant_id uuid NOT NULL,
+    delivery_id uuid NOT NULL,
+    webhook_id uuid NOT NULL,
+    change_id uuid NOT NULL,
+    state text NOT NULL CONSTRAINT deliveries_state_known CHECK (state IN ('pending', 'delivered', 'dead')),
+    attempts integer NOT NULL DEFAULT 0,
+    -- Time of the next attempt; during an attempt, when another worker may try.
+    next_time timestamptz NOT NULL,
+    last_error text,
+    create_time timestamptz NOT NULL,
+    finish_time timestamptz,
+    CONSTRAINT deliveries_pkey PRIMARY KEY (tenant_id, delivery_id),
+    CONSTRAINT deliveries_change_key UNIQUE (tenant_id, webhook_id, change_id),
+    CONSTRAINT deliveries_webhook_fkey FOREIGN KEY (tenant_id, webhook_id)
+        REFERENCES memory.webhooks (tenant_id, webhook_id) ON DELETE CASCADE,
+    CONSTRAINT deliveries_change_fkey FOREIGN KEY (tenant_id, change_id)
+        REFERENCES memory.changes (tenant_id, change_id) ON DELETE CASCADE
+);
+CREATE INDEX deliveries_webhook ON memory.deliveries (tenant_id, webhook_id, delivery_id);
+CREATE INDEX deliveries_change ON memory.deliveries (tenant_id, change_id);
+CREATE INDEX deliveries_finish_time ON memory.deliveries (tenant_id, finish_time) WHERE finish_time IS NOT NULL;
+
+-- Due deliveries of one webhook, without a scan of the others.
+CREATE INDEX deliveries_webhook_due ON memory.deliveries (tenant_id, webhook_id, next_time) WHERE state = 'pending';
+ALTER TABLE memory.deliveries ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory.deliveries FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON memory.deliveries
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON memory.webhooks, memory.deliveries TO skein_memory;

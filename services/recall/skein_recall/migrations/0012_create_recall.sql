@@ -1,0 +1,416 @@
+-- Recall: the search index (documents, postings, vectors) and the registry of embedding models.
+
+CREATE SCHEMA recall;
+GRANT USAGE ON SCHEMA recall TO skein_recall, skein_memory, skein_session;
+
+CREATE TABLE recall.documents (
+    tenant_id uuid NOT NULL
+        CONSTRAINT documents_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    -- memory_id or message_id: a UUIDv7, so a range of time is a range of ids.
+    item_id uuid NOT NULL,
+    kind text NOT NULL CONSTRAINT documents_kind_known CHECK (kind IN ('memory', 'message')),
+    -- Columns of filters. Messages have no type, scope, source, key and importance.
+    type text,
+    scope text,
+    source text,
+    key text,
+    importance double precision,
+    agent_id text,
+    subject_id text,
+    session_id text,
+    expire_time timestamptz,
+    -- Number of terms of the text, with repetitions: the document length of BM25.
+    length integer NOT NULL,
+    -- The item's revision that the postings belong to.
+    revision bigint NOT NULL,
+    -- The vectors of the active model are not computed yet.
+    pending boolean NOT NULL DEFAULT true,
+    -- The text ends with a question; the text mentions a time.
+    is_question boolean NOT NULL DEFAULT false,
+    mentions_time boolean NOT NULL DEFAULT false,
+    -- corpora and frequencies include the document.
+    is_counted boolean NOT NULL DEFAULT false,
+    CONSTRAINT documents_pkey PRIMARY KEY (tenant_id, item_id)
+);
+CREATE INDEX documents_type ON recall.documents (tenant_id, type, item_id) WHERE type IS NOT NULL;
+CREATE INDEX documents_session ON recall.documents (tenant_id, session_id, item_id) WHERE session_id IS NOT NULL;
+CREATE INDEX documents_agent ON recall.documents (tenant_id, agent_id, item_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX documents_subject ON recall.documents (tenant_id, subject_id, item_id) WHERE subject_id IS NOT NULL;
+CREATE INDEX documents_source ON recall.documents (tenant_id, source, item_id) WHERE source IS NOT NULL;
+
+-- Searches leave expired documents out before ranking.
+CREATE INDEX documents_expire_time ON recall.documents (tenant_id, expire_time) INCLUDE (item_id)
+    WHERE expire_time IS NOT NULL;
+CREATE INDEX documents_pending ON recall.documents (tenant_id, item_id) WHERE pending;
+CREATE INDEX documents_uncounted ON recall.documents (tenant_id, kind, item_id) INCLUDE (length) WHERE NOT is_counted;
+
+-- Index-only scans need the visibility map. Autovacuum must update it often on tables that mostly grow.
+ALTER TABLE recall.documents SET (autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 500);
+ALTER TABLE recall.documents ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.documents FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.documents
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- A change that keeps a memory's text keeps its vectors.
+GRANT UPDATE (type, scope, source, importance, agent_id, subject_id, session_id, expire_time)
+    ON recall.documents TO skein_memory;
+
+-- Locking a row needs the privilege to update one of its columns.
+GRANT UPDATE (is_counted) ON recall.documents TO skein_session;
+
+-- Messages inherit the agent and subject of their session later.
+GRANT UPDATE (agent_id, subject_id) ON recall.documents TO skein_session;
+
+-- One row for each term of each document. The covering key reads the postings of a term in one contiguous range. Its
+-- operators are leakproof, so row-level security costs nothing.
+CREATE TABLE recall.postings (
+    tenant_id uuid NOT NULL,
+    term text NOT NULL,
+    kind text NOT NULL,
+    item_id uuid NOT NULL,
+    frequency integer NOT NULL,
+    length integer NOT NULL,
+    CONSTRAINT postings_pkey PRIMARY KEY (tenant_id, term, kind, item_id) INCLUDE (frequency, length),
+    CONSTRAINT postings_document_fkey FOREIGN KEY (tenant_id, item_id)
+        REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
+);
+CREATE INDEX postings_item ON recall.postings (tenant_id, item_id);
+ALTER TABLE recall.postings SET (autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_vacuum_insert_scale_factor = 0.02, autovacuum_vacuum_insert_threshold = 5000);
+ALTER TABLE recall.postings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.postings FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.postings
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Memory and session write the index rows of their items in the same transaction.
+GRANT SELECT, INSERT, DELETE ON recall.documents, recall.postings TO skein_memory, skein_session;
+
+-- The registered models.
+CREATE TABLE recall.embedding_models (
+    model text CONSTRAINT embedding_models_pkey PRIMARY KEY,
+    provider text NOT NULL,
+    dimensions integer NOT NULL CONSTRAINT embedding_models_dimensions_range CHECK (dimensions BETWEEN 1 AND 4000),
+    -- The model's table of vectors, without its schema.
+    table_name text NOT NULL CONSTRAINT embedding_models_table_key UNIQUE,
+    active boolean NOT NULL DEFAULT false,
+    create_time timestamptz NOT NULL,
+    -- For HTTP endpoints: URL, the endpoint's name of the model, texts per request, timeout, and the characters that
+    -- the model reads of a text. The API key is never stored.
+    endpoint text,
+    remote_model text,
+    batch_size integer,
+    timeout_seconds double precision,
+    window_characters integer,
+    -- When the model was last active or followed. Other processes notice the change some seconds later.
+    leave_time timestamptz,
+    CONSTRAINT embedding_models_provider_known CHECK (provider IN ('embedded', 'caller', 'openai'))
+);
+
+-- One model is active at a time.
+CREATE UNIQUE INDEX embedding_models_active_key ON recall.embedding_models ((true)) WHERE active;
+GRANT SELECT ON recall.embedding_models TO skein_recall;
+
+-- Memory and session store caller vectors; the registry names the table.
+GRANT SELECT ON recall.embedding_models TO skein_memory, skein_session;
+
+-- Responses to operators by request_id, so that a repeated request has one effect.
+CREATE TABLE recall.requests (
+    tenant_id uuid NOT NULL,
+    principal text NOT NULL,
+    method text NOT NULL,
+    request_id text NOT NULL,
+    fingerprint bytea NOT NULL,
+    response bytea NOT NULL,
+    create_time timestamptz NOT NULL,
+    CONSTRAINT requests_pkey PRIMARY KEY (tenant_id, principal, method, request_id)
+);
+CREATE INDEX requests_create_time ON recall.requests (tenant_id, create_time);
+
+-- No reference to tenants: the requests of operators are stored under the nil tenant.
+ALTER TABLE recall.requests ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.requests FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.requests
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.documents, recall.postings, recall.requests TO skein_recall;
+
+-- Number and total length of counted documents, by kind.
+CREATE TABLE recall.corpora (
+    tenant_id uuid NOT NULL
+        CONSTRAINT corpora_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    kind text NOT NULL,
+    documents bigint NOT NULL,
+    length bigint NOT NULL,
+    -- Documents removed since the frequencies were last recounted.
+    removed bigint NOT NULL DEFAULT 0,
+    -- The last recounted term, in order; NULL when no recount runs.
+    recounted_to text,
+    CONSTRAINT corpora_pkey PRIMARY KEY (tenant_id, kind)
+);
+ALTER TABLE recall.corpora ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.corpora FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.corpora
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Number of documents of frequent terms. Rare terms are counted while their postings are read, so the table holds no
+-- rare words of a person.
+CREATE TABLE recall.frequencies (
+    tenant_id uuid NOT NULL
+        CONSTRAINT frequencies_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    term text NOT NULL,
+    kind text NOT NULL,
+    documents bigint NOT NULL,
+    CONSTRAINT frequencies_pkey PRIMARY KEY (tenant_id, term, kind) INCLUDE (documents)
+);
+ALTER TABLE recall.frequencies ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.frequencies FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.frequencies
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+
+-- Removed documents that corpora still includes. Writers insert rows only, so they do not wait for each other.
+CREATE TABLE recall.removals (
+    tenant_id uuid NOT NULL
+        CONSTRAINT removals_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    removal_id uuid NOT NULL,
+    kind text NOT NULL,
+    documents bigint NOT NULL,
+    length bigint NOT NULL,
+    CONSTRAINT removals_pkey PRIMARY KEY (tenant_id, removal_id)
+);
+ALTER TABLE recall.removals ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.removals FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.removals
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.corpora, recall.frequencies, recall.removals TO skein_recall;
+
+-- Memory and session insert a row when they remove a document.
+GRANT INSERT ON recall.removals TO skein_memory, skein_session;
+GRANT SELECT ON recall.corpora, recall.removals TO skein_session;
+
+CREATE TABLE recall.reindexes (
+    reindex_id uuid CONSTRAINT reindexes_pkey PRIMARY KEY,
+    model text NOT NULL
+        CONSTRAINT reindexes_model_fkey REFERENCES recall.embedding_models (model) ON DELETE CASCADE,
+    -- NULL: all tenants, future ones included.
+    only_tenant_id uuid
+        CONSTRAINT reindexes_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    texts_per_second double precision NOT NULL,
+    -- From then on every process follows the model, so a scan that begins later misses no document.
+    settle_time timestamptz NOT NULL,
+    -- The model had all vectors when it was activated or deactivated, and missed none since. It may be activated
+    -- (again) before the scan ends.
+    is_complete boolean NOT NULL,
+    -- When the model may get the next texts, over all processes.
+    next_time timestamptz NOT NULL,
+    create_time timestamptz NOT NULL,
+    created_by text NOT NULL,
+    cancel_time timestamptz
+);
+
+-- At most one running reindex for a model and tenant, and one for a model and all tenants.
+CREATE UNIQUE INDEX reindexes_running_key
+    ON recall.reindexes (model, coalesce(only_tenant_id, '00000000-0000-0000-0000-000000000000'::uuid))
+    WHERE cancel_time IS NULL;
+GRANT SELECT, INSERT, UPDATE ON recall.reindexes TO skein_recall;
+
+-- A writer of caller vectors must know whether another model is followed.
+GRANT SELECT ON recall.reindexes TO skein_memory, skein_session;
+
+-- Progress of a reindex in one tenant. Scans visit every document in the order of ids, until one scan finds nothing to
+-- embed.
+CREATE TABLE recall.reindex_progress (
+    tenant_id uuid NOT NULL
+        CONSTRAINT reindex_progress_tenant_fkey REFERENCES tenancy.tenants (tenant_id) ON DELETE CASCADE,
+    reindex_id uuid NOT NULL
+        CONSTRAINT reindex_progress_reindex_fkey REFERENCES recall.reindexes (reindex_id) ON DELETE CASCADE,
+    -- Start of the scan, and its last visited document.
+    scan_time timestamptz NOT NULL,
+    after_id uuid NOT NULL,
+    -- Counted documents of the tenant at the start of the scan; documents visited, embedded, and failed in the scan.
+    documents bigint NOT NULL,
+    seen bigint NOT NULL,
+    scan_embedded bigint NOT NULL,
+    missing bigint NOT NULL,
+    is_finished boolean NOT NULL,
+    -- A document was written without vectors meanwhile, so another scan is needed.
+    is_stale boolean NOT NULL,
+    -- Documents embedded in all scans.
+    embedded bigint NOT NULL,
+    CONSTRAINT reindex_progress_pkey PRIMARY KEY (tenant_id, reindex_id)
+);
+
+-- A tenant sees its own progress, transactions of operators see all.
+ALTER TABLE recall.reindex_progress ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.reindex_progress FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.reindex_progress
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid
+           OR current_setting('skein.operator', true) = 'on');
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.reindex_progress TO skein_recall;
+
+-- The provider of caller vectors; the cluster computed all other vectors. A row without vectors of its model has no
+-- meaning.
+CREATE TABLE recall.vector_origins (
+    tenant_id uuid NOT NULL,
+    item_id uuid NOT NULL,
+    model text NOT NULL,
+    provider text NOT NULL CONSTRAINT vector_origins_provider_length CHECK (char_length(provider) BETWEEN 1 AND 64),
+    create_time timestamptz NOT NULL DEFAULT now(),
+    CONSTRAINT vector_origins_pkey PRIMARY KEY (tenant_id, item_id, model),
+    CONSTRAINT vector_origins_document_fkey FOREIGN KEY (tenant_id, item_id)
+        REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
+);
+ALTER TABLE recall.vector_origins ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall.vector_origins FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant ON recall.vector_origins
+    USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid);
+GRANT SELECT, INSERT, UPDATE, DELETE ON recall.vector_origins TO skein_recall;
+
+-- Memory stores caller vectors with their memory.
+GRANT INSERT ON recall.vector_origins TO skein_memory;
+
+-- Register a model and create its table of vectors; return the name of the table.
+CREATE FUNCTION recall.register_model(model text, provider text, dimensions integer, at timestamptz) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    table_name text := 'embeddings_' || regexp_replace(lower(model), '[^a-z0-9]+', '_', 'g');
+    partitions constant integer := 4;
+    covered constant integer := least(dimensions, 1280);
+BEGIN
+    INSERT INTO recall.embedding_models (model, provider, dimensions, table_name, create_time)
+    VALUES (model, provider, dimensions, table_name, at);
+    EXECUTE format($sql$
+        CREATE TABLE recall.%1$I (
+            tenant_id uuid NOT NULL,
+            item_id uuid NOT NULL,
+            chunk smallint NOT NULL,
+            kind text NOT NULL,
+            embedding public.halfvec(%2$s) NOT NULL,
+            rest public.halfvec(%5$s),
+            transaction bigint DEFAULT (pg_current_xact_id()::text::bigint),
+            CONSTRAINT %3$I PRIMARY KEY (tenant_id, item_id, chunk),
+            CONSTRAINT %4$I FOREIGN KEY (tenant_id, item_id)
+                REFERENCES recall.documents (tenant_id, item_id) ON DELETE CASCADE
+        ) PARTITION BY HASH (item_id)
+        $sql$, table_name, covered, table_name || '_pkey', table_name || '_document_fkey',
+        greatest(dimensions - covered, 1));
+    EXECUTE format('ALTER TABLE recall.%I ENABLE ROW LEVEL SECURITY', table_name);
+    EXECUTE format('ALTER TABLE recall.%I FORCE ROW LEVEL SECURITY', table_name);
+    EXECUTE format($sql$
+        CREATE POLICY tenant ON recall.%I
+            USING (tenant_id = nullif(current_setting('skein.tenant_id', true), '')::uuid)
+        $sql$, table_name);
+    FOR remainder IN 0 .. partitions - 1 LOOP
+        EXECUTE format('CREATE TABLE recall.%I PARTITION OF recall.%I FOR VALUES WITH (MODULUS %s, REMAINDER %s)',
+                       table_name || '_p' || remainder, table_name, partitions, remainder);
+        EXECUTE format('ALTER TABLE recall.%I ENABLE ROW LEVEL SECURITY', table_name || '_p' || remainder);
+        EXECUTE format('ALTER TABLE recall.%I FORCE ROW LEVEL SECURITY', table_name || '_p' || remainder);
+        -- Vectors stay in the row: reading them from a TOAST table takes twice as long.
+        EXECUTE format('ALTER TABLE recall.%I ALTER COLUMN embedding SET STORAGE PLAIN, '
+                       'ALTER COLUMN rest SET STORAGE PLAIN', table_name || '_p' || remainder);
+        -- Index-only scans need the visibility map. Autovacuum must update it often on tables that mostly grow.
+        EXECUTE format('ALTER TABLE recall.%I SET (autovacuum_vacuum_insert_scale_factor = 0.02, '
+                       'autovacuum_vacuum_insert_threshold = 500)', table_name || '_p' || remainder);
+    END LOOP;
+    EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, kind) INCLUDE (item_id, embedding)',
+                   table_name || '_covering', table_name);
+    EXECUTE format('CREATE INDEX %I ON recall.%I (tenant_id, transaction) WHERE transaction IS NOT NULL',
+                   table_name || '_transaction', table_name);
+    -- Vectors are never updated, so equal transaction numbers mean equal vectors.
+    EXECUTE format('GRANT SELECT, INSERT, DELETE ON recall.%I TO skein_recall', table_name);
+    -- Memory and session store caller vectors.
+    EXECUTE format('GRANT INSERT ON recall.%I TO skein_memory, skein_session', table_name);
+    RETURN table_name;
+END
+$$;
+REVOKE ALL ON FUNCTION recall.register_model(text, text, integer, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION recall.register_model(text, text, integer, timestamptz) TO skein_recall;
+
+-- Register a model whose vectors an endpoint computes; return the name of its table.
+CREATE FUNCTION recall.register_endpoint(
+    named text, dimensions integer, at timestamptz, endpoint text, remote_model text, batch_size integer,
+    timeout_seconds double precision, window_characters integer
+) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '200ms'
+AS $$
+DECLARE
+    new_table text := recall.register_model(named, 'openai', dimensions, at);
+BEGIN
+    UPDATE recall.embedding_models AS m
+    SET endpoint = register_endpoint.endpoint, remote_model = register_endpoint.remote_model,
+        batch_size = register_endpoint.batch_size, timeout_seconds = register_endpoint.timeout_seconds,
+        window_characters = register_endpoint.window_characters
+    WHERE m.model = named;
+    RETURN new_table;
+END
+$$;
+
+-- Activate one model and deactivate the former one. Readers see one or the other, never none.
+CREATE FUNCTION recall.set_active_model(chosen text, at timestamptz) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '5s'
+AS $$
+BEGIN
+    LOCK TABLE recall.embedding_models IN SHARE ROW EXCLUSIVE MODE;
+    UPDATE recall.embedding_models AS m SET active = false, leave_time = at WHERE m.active AND m.model <> chosen;
+    UPDATE recall.embedding_models AS m SET active = true WHERE m.model = chosen AND NOT m.active;
+END
+$$;
+
+-- Set the time when a model was last followed.
+CREATE FUNCTION recall.set_model_leave_time(named text, at timestamptz) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '5s'
+AS $$
+BEGIN
+    UPDATE recall.embedding_models AS m SET leave_time = at WHERE m.model = named;
+END
+$$;
+
+-- Drop a model with its vectors, unless it is active, followed, or was so after a time; return 'dropped', 'active', 'in
+-- use' or 'unknown'. The table's foreign key locks recall.documents against readers, so the wait for open readers is
+-- short and the caller tries again.
+CREATE FUNCTION recall.drop_model(named text, left_before timestamptz) RETURNS text
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = ''
+SET lock_timeout = '100ms'
+AS $$
+DECLARE
+    found_model record;
+BEGIN
+    LOCK TABLE recall.embedding_models, recall.reindexes IN SHARE ROW EXCLUSIVE MODE;
+    SELECT m.table_name, m.active, m.leave_time INTO found_model FROM recall.embedding_models AS m WHERE m.model = named;
+    IF found_model IS NULL THEN
+        RETURN 'unknown';
+    ELSIF found_model.active THEN
+        RETURN 'active';
+    ELSIF found_model.leave_time > left_before
+        OR EXISTS (SELECT FROM recall.reindexes AS r WHERE r.model = named AND r.cancel_time IS NULL) THEN
+        RETURN 'in use';
+    END IF;
+    EXECUTE format('DROP TABLE recall.%I', found_model.table_name);
+    DELETE FROM recall.embedding_models AS m WHERE m.model = named;
+    RETURN 'dropped';
+END
+$$;
+REVOKE ALL ON FUNCTION
+    recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
+    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
+    recall.drop_model(text, timestamptz) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION
+    recall.register_endpoint(text, integer, timestamptz, text, text, integer, double precision, integer),
+    recall.set_active_model(text, timestamptz), recall.set_model_leave_time(text, timestamptz),
+    recall.drop_model(text, timestamptz) TO skein_recall;
+
+SELECT recall.register_model('all-minilm-l6-v2', 'embedded', 384, now());
+UPDATE recall.embedding_models SET active = true WHERE model = 'all-minilm-l6-v2';
+
+-- Creating a table with a foreign key blocks writers of recall.documents, so the wait is short and the caller tries
+-- again.
+ALTER FUNCTION recall.register_model(text, text, integer, timestamptz) SET lock_timeout = '200ms';
