@@ -125,7 +125,7 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
         (await each.recall.BatchGetIndexStates(asked)).states for each in (tenant, other_tenant)
     ]
     (kept,) = there_state.vectors
-    assert (kept.provider, kept.dimensions, kept.given) == ("sentence-transformers", 384, True)
+    assert (kept.provider, kept.dimensions, kept.from_caller) == ("sentence-transformers", 384, True)
     assert kept.embeddings == here_state.vectors[0].embeddings
     mine, theirs = [(await each.gateway.Recall(question)).hits for each in (tenant, other_tenant)]
     assert [hit.memory.content for hit in mine] == [hit.memory.content for hit in theirs]

@@ -293,7 +293,7 @@ async def test_a_rotation_goes_on_where_it_was_and_ends_with_one_key(
     left = await alone.rows("SELECT key_id FROM memory.tenant_keys")
     counted = await alone.rows("SELECT key_count FROM memory.master_keys")
 
-    assert (first.resealed_count, first.more) == (2, True)
+    assert (first.reencrypted_count, first.more) == (2, True)
     assert again == first
     assert second.key_id == first.key_id
     assert [str(row["key_id"]) for row in left] == [first.key_id]

@@ -186,12 +186,12 @@ async def test_an_item_s_index_state_says_who_made_its_vectors(place: Place) -> 
     first, second, third = answer.states
 
     assert [state.item_id for state in answer.states] == [made, brought, waiting]
-    assert [(one.model, one.provider, one.dimensions, one.vector_count, one.given) for one in first.vectors] == [
+    assert [(one.model, one.provider, one.dimensions, one.vector_count, one.from_caller) for one in first.vectors] == [
         (EMBEDDED, "embedded", SIZE, 1, False)
     ]
     (kept,) = second.vectors
     assert (kept.provider, kept.dimensions, kept.vector_count, kept.active) == ("sentence-transformers", SIZE, 2, True)
-    assert kept.given
+    assert kept.from_caller
     assert kept.HasField("put_time")
     assert not kept.embeddings
     assert (third.pending, len(third.vectors), first.pending) == (True, 0, False)

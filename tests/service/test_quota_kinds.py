@@ -8,21 +8,16 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Cluster, Tenant, refused
-from fix_database import TestDatabase
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.protobuf.struct_pb2 import Struct
 
 from skein.memory.v1 import blocks_pb2, memory_pb2, snapshots_pb2
 from skein.session.v1 import session_pb2, states_pb2
 from skein.tenancy.v1 import limits_pb2
-from skein_cluster import embedded, registry
-from skein_kit import ids
-from skein_kit.database.schema_migrations import migrate
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skein_cluster.embedded.server import Server
 
 KINDS = ("blocks", "snapshots", "agent_states", "session_items")
 
@@ -139,63 +134,3 @@ async def test_what_a_snapshot_brings_back_is_counted(tenant: Tenant) -> None:
         restore.page_token = (await tenant.snapshots.RestoreSnapshot(restore)).next_page_token
 
     assert await used(tenant) == {"blocks": 1, "snapshots": 1}
-
-
-# Of two tenants the second has one of each kind more, and each has some of what does not count.
-BEFORE = """
-    INSERT INTO memory.blocks (tenant_id, block_id, label, value, delete_time, create_time, update_time, created_by,
-        updated_by)
-    SELECT $1, 'block ' || n, 'x', 'x', CASE WHEN n = 0 THEN now() END, now(), now(), 'x', 'x'
-    FROM generate_series(0, $2::int) AS n;
-    INSERT INTO memory.snapshots (tenant_id, snapshot_id, label, state, as_of_time, horizon, counts, policy,
-        create_time, created_by)
-    SELECT $1, gen_random_uuid(), 'x', CASE WHEN n = 0 THEN 'deleting' ELSE 'ready' END, now(), 1, '{}', '{}', now(),
-        'x'
-    FROM generate_series(0, $2::int) AS n;
-    INSERT INTO session.sessions (tenant_id, session_id, state, session_type, create_time, update_time, created_by)
-    VALUES ($1, 's', 'active', 'conversation', now(), now(), 'x');
-    INSERT INTO session.agent_states (tenant_id, agent_id, session_id, state_data, revision, create_time, update_time,
-        created_by, updated_by)
-    SELECT $1, 'agent ' || n, '', '{}', 1, now(), now(), 'x', 'x' FROM generate_series(1, $2::int) AS n;
-    INSERT INTO session.items (tenant_id, session_id, key, value, expire_time, create_time, update_time, created_by)
-    SELECT $1, 's', 'key ' || n, '1', now(), now(), now(), 'x' FROM generate_series(1, $2::int) AS n
-"""
-
-
-async def test_rows_from_before_they_were_counted_are_counted(server: Server, template: str) -> None:
-    assert template
-    database = TestDatabase(server, f"before_{uuid.uuid4().hex}")
-    await embedded.create_database(server, database.name)
-    counting = next(one.number for one in registry.migrations() if one.name == "wait_and_order")
-    earlier = [migration for migration in registry.migrations() if migration.number < counting]
-    await migrate(database.url, earlier, registry.WITH_DATABASE)
-    tenants = [ids.new_id(ids.now()) for _ in range(2)]
-    organization_id, now = ids.new_id(ids.now()), ids.now()
-    async with database.superuser() as connection:
-        await connection.execute(
-            "INSERT INTO tenancy.organizations (organization_id, display_name, slug, create_time, update_time)"
-            " VALUES ($1, 'o', 'o', $2, $2)",
-            organization_id,
-            now,
-        )
-        for number, tenant_id in enumerate(tenants, 1):
-            await connection.execute(
-                "INSERT INTO tenancy.tenants (tenant_id, organization_id, display_name, slug, create_time, update_time)"
-                " VALUES ($1, $2, $3, $3, $4, $4)",
-                tenant_id,
-                organization_id,
-                f"t{number}",
-                now,
-            )
-            for statement in BEFORE.split(";"):
-                values = (tenant_id, number) if "$2" in statement else (tenant_id,)
-                await connection.execute(statement, *values)
-
-    await migrate(database.url, registry.migrations(), registry.WITH_DATABASE)
-
-    async with database.superuser() as connection:
-        found = await connection.fetch("SELECT * FROM memory.usage UNION ALL SELECT * FROM session.usage")
-    assert {(row["tenant_id"], row["kind"], row["amount"]) for row in found} == {
-        (tenant_id, kind, number) for number, tenant_id in enumerate(tenants, 1) for kind in KINDS
-    }
-    await embedded.drop_database(server, database.name)

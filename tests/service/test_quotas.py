@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 from fix_cluster import Cluster, Stubs, Tenant, refused
-from fix_database import TestDatabase
 from google.protobuf.field_mask_pb2 import FieldMask
 from grpc import aio
 
@@ -17,10 +16,6 @@ from skein.auth.v1 import auth_pb2, auth_pb2_grpc
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import limits_pb2, subjects_pb2, tenancy_pb2, tenancy_pb2_grpc
-from skein_cluster import embedded, registry
-from skein_cluster.embedded.server import Server
-from skein_kit import ids
-from skein_kit.database.schema_migrations import migrate
 from skein_kit.database.transactions import Database
 from skein_kit.errors import QuotaExceeded
 from skein_kit.quotas.store import QuotaCounter
@@ -253,60 +248,3 @@ async def test_an_organizations_limit_binds_its_tenants_together(cluster: Cluste
         "tenants": 2,
         "agents": 3,
     }
-
-
-async def test_rows_from_before_the_quotas_are_counted(server: Server, template: str) -> None:
-    """A database at 0006 with rows, migrated: usage equals the counts."""
-    assert template
-    database = TestDatabase(server, f"before_{uuid.uuid4().hex}")
-    await embedded.create_database(server, database.name)
-    before = [migration for migration in registry.migrations() if migration.number <= 6]
-    await migrate(database.url, before, registry.WITH_DATABASE)
-    tenants = [ids.new_id(ids.now()) for _ in range(2)]
-    organization_id, now = ids.new_id(ids.now()), ids.now()
-    async with database.superuser() as connection:
-        await connection.execute(
-            "INSERT INTO tenancy.organizations VALUES ($1, 'o', 'o', NULL, true, 1, $2, $2)", organization_id, now
-        )
-        for number, tenant_id in enumerate(tenants):
-            await connection.execute(
-                "INSERT INTO tenancy.tenants VALUES ($1, $2, $3, $3, NULL, true, 1, $4, $4)",
-                tenant_id,
-                organization_id,
-                f"t{number}",
-                now,
-            )
-            for name in range(number + 2):
-                await connection.execute(
-                    "INSERT INTO session.sessions"
-                    " (tenant_id, session_id, state, session_type, create_time, update_time, created_by, is_active)"
-                    " VALUES ($1, $2, 'active', 'conversation', $3, $3, 'x', $4)",
-                    tenant_id,
-                    str(name),
-                    now,
-                    name > 0,
-                )
-                await connection.execute(
-                    "INSERT INTO tenancy.agents"
-                    " (tenant_id, agent_id, display_name, create_time, update_time, created_by, updated_by)"
-                    " VALUES ($1, $2, 'a', $3, $3, 'x', 'x')",
-                    tenant_id,
-                    str(name),
-                    now,
-                )
-
-    await migrate(database.url, registry.migrations(), registry.WITH_DATABASE)
-
-    async with database.superuser() as connection:
-        found = await connection.fetch("SELECT * FROM session.usage UNION ALL SELECT * FROM tenancy.usage")
-        forced = await connection.fetchval(
-            "SELECT bool_and(relforcerowsecurity) FROM pg_class WHERE relname IN ('usage', 'sessions', 'agents')"
-        )
-    assert {(row["tenant_id"], row["kind"], row["amount"]) for row in found} == {
-        (tenants[0], "sessions", 1),
-        (tenants[0], "agents", 2),
-        (tenants[1], "sessions", 2),
-        (tenants[1], "agents", 3),
-    }
-    assert forced
-    await embedded.drop_database(server, database.name)

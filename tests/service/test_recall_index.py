@@ -64,7 +64,7 @@ async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(place
     for number in range(3):
         await place.say(f"Felines hunt rodents, {number}.", index=False)
 
-    looked = await place.index.IndexBacklog(pb.IndexBacklogRequest(look=True))
+    looked = await place.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))
     partly = await place.index.IndexBacklog(pb.IndexBacklogRequest(limit=2))
     done = await place.index.IndexBacklog(pb.IndexBacklogRequest())
 
@@ -72,7 +72,7 @@ async def test_the_worker_learns_how_much_waits_for_vectors_and_since_when(place
     assert [answer.pending_count for answer in (looked, partly, done)] == [3, 1, 0]
     assert before <= looked.oldest_pending_time.ToDatetime(UTC) <= partly.oldest_pending_time.ToDatetime(UTC) <= now()
     assert not done.HasField("oldest_pending_time")
-    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest(look=True))).active is False
+    assert (await place.index.IndexBacklog(pb.IndexBacklogRequest(count_only=True))).active is False
 
 
 async def test_the_backlog_makes_the_same_vectors_as_indexing_at_once(place: Place) -> None:

@@ -214,6 +214,6 @@ async def test_a_vector_that_comes_with_a_memory_is_kept_or_counted_with_the_rea
     assert (again.kept_embedding_count, dict(again.remade_embeddings)) == (0, {"MEMORY_EXISTS": 3})
     request = recall_pb2.BatchGetIndexStatesRequest(item_ids=["n0"], show_embeddings=True)
     (state,) = (await tenant.recall.BatchGetIndexStates(request)).states
-    assert [(one.provider, one.given, list(one.embeddings[0].values)) for one in state.vectors] == [
+    assert [(one.provider, one.from_caller, list(one.embeddings[0].values)) for one in state.vectors] == [
         ("caller", True, axis)
     ]

@@ -92,7 +92,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
         answer = await api.index.BatchGetIndexStates(request)
         for state in answer.states:
             for vector in state.vectors:
-                if vector.given:
+                if vector.from_caller:
                     embedding = recall_pb2.PutEmbeddingRequest(
                         external_id=names[state.item_id],
                         model=vector.model,

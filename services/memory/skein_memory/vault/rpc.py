@@ -39,4 +39,4 @@ class VaultHandlers:
             key_id, count, more = await self._store.rotate(
                 write.tx, caller.require_tenant(), at=now(), by=caller.principal
             )
-            return await write.save(pb.RotateTenantKeyResponse(key_id=key_id, resealed_count=count, more=more))
+            return await write.save(pb.RotateTenantKeyResponse(key_id=key_id, reencrypted_count=count, more=more))

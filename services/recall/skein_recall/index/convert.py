@@ -57,7 +57,7 @@ def _model_vectors(value: ModelVectors) -> pb.ModelVectors:
         dimensions=value.model.dimensions,
         vector_count=value.count,
         active=value.model.active,
-        given=origin is not None,
+        from_caller=origin is not None,
         put_time=None if origin is None else to_timestamp(origin.create_time),
         embeddings=[pb.Embedding(values=vector) for vector in value.vectors],
     )

@@ -59,7 +59,7 @@ class IndexHandlers:
 
     async def IndexBacklog(self, request: pb.IndexBacklogRequest, context: Context) -> pb.IndexBacklogResponse:
         tenant_id = caller_of(context).require_tenant()
-        if request.look:
+        if request.count_only:
             return convert.backlog(await self._indexer.backlog_size(tenant_id))
         limit = request.limit or DEFAULT_BACKLOG_LIMIT
         queued = self._queue.item_ids(tenant_id)

@@ -86,7 +86,7 @@ class BacklogJobs:
             job = Job(name=_BACKLOG, dedupe_key=f"{_BACKLOG} {tenant_id}", payload=tenant_id.encode())
             if job.dedupe_key in active_keys:
                 # Another job embeds the items; this visit only counts them.
-                await self._index(tenant_id, look=True)
+                await self._index(tenant_id, count_only=True)
                 return True
             response = await self._index(tenant_id, _ITEMS_PER_VISIT)
             if response.more:
@@ -123,8 +123,10 @@ class BacklogJobs:
             if not response.more or response.indexed_count == 0:
                 return
 
-    async def _index(self, tenant_id: str, limit: int = 0, *, look: bool = False) -> recall_pb2.IndexBacklogResponse:
-        request = recall_pb2.IndexBacklogRequest(limit=limit, look=look)
+    async def _index(
+        self, tenant_id: str, limit: int = 0, *, count_only: bool = False
+    ) -> recall_pb2.IndexBacklogResponse:
+        request = recall_pb2.IndexBacklogRequest(limit=limit, count_only=count_only)
         async with self._system.as_system(tenant_id=tenant_id, seconds=_CALL_SECONDS):
             response = await self._index_service.IndexBacklog(request)
         INDEXED.inc(response.indexed_count)

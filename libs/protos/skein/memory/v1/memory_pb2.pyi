@@ -488,14 +488,14 @@ class RotateTenantKeyRequest(_message.Message):
     def __init__(self, request_id: _Optional[str] = ...) -> None: ...
 
 class RotateTenantKeyResponse(_message.Message):
-    __slots__ = ("key_id", "resealed_count", "more")
+    __slots__ = ("key_id", "reencrypted_count", "more")
     KEY_ID_FIELD_NUMBER: _ClassVar[int]
-    RESEALED_COUNT_FIELD_NUMBER: _ClassVar[int]
+    REENCRYPTED_COUNT_FIELD_NUMBER: _ClassVar[int]
     MORE_FIELD_NUMBER: _ClassVar[int]
     key_id: str
-    resealed_count: int
+    reencrypted_count: int
     more: bool
-    def __init__(self, key_id: _Optional[str] = ..., resealed_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
+    def __init__(self, key_id: _Optional[str] = ..., reencrypted_count: _Optional[int] = ..., more: _Optional[bool] = ...) -> None: ...
 
 class PromoteMemoryRequest(_message.Message):
     __slots__ = ("memory_id", "revision", "request_id")

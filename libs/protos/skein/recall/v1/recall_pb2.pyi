@@ -279,12 +279,12 @@ class IndexItemsResponse(_message.Message):
     def __init__(self, indexed_count: _Optional[int] = ...) -> None: ...
 
 class IndexBacklogRequest(_message.Message):
-    __slots__ = ("limit", "look")
+    __slots__ = ("limit", "count_only")
     LIMIT_FIELD_NUMBER: _ClassVar[int]
-    LOOK_FIELD_NUMBER: _ClassVar[int]
+    COUNT_ONLY_FIELD_NUMBER: _ClassVar[int]
     limit: int
-    look: bool
-    def __init__(self, limit: _Optional[int] = ..., look: _Optional[bool] = ...) -> None: ...
+    count_only: bool
+    def __init__(self, limit: _Optional[int] = ..., count_only: _Optional[bool] = ...) -> None: ...
 
 class IndexBacklogResponse(_message.Message):
     __slots__ = ("indexed_count", "more", "active", "pending_count", "oldest_pending_time")
@@ -386,13 +386,13 @@ class IndexState(_message.Message):
     def __init__(self, name: _Optional[str] = ..., item_id: _Optional[str] = ..., revision: _Optional[int] = ..., pending: _Optional[bool] = ..., vectors: _Optional[_Iterable[_Union[ModelVectors, _Mapping]]] = ...) -> None: ...
 
 class ModelVectors(_message.Message):
-    __slots__ = ("model", "provider", "dimensions", "vector_count", "active", "given", "put_time", "embeddings")
+    __slots__ = ("model", "provider", "dimensions", "vector_count", "active", "from_caller", "put_time", "embeddings")
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PROVIDER_FIELD_NUMBER: _ClassVar[int]
     DIMENSIONS_FIELD_NUMBER: _ClassVar[int]
     VECTOR_COUNT_FIELD_NUMBER: _ClassVar[int]
     ACTIVE_FIELD_NUMBER: _ClassVar[int]
-    GIVEN_FIELD_NUMBER: _ClassVar[int]
+    FROM_CALLER_FIELD_NUMBER: _ClassVar[int]
     PUT_TIME_FIELD_NUMBER: _ClassVar[int]
     EMBEDDINGS_FIELD_NUMBER: _ClassVar[int]
     model: str
@@ -400,10 +400,10 @@ class ModelVectors(_message.Message):
     dimensions: int
     vector_count: int
     active: bool
-    given: bool
+    from_caller: bool
     put_time: _timestamp_pb2.Timestamp
     embeddings: _containers.RepeatedCompositeFieldContainer[Embedding]
-    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., vector_count: _Optional[int] = ..., active: _Optional[bool] = ..., given: _Optional[bool] = ..., put_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., provider: _Optional[str] = ..., dimensions: _Optional[int] = ..., vector_count: _Optional[int] = ..., active: _Optional[bool] = ..., from_caller: _Optional[bool] = ..., put_time: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., embeddings: _Optional[_Iterable[_Union[Embedding, _Mapping]]] = ...) -> None: ...
 
 class Reindex(_message.Message):
     __slots__ = ("reindex_id", "model", "tenant_id", "state", "texts_per_second", "tenant_count", "done_tenant_count", "document_count", "seen_count", "embedded_count", "missing_count", "create_time", "cancel_time", "created_by")
