@@ -1,4 +1,5 @@
 -- Auth: accounts, credentials, auth sessions, OAuth clients, signing keys and audit events.
+-- 0001_create_tenancy.sql explains row-level security.
 
 CREATE SCHEMA auth;
 GRANT USAGE ON SCHEMA auth TO skein_auth;
@@ -161,6 +162,7 @@ CREATE TABLE auth.legacy_tokens (
     create_time timestamptz NOT NULL
 );
 
+-- Keys of the MAC in API keys, so that forged keys are refused without the database.
 CREATE TABLE auth.check_keys (
     check_key_id uuid DEFAULT gen_random_uuid() CONSTRAINT check_keys_pkey PRIMARY KEY,
     -- Two random UUIDs hold 244 random bits.
@@ -249,7 +251,7 @@ CREATE TABLE auth.auth_sessions (
     revoke_time timestamptz,
     revoke_reason text,
     CONSTRAINT auth_sessions_pkey PRIMARY KEY (tenant_id, auth_session_id),
-    CONSTRAINT auth_sessions_tenant_is_the_application_s CHECK
+    CONSTRAINT auth_sessions_login_tenant_nil CHECK
         (client_id IS NOT NULL OR tenant_id = '00000000-0000-0000-0000-000000000000')
 );
 CREATE INDEX auth_sessions_account ON auth.auth_sessions (account_id, auth_session_id);

@@ -1,4 +1,5 @@
 -- Session: sessions, messages, agent states, short-lived items and cold storage of messages.
+-- 0001_create_tenancy.sql explains row-level security.
 
 CREATE SCHEMA session;
 GRANT USAGE ON SCHEMA session TO skein_session;
@@ -30,14 +31,14 @@ CREATE TABLE session.sessions (
     hide_time timestamptz,
     -- The state that a hidden session returns to.
     hidden_state text
-        CONSTRAINT sessions_archived_state_known CHECK (hidden_state IN ('active', 'paused', 'completed', 'ended')),
+        CONSTRAINT sessions_hidden_state_known CHECK (hidden_state IN ('active', 'paused', 'completed', 'ended')),
     -- Set while the messages are in cold storage.
     archive_time timestamptz,
     -- Messages up to this sequence inherit the session's agent and subject, where they name none of their own. The
     -- worker inherits for the others.
     inherited_sequence bigint NOT NULL DEFAULT 0,
     CONSTRAINT sessions_pkey PRIMARY KEY (tenant_id, session_id),
-    CONSTRAINT sessions_hidden_state_known CHECK ((state = 'hidden') = (hidden_state IS NOT NULL)),
+    CONSTRAINT sessions_hidden_state_set CHECK ((state = 'hidden') = (hidden_state IS NOT NULL)),
     CONSTRAINT sessions_archived_hidden CHECK (archive_time IS NULL OR state = 'hidden')
 );
 CREATE INDEX sessions_subject ON session.sessions (tenant_id, subject_id, update_time DESC)

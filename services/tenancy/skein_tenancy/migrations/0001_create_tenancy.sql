@@ -52,6 +52,7 @@ END
 $$;
 REVOKE ALL ON FUNCTION skein.make_month(regclass, timestamptz) FROM PUBLIC;
 
+-- Keys that sign page tokens; all services share them.
 CREATE TABLE skein.page_token_keys (
     key_id uuid DEFAULT gen_random_uuid() CONSTRAINT page_token_keys_pkey PRIMARY KEY,
     -- Two random UUIDs hold 244 random bits.
