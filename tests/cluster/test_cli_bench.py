@@ -59,6 +59,19 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+async def test_turns_may_be_messages_whose_speakers_are_found(
+    cluster: Cluster, operator: dict[str, str], file: Path
+) -> None:
+    assert cluster
+    ended = await skein(
+        "bench", "locomo", str(file), "--form", "messages", "--no-ablation", "--json", environment=operator
+    )
+
+    assert ended.code == ExitCode.OK, ended.err
+    assert (ended.json["form"], ended.json["messages"], ended.json["degraded_answers"]) == ("messages", 44, 0)
+    assert ended.json["overall"]["recall@10"]["value"] == 1.0
+
+
 async def tenants(cluster: Cluster) -> set[str]:
     request = tenancy_pb2.ListTenantsRequest(page_size=1000)
     listed = await cluster.operator.tenancy.ListTenants(request)

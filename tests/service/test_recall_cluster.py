@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from fix_cluster import Tenant
 from fix_expiry import expire
 from fix_memory import stored
+from fix_models import until
+from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
@@ -55,6 +58,53 @@ async def test_messages_are_found_as_the_session_service_returns_them(tenant: Te
     (hit,) = await hits(tenant, "who ordered gravel?")
 
     assert hit.message == appended.messages[0]
+
+
+async def test_a_message_is_found_by_who_spoke_and_a_renamed_one_by_its_new_name(tenant: Tenant) -> None:
+    role = session_pb2.MESSAGE_ROLE_USER
+    spoken = [session_pb2.Message(role=role, content="I keep bees.", name=name) for name in ("Marta", "Kemal")]
+    appended = await tenant.sessions.AppendMessages(
+        session_pb2.AppendMessagesRequest(session_id="s1", create_session=True, messages=spoken)
+    )
+    renamed = session_pb2.Message(message_id=appended.messages[1].message_id, name="Ruth")
+
+    marta = await hits(tenant, "what does Marta keep?")
+    kemal = await hits(tenant, "what does Kemal keep?")
+    await tenant.sessions.UpdateMessage(
+        session_pb2.UpdateMessageRequest(message=renamed, update_mask=FieldMask(paths=["name"]))
+    )
+    ruth = await hits(tenant, "what does Ruth keep?")
+
+    assert [hit.message.name for hit in marta] == ["Marta", "Kemal"]
+    assert [hit.message.name for hit in kemal] == ["Kemal", "Marta"]
+    assert [hit.message.name for hit in ruth] == ["Ruth", "Marta"]
+    assert all(hit.HasField("similarity") for hit in (*marta, *kemal, *ruth))
+
+
+async def test_vectors_that_the_worker_computes_are_of_the_same_text(tenant: Tenant) -> None:
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="I keep bees.", name="Marta")
+    # One message gets its vector before the reply; those of a large batch come from the worker.
+    alone, *many = [
+        (
+            await tenant.sessions.AppendMessages(
+                session_pb2.AppendMessagesRequest(session_id=name, create_session=True, messages=[message] * count)
+            )
+        )
+        .messages[-1]
+        .message_id
+        for name, count in (("alone", 1), ("many", 100))
+    ]
+    request = pb.BatchGetIndexStatesRequest(item_ids=[alone, *many], kind=pb.ITEM_KIND_MESSAGE, show_embeddings=True)
+
+    async def is_embedded() -> bool:
+        return not any(state.pending for state in (await tenant.recall.BatchGetIndexStates(request)).states)
+
+    await until(is_embedded)
+    first, last = (await tenant.recall.BatchGetIndexStates(request)).states
+
+    assert list(first.vectors[0].embeddings[0].values) == pytest.approx(
+        list(last.vectors[0].embeddings[0].values), abs=0.01
+    )
 
 
 async def test_a_deleted_memory_is_gone_and_a_restored_one_is_back(tenant: Tenant) -> None:

@@ -55,7 +55,11 @@ class EmbeddingClient:
         if seconds <= 0:
             return len(documents)
         items = [
-            recall_pb2.IndexItem(item_id=str(document.item_id), revision=document.revision, text=document.text)
+            recall_pb2.IndexItem(
+                item_id=str(document.item_id),
+                revision=document.revision,
+                text=document.embedded_text or document.text,
+            )
             for document in documents
         ]
         try:

@@ -50,8 +50,10 @@ class Document:
 
     item_id: UUID
     kind: Literal["memory", "message"]
-    # The searched text: title, key and content.
+    # The text whose words are searched: title, key and content.
     text: str
+    # The text whose meaning is searched, if it differs from `text`.
+    embedded_text: str = ""
     revision: int = 1
     type: str | None = None
     scope: str | None = None

@@ -1,6 +1,7 @@
-"""LoCoMo's conversations as memories with questions: the form in which its authors measure retrieval.
+"""LoCoMo's conversations with questions. Each turn is one item, created at its session's date.
 
-Each turn is one memory, created at its session's date; `skein_importers.locomo` reads the same files as messages.
+As memories, a turn has the form in which its authors measure retrieval: `Ann said, "..."`. As messages, its speaker is
+the message's name.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2
+from skein.session.v1 import session_pb2
 from skein_importers.locomo import SESSION, TIME_FORMAT
 from skein_importers.records import RecordInvalid
 
@@ -38,7 +40,9 @@ class Conversation:
     """One conversation."""
 
     name: str
+    # The same turns in both forms, in order.
     memories: Sequence[memory_pb2.Memory]
+    messages: Sequence[session_pb2.Message]
     questions: Sequence[BenchQuestion]
 
 
@@ -57,10 +61,15 @@ def evidence_of(names: Iterable[object]) -> frozenset[str]:
 
 
 def _conversation(sample: dict[str, Any]) -> Conversation:
-    memories = list(_memories(sample["conversation"]))
-    if not memories:
+    turns = list(_turns(sample["conversation"]))
+    if not turns:
         raise ValueError("a conversation has no turns")
-    return Conversation(str(sample["sample_id"]), memories, [_question(record) for record in sample["qa"]])
+    return Conversation(
+        name=str(sample["sample_id"]),
+        memories=[_memory(*turn) for turn in turns],
+        messages=[_message(*turn) for turn in turns],
+        questions=[_question(record) for record in sample["qa"]],
+    )
 
 
 def _question(record: dict[str, Any]) -> BenchQuestion:
@@ -68,17 +77,18 @@ def _question(record: dict[str, Any]) -> BenchQuestion:
     return BenchQuestion(str(record["question"]), category, evidence_of(record["evidence"]))
 
 
-def _memories(conversation: dict[str, Any]) -> Iterator[memory_pb2.Memory]:
+def _turns(conversation: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str, datetime]]:
+    """Yield each turn with the id of its session and its time."""
     numbers = sorted(int(match.group(1)) for name in conversation if (match := SESSION.match(name)))
     for number in numbers:
         name = f"session_{number}"
         at = datetime.strptime(conversation[f"{name}_date_time"], TIME_FORMAT).replace(tzinfo=UTC)
         for index, turn in enumerate(conversation[name]):
             # One second apart, so that turns keep their order.
-            yield _memory(turn, session_id=name, at=at + timedelta(seconds=index))
+            yield turn, name, at + timedelta(seconds=index)
 
 
-def _memory(turn: dict[str, Any], *, session_id: str, at: datetime) -> memory_pb2.Memory:
+def _memory(turn: dict[str, Any], session_id: str, at: datetime) -> memory_pb2.Memory:
     speaker, caption = str(turn["speaker"]), turn.get("blip_caption")
     text = f'{speaker} said, "{turn["text"]}"'
     memory = memory_pb2.Memory(
@@ -89,3 +99,17 @@ def _memory(turn: dict[str, Any], *, session_id: str, at: datetime) -> memory_pb
     )
     memory.create_time.FromDatetime(at)
     return memory
+
+
+def _message(turn: dict[str, Any], session_id: str, at: datetime) -> session_pb2.Message:
+    text, caption = str(turn["text"]), turn.get("blip_caption")
+    message = session_pb2.Message(
+        external_id=str(turn["dia_id"]),
+        session_id=session_id,
+        # Both are people.
+        role=session_pb2.MESSAGE_ROLE_USER,
+        name=str(turn["speaker"]),
+        content=f"{text} [shares {caption}]" if caption else text,
+    )
+    message.create_time.FromDatetime(at)
+    return message

@@ -1,4 +1,4 @@
-"""Runs a benchmark on a cluster: a new tenant, its memories, and every question, timed."""
+"""Runs a benchmark on a cluster: a new tenant, its memories or messages, and every question, timed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import uuid
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from itertools import groupby
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from skein.gateway.v1 import gateway_pb2
 from skein.memory.v1 import memory_pb2
+from skein.recall.v1 import recall_pb2
+from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_client.errors import SkeinError
 from skein_cluster.api.client import open_client
@@ -29,8 +32,12 @@ if TYPE_CHECKING:
     from skein_client.connection import Connection
     from skein_cluster.bench.conversations import BenchQuestion, Conversation
 
+# What a turn becomes.
+Form: TypeAlias = Literal["memories", "messages"]
+
 LIMIT = max(DEPTHS)
-# Largest batch that the memory service embeds before it replies.
+_ARMS = {"memories": gateway_pb2.ARM_MEMORIES, "messages": gateway_pb2.ARM_MESSAGES}
+# Largest batch that the services embed before they reply.
 _EMBEDDED_AT_ONCE = 16
 _PENDING_SECONDS = 300.0
 _PENDING_PAUSE_SECONDS = 0.25
@@ -55,7 +62,7 @@ class BenchResult:
 
 @asynccontextmanager
 async def temporary_tenant(
-    connection: Connection, conversation: Conversation, *, keep: bool = False
+    connection: Connection, conversation: Conversation, form: Form, *, keep: bool = False
 ) -> AsyncIterator[Client]:
     """Create a tenant that holds the conversation with all vectors; delete it afterwards unless `keep`.
 
@@ -66,7 +73,10 @@ async def temporary_tenant(
         tenant_id, api_key = await create_tenant(operator, f"bench {conversation.name} {uuid.uuid4().hex[:8]}")
         try:
             async with open_client(dataclasses.replace(connection, api_key=api_key)) as api:
-                await store_memories(api, conversation.memories)
+                if form == "messages":
+                    await store_messages(api, conversation.messages)
+                else:
+                    await store_memories(api, conversation.memories)
                 yield api
         finally:
             if not keep:
@@ -87,30 +97,53 @@ async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> 
         )
         if response.pending_embedding_count:
             pending.append([memory.memory_id for memory in response.memories])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending)
+
+
+async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -> None:
+    """Store messages in the sessions that they name, in order, and wait until all have vectors."""
+    pending: list[list[str]] = []
+    for session_id, of_session in groupby(messages, lambda message: message.session_id):
+        turns = list(of_session)
+        for start in range(0, len(turns), _EMBEDDED_AT_ONCE):
+            response = await api.sessions.AppendMessages(
+                session_pb2.AppendMessagesRequest(
+                    session_id=session_id,
+                    messages=turns[start : start + _EMBEDDED_AT_ONCE],
+                    create_session=True,
+                    keep_times=True,
+                    request_id=uuid.uuid4().hex,
+                )
+            )
+            if response.pending_embedding_count:
+                pending.append([message.message_id for message in response.messages])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending)
+
+
+async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Sequence[Sequence[str]]) -> None:
+    """Wait until all items have vectors. Raises CommandError after _PENDING_SECONDS."""
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
-            for memory_ids in pending:
-                while not await _have_vectors(api, memory_ids):  # noqa: ASYNC110 - no event says when they are done.
+            for item_ids in batches:
+                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event says when they are done.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         raise CommandError(
-            f"Memories still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+            f"Items still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
         ) from None
 
 
 async def ask_questions(
-    api: Client, questions: Sequence[BenchQuestion], *, weights: Mapping[str, float] | None = None
+    api: Client, questions: Sequence[BenchQuestion], form: Form, *, weights: Mapping[str, float] | None = None
 ) -> BenchResult:
-    """Ask every question, with other weights for some signals if set.
+    """Ask every question, of one form alone, with other weights for some signals if set.
 
     With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
     at_once = asyncio.Semaphore(1 if weights is None else _AT_ONCE)
 
     async def answer(question: BenchQuestion) -> tuple[float, gateway_pb2.RecallResponse]:
-        request = gateway_pb2.RecallRequest(
-            query=question.text, limit=LIMIT, arms=[gateway_pb2.ARM_MEMORIES], weights=weights
-        )
+        request = gateway_pb2.RecallRequest(query=question.text, limit=LIMIT, arms=[_ARMS[form]], weights=weights)
         async with at_once:
             started = time.perf_counter()
             response = await api.gateway.Recall(request)
@@ -141,23 +174,22 @@ async def ask_questions(
 
 
 async def run_ablations(
-    api: Client, questions: Sequence[BenchQuestion], signals: Sequence[str], on_progress: Callable[[int], None]
+    api: Client,
+    questions: Sequence[BenchQuestion],
+    form: Form,
+    signals: Sequence[str],
+    on_progress: Callable[[int], None],
 ) -> dict[str, list[ScoredQuestion]]:
     """Ask every question again without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
-        result[signal] = (await ask_questions(api, questions, weights={signal: 0.0})).scored_questions
+        result[signal] = (await ask_questions(api, questions, form, weights={signal: 0.0})).scored_questions
         on_progress(len(questions))
     return result
 
 
-async def _have_vectors(api: Client, memory_ids: Sequence[str]) -> bool:
-    """Say whether all of some memories have vectors: only such a hit has a similarity."""
-    quoted = ", ".join(f'"{name}"' for name in memory_ids)
-    memory_filter = memory_pb2.MemoryFilter(where=f"memory_id IN ({quoted})")
-    response = await api.gateway.Recall(
-        gateway_pb2.RecallRequest(
-            query="anything", limit=len(memory_ids), arms=[gateway_pb2.ARM_MEMORIES], filter=memory_filter
-        )
-    )
-    return sum(hit.HasField("similarity") for hit in response.hits) == len(memory_ids)
+async def _have_vectors(api: Client, kind: recall_pb2.ItemKind, item_ids: Sequence[str]) -> bool:
+    """Return whether all of some items have vectors."""
+    request = recall_pb2.BatchGetIndexStatesRequest(item_ids=item_ids, kind=kind)
+    response = await api.index.BatchGetIndexStates(request)
+    return not any(state.pending for state in response.states)

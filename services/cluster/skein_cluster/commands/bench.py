@@ -13,7 +13,7 @@ from rich.text import Text
 from skein_cluster.api.client import operator_connection
 from skein_cluster.bench.conversations import read_conversations
 from skein_cluster.bench.measures import MEASURES, ablation_loss, by_category, summary
-from skein_cluster.bench.run import ask_questions, run_ablations, temporary_tenant
+from skein_cluster.bench.run import Form, ask_questions, run_ablations, temporary_tenant
 from skein_cluster.cli import options, output
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.commands.import_export import progress
@@ -34,7 +34,7 @@ class _BenchRun:
 
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
-    memories: int = 0
+    items: int = 0
     degraded: int = 0
     model: str = ""
     conversations: list[dict[str, Any]] = field(default_factory=list)
@@ -50,25 +50,39 @@ def bench_command() -> None:
 @bench_command.command("locomo")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
 @click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
+@click.option(
+    "--form",
+    type=click.Choice(["memories", "messages"]),
+    default="memories",
+    show_default=True,
+    help="What a turn becomes: a memory with its speaker in the text, or a message with its speaker as name.",
+)
 @click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
 @click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
 @options.cluster_options
 @options.json_option
 def locomo(
-    file: Path, conversations: int | None, environment: dict[str, str], *, ablation: bool, keep: bool, as_json: bool
+    file: Path,
+    conversations: int | None,
+    form: Form,
+    environment: dict[str, str],
+    *,
+    ablation: bool,
+    keep: bool,
+    as_json: bool,
 ) -> None:
     """Ask the questions of FILE, in LoCoMo's own format, and say how much of their evidence comes back.
 
-    Each conversation gets a tenant of its own and each turn becomes a memory; each question is asked as it is, of
-    memories alone. Recall@k is the share of a question's evidence among its first k hits, the mean over all questions;
-    brackets hold 95 % intervals.
+    Each conversation gets a tenant of its own and each turn becomes one item; each question is asked as it is.
+    Recall@k is the share of a question's evidence among its first k hits, the mean over all questions; brackets hold
+    95 % intervals.
     """
     try:
         conversations_read = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, conversations_read, ablation=ablation, keep=keep))
-    document = _document(file, run)
+    run = asyncio.run(_run(environment, conversations_read, form, ablation=ablation, keep=keep))
+    document = _document(file, form, run)
     if as_json:
         output.print_json(document)
     else:
@@ -76,19 +90,19 @@ def locomo(
 
 
 async def _run(
-    environment: Mapping[str, str], conversations: Sequence[Conversation], *, ablation: bool, keep: bool
+    environment: Mapping[str, str], conversations: Sequence[Conversation], form: Form, *, ablation: bool, keep: bool
 ) -> _BenchRun:
     run = _BenchRun()
     connection = operator_connection(environment)
     for conversation in conversations:
-        async with temporary_tenant(connection, conversation, keep=keep) as api:
+        async with temporary_tenant(connection, conversation, form, keep=keep) as api:
             with progress(f"asking {conversation.name}", 0) as on_progress:
-                answers = await ask_questions(api, conversation.questions)
+                answers = await ask_questions(api, conversation.questions, form)
                 signals = sorted(answers.signals) if ablation else []
-                without = await run_ablations(api, conversation.questions, signals, on_progress)
+                without = await run_ablations(api, conversation.questions, form, signals, on_progress)
         run.scored_questions += answers.scored_questions
         run.seconds += answers.seconds
-        run.memories += len(conversation.memories)
+        run.items += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
         for signal, again in without.items():
@@ -96,16 +110,17 @@ async def _run(
             before += answers.scored_questions
             after += again
         run.conversations.append(
-            {"name": conversation.name, "memories": len(conversation.memories), **_measures(answers.scored_questions)}
+            {"name": conversation.name, form: len(conversation.memories), **_measures(answers.scored_questions)}
         )
     return run
 
 
-def _document(file: Path, run: _BenchRun) -> dict[str, Any]:
+def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
     return {
         "file": file.name,
         "model": run.model,
-        "memories": run.memories,
+        "form": form,
+        form: run.items,
         "degraded_answers": run.degraded,
         "latency_ms": {"p50": _percentile(run.seconds, 0.5), "p95": _percentile(run.seconds, 0.95)},
         "overall": _measures(run.scored_questions),
@@ -141,10 +156,10 @@ def _print(document: Mapping[str, Any]) -> None:
         losses = document["ablation"].items()
         rows = [(name, *(_interval(part[measure], "{:+.3f}") for measure in MEASURES)) for name, part in losses]
         output.print_table(table, rows, empty="")
-    latency = document["latency_ms"]
+    latency, form = document["latency_ms"], document["form"]
     output.stdout_console().print(
         Text(
-            f"{document['memories']} memories in {len(document['conversations'])} tenants, {document['model']}. Recall "
+            f"{document[form]} {form} in {len(document['conversations'])} tenants, {document['model']}. Recall "
             f"p50 {latency['p50']:.1f} ms, p95 {latency['p95']:.1f} ms, one at a time."
         )
     )

@@ -25,8 +25,8 @@ FROM unnest(:memory_ids::uuid[]) AS requested (memory_id)
 JOIN memory.memories AS e ON e.tenant_id = :tenant_id AND e.memory_id = requested.memory_id;
 
 -- message_texts --
--- Read the searched text of messages.
-SELECT m.message_id AS item_id, m.content AS text
+-- Read the text of messages to embed, composed as the session service does it.
+SELECT m.message_id AS item_id, concat_ws(': ', nullif(m.name, ''), m.content) AS text
 FROM unnest(:message_ids::uuid[]) AS requested (message_id)
 JOIN session.messages AS m ON m.tenant_id = :tenant_id AND m.message_id = requested.message_id;
 

@@ -136,14 +136,23 @@ def id_ranges(lowest: UUID | None, below: UUID | None, at: datetime) -> Iterator
         yield bottom, before
 
 
+def embedded_text(row: MessageRow) -> str:
+    """Return the text whose meaning is searched: the speaker's name, if there is one, and the content.
+
+    Recall composes the same text in its query message_texts.
+    """
+    return f"{row['name']}: {row['content']}" if row["name"] else str(row["content"])
+
+
 def to_document(row: MessageRow) -> Document | None:
-    """Return the search document of a message; None without text."""
+    """Return the search document of a message; None without content."""
     if not row["content"].strip():
         return None
     return Document(
         item_id=row["message_id"],
         kind="message",
         text=row["content"],
+        embedded_text=embedded_text(row),
         agent_id=row["agent_id"],
         subject_id=row["subject_id"],
         session_id=row["session_id"],

@@ -14,7 +14,7 @@ from skein_kit.ids import parse_id
 from skein_kit.rpc.pagination import PAGE_BYTES
 from skein_kit.search_text import postings
 from skein_session.errors import MessageNotFound, SessionArchived, SessionIdle, SessionNotFound
-from skein_session.messages.model import character_count, default_title, require_content, to_document
+from skein_session.messages.model import character_count, default_title, embedded_text, require_content, to_document
 from skein_session.sessions.model import DEFAULT_TYPE, END_REASON_IDLE, ENDED, HIDDEN, columns_of
 from skein_session.sessions.store import require_session, session_state
 from skein_session.tombstones import store as tombstones
@@ -121,7 +121,7 @@ class MessageStore:
     async def update_message(
         self, tx: Transaction, tenant_id: UUID, change: MessageChange, *, at: datetime, updated_by: str
     ) -> tuple[Record, Document | None]:
-        """Change a message and its document; return its row, and the document when its text changed.
+        """Change a message and its document; return its row, and the document when its text or name changed.
 
         Raises MessageNotFound, SessionArchived, RevisionStale and ContentEmpty.
         """
@@ -142,9 +142,10 @@ class MessageStore:
             current = await self._find_message(tx, tenant_id, str(before["message_id"]))
             raise RevisionStale(given=change.revision, current=current["revision"])
         require_content(row)
-        if row["content"] == before["content"]:
+        if row["content"] != before["content"]:
+            await self._retitle(tx, tenant_id, before, row)
+        if embedded_text(row) == embedded_text(before):
             return row, None
-        await self._retitle(tx, tenant_id, before, row)
         await postings.remove_documents(tx, tenant_id, [row["message_id"]])
         document = to_document(row)
         if document is not None:
