@@ -38,7 +38,7 @@ cmp --silent tests/edge/package-lock.json .edge/node/fetched.json || {
     cp tests/edge/package-lock.json .edge/node/fetched.json
 }
 
-# Python's own go where they are in nobody else's way.
+# Python packages go to a folder of their own.
 cmp --silent tests/edge/python.lock .edge/python/fetched.lock || {
     rm -rf .edge/python
     .venv/bin/python -m uv pip install --quiet --no-deps --no-build --require-hashes --target .edge/python \

@@ -238,7 +238,7 @@ async def rendered(url: str) -> dict[Path, str]:
 async def of_a_new_database() -> dict[Path, str]:
     """Return the same of a database that is made for it."""
     with tempfile.TemporaryDirectory(prefix="skein-citus-") as folder:
-        # The server may run as somebody else, who has to come in.
+        # The server may run as another user, who needs access to the folder.
         os.chmod(folder, 0o711)  # noqa: PTH101, S103 - nothing waits for us meanwhile, and it is empty.
         async with embedded.running_server(Path(folder) / "postgres", durable=False) as server:
             await embedded.create_database(server, "skein")

@@ -298,7 +298,7 @@ def test_cold_storage_is_a_volume_that_the_image_s_user_may_write_to() -> None:
 
 
 def test_without_a_policy_nobody_speaks_to_anybody() -> None:
-    assert POLICIES["nobody"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
+    assert POLICIES["default-deny-all"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 
 @over("name", LOADED)

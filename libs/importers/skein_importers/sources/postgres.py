@@ -166,7 +166,7 @@ def _run(loop: asyncio.AbstractEventLoop, call: Any) -> Any:
     except asyncpg.InsufficientPrivilegeError:
         message = "The user of the URL may not read a table: GRANT SELECT on it, and run the import again."
     except asyncpg.LockNotAvailableError:
-        message = "Somebody is changing a table of the database: run the import again when that is done."
+        message = "Another session is changing a table of the database: run the import again when that is done."
     except (asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError):
         message = "The connection to the database ended: run the import again, which goes on where it was."
     except asyncpg.PostgresError as error:

@@ -511,7 +511,7 @@ class TenancyServiceServicer:
 
     def UpdateMember(self, request, context):
         """UpdateMember changes a member's role, which holds within five seconds.
-        Nobody gives or takes a role above their own. Repeating a request_id
+        A caller cannot give or take a role above its own. Repeating a request_id
         returns the first answer.
 
         Errors:

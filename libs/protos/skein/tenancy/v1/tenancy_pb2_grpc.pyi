@@ -168,7 +168,7 @@ class TenancyServiceStub:
     """ListMembers pages through the tenant's members, in order of joining."""
     UpdateMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]
     """UpdateMember changes a member's role, which holds within five seconds.
-    Nobody gives or takes a role above their own. Repeating a request_id
+    A caller cannot give or take a role above its own. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -582,7 +582,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     """ListMembers pages through the tenant's members, in order of joining."""
     UpdateMember: _aio.UnaryUnaryMultiCallable[_members_pb2.UpdateMemberRequest, _members_pb2.UpdateMemberResponse]  # type: ignore[assignment]
     """UpdateMember changes a member's role, which holds within five seconds.
-    Nobody gives or takes a role above their own. Repeating a request_id
+    A caller cannot give or take a role above its own. Repeating a request_id
     returns the first answer.
 
     Errors:
@@ -1101,7 +1101,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_members_pb2.UpdateMemberResponse, _abc.Awaitable[_members_pb2.UpdateMemberResponse]]:
         """UpdateMember changes a member's role, which holds within five seconds.
-        Nobody gives or takes a role above their own. Repeating a request_id
+        A caller cannot give or take a role above its own. Repeating a request_id
         returns the first answer.
 
         Errors:

@@ -106,7 +106,7 @@ if (live && log && 'EventSource' in window) {
     });
     on('ended', (event) => say(JSON.parse(event.data).text));
   };
-  // A browser has few connections for one server: a page that nobody sees leaves its own to the others.
+  // A browser has few connections for one server: a hidden page leaves its connection to the others.
   const attend = () => {
     if (document.hidden) source?.close();
     else if (!source || source.readyState === EventSource.CLOSED) listen();
