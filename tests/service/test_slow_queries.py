@@ -154,5 +154,6 @@ async def test_a_span_ends_although_its_slow_query_cannot_be_logged(
                 await tx.rows(SLOW, said=SECRET)
         left = trace.get_current_span()
 
-    assert [span.name for span in traced.get_finished_spans()] == [SLOW.name]
+    # A cluster of other tests may run in this process, and has spans of its own.
+    assert [span.name for span in traced.get_finished_spans()].count(SLOW.name) == 1
     assert not left.get_span_context().is_valid
