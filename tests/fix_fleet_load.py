@@ -176,7 +176,7 @@ class Load:
         for start in range(0, len(memory_ids), _AT_ONCE):
             part = memory_ids[start : start + _AT_ONCE]
             answer = await self.client.memories.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=part))
-            found += answer.not_found
+            found += answer.not_found_ids
         return found
 
 

@@ -111,7 +111,7 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
             metadata=(("authorization", f"Bearer {token}"),),
         )
 
-    assert found.state == members_pb2.TENANT_STATE_OPEN
+    assert found.state == members_pb2.TENANT_STATE_ACTIVE
 
 
 async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:

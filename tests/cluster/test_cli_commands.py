@@ -419,7 +419,7 @@ async def test_the_operator_deletes_a_tenant_and_opens_it_again(operator: dict[s
 
     assert deleted.json["state"] == "DELETION_STATE_GRACE"
     assert shown.out.startswith("state    grace\n")
-    assert undone.json["state"] == "DELETION_STATE_UNDONE"
+    assert undone.json["state"] == "DELETION_STATE_CANCELLED"
     assert tenant_id in {tenant["tenant_id"] for tenant in listed.json["tenants"]}
 
 

@@ -191,7 +191,7 @@ async def at_the_gateway(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Ca
         httpx.AsyncClient(base_url=f"http://{gateway.http}", headers=headers, timeout=60) as http,
     ):
         there = fleet.as_tenant(tenant.tenant_id, tenant.api_key, channel)
-        watching = there.history.WatchChanges(history_pb2.WatchChangesRequest())
+        watching = there.history.StreamChanges(history_pb2.StreamChangesRequest())
         async with held(fleet, tenant, 2) as waiting:
             await waiting.waits(there.memory.UpdateMemory(waiting.request()))
             name = waiting.request().memory.memory_id
@@ -221,7 +221,7 @@ async def rolled(fleet: Fleet, tenant: Tenant) -> AsyncIterator[Rolled]:
         result = Rolled(load, before=replicated(fleet), after={})
 
         async def watch() -> None:
-            async for change in client.watch_changes(entity_type="memory"):
+            async for change in client.stream_changes(entity_type="memory"):
                 if change.event_type == "memory_created":
                     result.changed.append(change.entity_id)
 
@@ -472,7 +472,7 @@ async def test_a_recall_names_the_arms_of_a_frozen_service_as_late(fleet: Fleet,
         async with asyncio.timeout(120):
             partial = await others_are_there()
         async with asyncio.timeout(120):
-            while await reason() != "RECALL_LATE":
+            while await reason() != "RECALL_TIMED_OUT":
                 pass
     finally:
         frozen.signal(signal.SIGCONT)

@@ -126,7 +126,7 @@ async def test_duyetbot_s_items_become_memories_and_items(cluster: Cluster, tena
     assert json_format.MessageToDict(older.metadata)["key"] == "drink"
     assert (third.importance, third.type, third.subject_id) == (1, "note", "u1")
     assert third.create_time.ToJsonString() == AT
-    items = await tenant.sessions.ListItems(states_pb2.ListItemsRequest(session_id="s1"))
+    items = await tenant.sessions.ListSessionItems(states_pb2.ListSessionItemsRequest(session_id="s1"))
     assert {item.key: json_format.MessageToDict(item.value) for item in items.items} == {
         "mood": {"is": "curious"},
         "plain": "no json",

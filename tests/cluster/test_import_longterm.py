@@ -33,7 +33,7 @@ async def model(cluster: Cluster) -> AsyncIterator[str]:
     yield name
     listed = await cluster.operator.recall.ListEmbeddingModels(recall_pb2.ListEmbeddingModelsRequest())
     if name in {known.model for known in listed.embedding_models}:
-        await cluster.operator.recall.DropModel(recall_pb2.DropModelRequest(model=name))
+        await cluster.operator.recall.DeleteEmbeddingModel(recall_pb2.DeleteEmbeddingModelRequest(model=name))
 
 
 def renamed(path: Path, model: str, suffix: str = "") -> Path:

@@ -283,7 +283,7 @@ async def test_vectors_are_kept_where_their_model_is_known(
         done = await move_in(cluster, tenant, "orchestrator-pg", source[0])
         again = await move_in(cluster, tenant, "orchestrator-pg", source[0])
     finally:
-        await cluster.operator.recall.DropModel(recall_pb2.DropModelRequest(model=MODEL))
+        await cluster.operator.recall.DeleteEmbeddingModel(recall_pb2.DeleteEmbeddingModelRequest(model=MODEL))
 
     assert outcome(done.json, "embedding") == (1, 1, 0)
     assert outcome(again.json, "embedding") == (1, 0, 1)

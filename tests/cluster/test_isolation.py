@@ -415,7 +415,7 @@ async def test_a_credential_with_too_little_is_refused(
 
     code, reason, _ = await outcome(call(doors.of(path), path, request, credential))
 
-    wanted = "ACCOUNT_NEEDED" if permission == ACCOUNT else "PERMISSION_MISSING"
+    wanted = "ACCOUNT_REQUIRED" if permission == ACCOUNT else "PERMISSION_MISSING"
     assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, wanted)
 
 

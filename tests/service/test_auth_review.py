@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 NEW_PASSWORD = "another horse battery"
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
-TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "SIGN_IN_TOO_OLD")
+TOO_OLD = (grpc.StatusCode.FAILED_PRECONDITION, "LOGIN_TOO_OLD")
 
 
 @pytest.fixture

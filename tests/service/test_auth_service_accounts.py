@@ -88,7 +88,7 @@ async def test_nobody_makes_one_that_can_do_more(cluster: Cluster, tenant: Tenan
     )
     wanted = pb.ServiceAccount(display_name="bot", permissions=["memory.write"])
 
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await cluster.with_key(creator.secret).auth.CreateServiceAccount(
             pb.CreateServiceAccountRequest(service_account=wanted)
         )
@@ -101,9 +101,9 @@ async def test_a_key_carries_no_more_than_its_service_account(tenant: Tenant) ->
 
     assert list(fewer.api_key.permissions) == ["memory.read"]
     assert fewer.api_key.agent_id == "voice"
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await key_of(tenant, account, "memory.read", "memory.write")
-    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+    with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
         await key_of(tenant, account, agent_id="planner")
 
 
@@ -171,7 +171,7 @@ async def test_nobody_lets_loose_what_can_do_more_than_they(cluster: Cluster, te
     narrowed = pb.ServiceAccount(service_account_id=account.service_account_id, permissions=["memory.write"])
 
     for wanted, path in ((enabled, "disabled"), (widened, "permissions")):
-        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_WIDENED"):
+        with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_ESCALATION"):
             await calls.auth.UpdateServiceAccount(
                 pb.UpdateServiceAccountRequest(service_account=wanted, update_mask=FieldMask(paths=[path]))
             )

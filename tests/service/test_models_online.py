@@ -407,19 +407,19 @@ async def test_a_cancelled_reindex_ends_and_its_model_follows_no_longer(house: H
 async def test_a_model_in_force_or_in_use_is_not_dropped_and_another_goes_with_its_table(house: House) -> None:
     await remembered(house.place)
     reindex_id = await house.change()
-    drop = house.operator.DropModel
+    drop = house.operator.DeleteEmbeddingModel
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_ACTIVE"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     await house.use(EMBEDDED)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     await house.operator.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))
 
-    await drop(pb.DropModelRequest(model=WORDS, request_id="drop"))
-    await drop(pb.DropModelRequest(model=WORDS, request_id="drop"))
+    await drop(pb.DeleteEmbeddingModelRequest(model=WORDS, request_id="drop"))
+    await drop(pb.DeleteEmbeddingModelRequest(model=WORDS, request_id="drop"))
 
     with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-        await drop(pb.DropModelRequest(model=WORDS))
+        await drop(pb.DeleteEmbeddingModelRequest(model=WORDS))
     async with house.service.superuser() as connection:
         assert await connection.fetchval("SELECT to_regclass('recall.embeddings_words')") is None
     assert (await answers(house.place))[0][0] == EMBEDDED
@@ -430,7 +430,7 @@ async def test_a_model_that_is_dropped_under_a_call_is_left_out(house: House) ->
     [item_id, *_] = await remembered(house.place)
     await house.register()
     async with house.service.superuser() as connection, connection.transaction():
-        await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+        await connection.execute("SELECT recall.delete_model($1, 'infinity')", WORDS)
         call = house.place.stub.BatchGetIndexStates(pb.BatchGetIndexStatesRequest(item_ids=[item_id]))
         # It has read the registry, and waits for the table.
         await until(lambda: waits(house))
@@ -458,13 +458,13 @@ async def test_a_process_that_does_not_know_yet_that_a_model_is_dropped_refuses_
         request = pb.PutEmbeddingRequest(item_id=item_id, model=WORDS, embeddings=vector)
         await house.place.stub.PutEmbedding(request)
         async with house.service.superuser() as connection:
-            await connection.execute("SELECT recall.drop_model($1, 'infinity')", WORDS)
+            await connection.execute("SELECT recall.delete_model($1, 'infinity')", WORDS)
 
         with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
             await house.place.stub.PutEmbedding(request)
         with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-            await house.operator.CompareModels(
-                pb.CompareModelsRequest(model=WORDS, tenant_id=str(house.place.tenant_id), queries=["tea"])
+            await house.operator.CompareEmbeddingModels(
+                pb.CompareEmbeddingModelsRequest(model=WORDS, tenant_id=str(house.place.tenant_id), queries=["tea"])
             )
 
 
@@ -501,7 +501,7 @@ async def test_a_model_is_not_dropped_just_after_it_was_in_use(house: House) -> 
         await connection.execute("UPDATE recall.embedding_models SET leave_time = now() + interval '1 hour'")
 
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_IN_USE"):
-        await house.operator.DropModel(pb.DropModelRequest(model=WORDS))
+        await house.operator.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=WORDS))
 
 
 async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(house: House) -> None:
@@ -515,7 +515,7 @@ async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(hou
     await answers(house.place)
     await other.recall("owls")
 
-    compared = await house.operator.CompareModels(pb.CompareModelsRequest(model=WORDS, limit=1))
+    compared = await house.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model=WORDS, limit=1))
 
     assert (compared.active_model, compared.model, compared.limit, compared.truncated) == (EMBEDDED, WORDS, 1, False)
     by_tenant = {one.tenant_id: one for one in compared.tenants}
@@ -524,37 +524,39 @@ async def test_models_are_compared_on_what_was_asked_lately_tenant_by_tenant(hou
     assert mine.query_count == len(QUESTIONS)
     assert mine.same_first_count / len(QUESTIONS) == mine.agreement
     assert compared.overall.query_count == len(QUESTIONS) + 1
-    itself = await house.operator.CompareModels(pb.CompareModelsRequest(model=EMBEDDED))
+    itself = await house.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model=EMBEDDED))
     assert itself.overall.agreement == 1.0
 
 
 async def test_models_are_compared_on_given_queries_in_a_tenant(house: House) -> None:
     await remembered(house.place)
     await house.register()
-    request = pb.CompareModelsRequest(model=WORDS, queries=["tea", "violin"], tenant_id=str(house.place.tenant_id))
+    request = pb.CompareEmbeddingModelsRequest(
+        model=WORDS, queries=["tea", "violin"], tenant_id=str(house.place.tenant_id)
+    )
 
-    before = await house.operator.CompareModels(request)
+    before = await house.operator.CompareEmbeddingModels(request)
     await house.start()
     await house.work()
-    after = await house.operator.CompareModels(request)
+    after = await house.operator.CompareEmbeddingModels(request)
 
     assert (before.overall.query_count, before.overall.agreement) == (2, 0.0)
     assert after.overall.agreement == 1.0
     request.tenant_id = ""
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
-        await house.operator.CompareModels(request)
+        await house.operator.CompareEmbeddingModels(request)
     with refused(grpc.StatusCode.NOT_FOUND, "MODEL_NOT_FOUND"):
-        await house.operator.CompareModels(pb.CompareModelsRequest(model="nobody-s"))
+        await house.operator.CompareEmbeddingModels(pb.CompareEmbeddingModelsRequest(model="nobody-s"))
     house.endpoint.breaks(Answer(b"401 Who"))
-    request = pb.CompareModelsRequest(model=WORDS, queries=["bees"], tenant_id=str(house.place.tenant_id))
+    request = pb.CompareEmbeddingModelsRequest(model=WORDS, queries=["bees"], tenant_id=str(house.place.tenant_id))
     with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
-        await house.operator.CompareModels(request)
+        await house.operator.CompareEmbeddingModels(request)
 
 
 async def test_a_reindex_begins_only_with_an_endpoint_that_answers_rightly(house: House) -> None:
     await house.register()
     house.endpoint.breaks(Answer(body={"data": [{"index": 0, "embedding": vector_of("x", DIMENSIONS + 1)}]}))
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_ANSWER_INVALID"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "MODEL_RESPONSE_INVALID"):
         await house.start()
     house.endpoint.breaks(Answer(b"403 No"))
     with refused(grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE"):
@@ -608,11 +610,11 @@ async def test_repeated_requests_have_one_effect(house: House) -> None:
     start = pb.StartReindexRequest(model=WORDS, request_id="start")
     assert await house.operator.StartReindex(start) == await house.operator.StartReindex(start)
     await house.work()
-    use = pb.SetActiveModelRequest(model=WORDS, request_id="use")
-    first = await house.operator.SetActiveModel(use)
+    use = pb.ActivateEmbeddingModelRequest(model=WORDS, request_id="use")
+    first = await house.operator.ActivateEmbeddingModel(use)
     await house.use(EMBEDDED)
 
-    assert await house.operator.SetActiveModel(use) == first
+    assert await house.operator.ActivateEmbeddingModel(use) == first
     assert (await house.place.recall("tea")).model == EMBEDDED
 
 

@@ -95,7 +95,7 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
         await assistant.ask("delete_memory", port=7140, data={"memory_id": here})
         await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=here))
         ids = memory_pb2.MemorySelection(memory_ids=[there])
-        await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
+        await tenant.memory.DeleteMemories(memory_pb2.DeleteMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
 
         told = await listener.told(9)

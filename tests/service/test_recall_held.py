@@ -67,7 +67,7 @@ class Place:
     async def ask_until_held(self, vector: Vector, **fields: object) -> pb.RecallResponse:
         """Ask until what is held answers, which it does soon after the second time."""
         async with asyncio.timeout(60):
-            while (response := await self.ask(vector, **fields)).dense_path != "held":
+            while (response := await self.ask(vector, **fields)).dense_path != "cached":
                 await asyncio.sleep(0.01)
         return response
 
@@ -116,7 +116,7 @@ async def test_what_is_written_later_is_found_at_once(place: Place) -> None:
     for number in range(5):
         memory_id = await place.add((question + vectors(1, seed=10 + number)[0] * 0.1).astype(np.float32))
         answer = await place.ask(question)
-        assert answer.dense_path == "held"
+        assert answer.dense_path == "cached"
         assert memory_id in ids(answer)
         assert ids(answer) == place.nearest(question)
 
@@ -133,7 +133,7 @@ async def test_what_is_deleted_is_not_found_and_something_else_is_instead(place:
         paths.append(answer.dense_path)
 
     # Too few of those that were held are left to prove that nothing else is nearer.
-    assert paths[0] == "held"
+    assert paths[0] == "cached"
     assert "exact" in paths
 
 
@@ -171,7 +171,7 @@ async def test_an_item_with_another_vector_is_found_by_that_one_alone(place: Pla
         await place.put(memory_id, vector)
 
     answer = await place.ask(question)
-    assert answer.dense_path == "held"
+    assert answer.dense_path == "cached"
     assert ids(answer) == place.nearest(question)
     assert ids(answer)[0] == farthest
     assert nearest not in ids(answer)
@@ -193,7 +193,7 @@ async def test_words_and_vectors_together_know_the_vectors_that_are_there_now(cl
 
     answer = await place.ask(question, **asked)
 
-    assert answer.dense_path == "held"
+    assert answer.dense_path == "cached"
     found = {hit.item_id: hit for hit in answer.hits}
     assert len(found) == MEMORIES
     assert not found.pop(gone).HasField("similarity")
@@ -221,7 +221,7 @@ async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_show
     answer = await place.ask(question)
     with_both = await place.ask(question, show_superseded=True)
 
-    assert (answer.dense_path, with_both.dense_path) == ("held", "held")
+    assert (answer.dense_path, with_both.dense_path) == ("cached", "cached")
     assert ids(answer) == rest[:10]
     assert ids(with_both) == [superseded, ended, *rest[:8]]
     for hit in answer.hits:
@@ -297,7 +297,7 @@ async def test_nothing_is_held_of_a_tenant_once_a_person_was_forgotten(place: Pl
 
     # The first question after it is answered by the index.
     async with asyncio.timeout(60):
-        while (await place.ask(question)).dense_path == "held":
+        while (await place.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
 
@@ -315,7 +315,7 @@ async def test_a_purge_that_began_first_and_ends_last_empties_what_is_held_once_
         await place.tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
     async def until_dropped() -> None:
-        while (await place.ask(question)).dense_path == "held":
+        while (await place.ask(question)).dense_path == "cached":
             await asyncio.sleep(0.05)
 
     is_waiting = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))"

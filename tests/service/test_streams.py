@@ -37,7 +37,7 @@ IMPATIENT = {
     "SKEIN_MEMORY_WATCH_PAUSE_SECONDS": "0.1",
     "SKEIN_MEMORY_WATCH_BUFFER": str(BUFFER),
 }
-PATH = "/skein.memory.v1.HistoryService/WatchChanges"
+PATH = "/skein.memory.v1.HistoryService/StreamChanges"
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ async def hasty(impatient: Cluster) -> Tenant:
 
 
 def watch(tenant: Any, **asked: Any) -> Any:
-    return tenant.history.WatchChanges(pb.WatchChangesRequest(**asked))
+    return tenant.history.StreamChanges(pb.StreamChangesRequest(**asked))
 
 
 async def begun(tenant: Any, **asked: Any) -> Any:
@@ -69,7 +69,7 @@ async def read(call: Any) -> Any:
     return await asyncio.wait_for(call.read(), SECONDS)
 
 
-async def drained(call: Any) -> list[pb.WatchChangesResponse]:
+async def drained(call: Any) -> list[pb.StreamChangesResponse]:
     """Read until the stream ends."""
     found = []
     while (answer := await read(call)) is not aio.EOF:
@@ -90,7 +90,7 @@ async def in_flight(cluster: Cluster) -> float:
     """Return how many watches the memory service is working on."""
     address = cluster.admins["memory"]
     text = (await asyncio.to_thread(urllib.request.urlopen, f"http://{address}/metrics")).read().decode()
-    line = next(line for line in text.splitlines() if "skein_rpc_in_flight" in line and "WatchChanges" in line)
+    line = next(line for line in text.splitlines() if "skein_rpc_in_flight" in line and "StreamChanges" in line)
     return float(line.rpartition(" ")[2])
 
 
@@ -108,7 +108,7 @@ async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(hasty: Ten
 
 
 async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None:
-    call: Any = hasty.history.WatchChanges(pb.WatchChangesRequest(), timeout=1.0)
+    call: Any = hasty.history.StreamChanges(pb.StreamChangesRequest(), timeout=1.0)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await drained(call)
@@ -230,7 +230,7 @@ async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient
     token = await identity(impatient, hasty.api_key)
     async with impatient.direct("memory") as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
-        call: Any = stub.WatchChanges(pb.WatchChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
+        call: Any = stub.StreamChanges(pb.StreamChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
         await read(call)
         made = await remember(hasty)
 
@@ -253,7 +253,7 @@ async def test_the_http_door_says_that_it_carries_no_streams(hasty: Tenant, impa
         await asyncio.to_thread(urllib.request.urlopen, request)
 
     assert caught.value.code == 501
-    assert b"STREAM_NOT_CARRIED" in caught.value.read()
+    assert b"STREAM_NOT_SUPPORTED" in caught.value.read()
 
 
 async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is_back(
@@ -278,7 +278,7 @@ async def test_a_service_that_leaves_off_ends_its_streams_which_go_on_when_it_is
     await channel.close()
 
     async with running_cluster(folder, {**test_environment(), "SKEIN_MAX_STREAM_SECONDS": "1"}) as second:
-        answers: list[pb.WatchChangesResponse] = []
+        answers: list[pb.StreamChangesResponse] = []
         async with asyncio.timeout(SECONDS):
             # A stream that grows old while the machine stands still may end before it says anything.
             while not any(answer.HasField("change") for answer in answers):

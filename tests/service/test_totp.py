@@ -123,7 +123,7 @@ async def test_the_second_factor_is_obligatory_once_it_is_confirmed(alone: Alone
     answer = await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
     assert len(answer.recovery_codes) == 10
-    with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+    with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
         await alone.sign_in(ann.email)
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
         await alone.sign_in(ann.email, password="a wrong password")
@@ -262,7 +262,7 @@ async def test_an_account_without_a_password_has_none_to_show(database: TestData
             authenticator = Authenticator((await ann.auth.StartTotp(pb.StartTotpRequest())).secret)
             await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
-            with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_NEEDED"):
+            with refused(grpc.StatusCode.UNAUTHENTICATED, "SECOND_FACTOR_REQUIRED"):
                 await alone.anonymous.SignInWithIdentity(request)
             request.second_factor = authenticator.code()
             assert (await alone.anonymous.SignInWithIdentity(request)).account.has_totp
@@ -272,7 +272,7 @@ async def test_an_account_without_a_password_has_none_to_show(database: TestData
 
 async def test_a_wrong_code_confirms_nothing(alone: Alone) -> None:
     ann = await alone.sign_up()
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code="123456"))
     authenticator = await started(ann)
 
@@ -286,9 +286,9 @@ async def test_a_second_factor_that_counts_cannot_be_replaced(alone: Alone) -> N
     ann = await alone.sign_up()
     authenticator, _ = await confirmed(ann)
 
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.StartTotp(pb.StartTotpRequest(password=PASSWORD))
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.ConfirmTotp(pb.ConfirmTotpRequest(code=authenticator.code()))
 
 
@@ -334,7 +334,7 @@ async def test_whoever_has_both_factors_removes_the_second(alone: Alone, by: str
 
     assert not (await alone.sign_in(ann.email)).account.has_totp
     assert await alone.rows("SELECT FROM auth.recovery_codes") == []
-    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE"):
+    with refused(grpc.StatusCode.FAILED_PRECONDITION, "TOTP_STATE_INVALID"):
         await ann.auth.DisableTotp(pb.DisableTotpRequest(password=PASSWORD, second_factor=codes[1]))
 
 

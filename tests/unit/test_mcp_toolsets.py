@@ -51,7 +51,7 @@ MEMORYVAULT = {
     "statistics": ["statistics"],
     "explain a score": ["explain_score"],
     "conflicts: list, resolve": ["list_conflicts", "resolve_conflict", "list_conflict_resolutions"],
-    "entities: resolve, list aliases": ["resolve_entity", "list_aliases", "get_canonical", "remove_alias"],
+    "entities: resolve, list aliases": ["resolve_entity", "list_aliases", "get_canonical_memory", "delete_alias"],
     "source trust: set, list": ["set_source_trust", "get_source_trust", "list_source_trust"],
     "policy: get, set": ["get_policy", "update_policy"],
     "snapshots": ["create_snapshot", "list_snapshots", "restore_snapshot", "diff_snapshots", "delete_snapshot"],

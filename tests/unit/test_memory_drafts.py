@@ -268,7 +268,7 @@ def test_a_stale_revision_is_refused_with_both_numbers() -> None:
     with pytest.raises(RevisionStale) as caught:
         memory.check_revision(7)
 
-    assert caught.value.metadata == {"given": "7", "current": "1"}
+    assert caught.value.metadata == {"requested": "7", "current": "1"}
 
 
 def test_a_deleted_memory_is_as_if_it_were_not_there() -> None:

@@ -246,7 +246,7 @@ async def test_read_vectors_another_length_are_refused_loudly(endpoint: Embeddin
     with pytest.raises(ModelResponseInvalid) as caught:
         await made(endpoint).embed(["tea"])
 
-    assert caught.value.metadata["what"] == "a vector of 2 dimensions, not 64"
+    assert caught.value.metadata["problem"] == "a vector of 2 dimensions, not 64"
     assert "model_answers_wrong" in log.getvalue()
 
 

@@ -159,7 +159,7 @@ def test_a_password_needs_ten_characters(text: str) -> None:
     with pytest.raises(PasswordTooShort) as caught:
         accepted(text)
 
-    assert caught.value.metadata == {"least": "10"}
+    assert caught.value.metadata == {"min_characters": "10"}
 
 
 def test_a_password_has_an_end() -> None:

@@ -63,7 +63,7 @@ class Client:
     blocks: blocks_pb2_grpc.BlockServiceAsyncStub
     curation: curation_pb2_grpc.CurationServiceAsyncStub
     snapshots: snapshots_pb2_grpc.SnapshotServiceAsyncStub
-    # What happened; `watch_changes` and `follow_session` resume their streams by themselves.
+    # What happened; `stream_changes` and `follow_session` resume their streams by themselves.
     history: history_pb2_grpc.HistoryServiceAsyncStub
     # The search service by itself; `recall` asks the gateway, which searches everything at once.
     index: recall_pb2_grpc.RecallServiceAsyncStub
@@ -319,7 +319,7 @@ class Client:
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
         return pagination.iterate_pages(self.auth.ListApiKeys, request, "api_keys")
 
-    def watch_changes(
+    def stream_changes(
         self,
         *,
         position: str = "",
@@ -334,7 +334,7 @@ class Client:
         cursor = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.resume_stream(self.history.WatchChanges, cursor, self._connection.retries)
+        return resumable_streams.resume_stream(self.history.StreamChanges, cursor, self._connection.retries)
 
     def follow_session(
         self, session_id: str, *, after_sequence: int | None = None

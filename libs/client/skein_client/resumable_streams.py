@@ -25,10 +25,10 @@ class ChangeCursor:
     def __init__(self, *, position: str, event_types: Iterable[str], entity_type: str, entity_id: str) -> None:
         """Begin after a position; empty: now."""
         change_filter = history_pb2.ChangeFilter(event_types=event_types, entity_type=entity_type, entity_id=entity_id)
-        self.request = history_pb2.WatchChangesRequest(position=position, filter=change_filter)
+        self.request = history_pb2.StreamChangesRequest(position=position, filter=change_filter)
         self.is_over = False
 
-    def advance(self, answer: history_pb2.WatchChangesResponse) -> history_pb2.Change | None:
+    def advance(self, answer: history_pb2.StreamChangesResponse) -> history_pb2.Change | None:
         """Move the position; return the change, or None when the response has none."""
         self.request.position = answer.position
         return answer.change if answer.HasField("change") else None

@@ -20,10 +20,10 @@ _SERVER_ADVICE = frozenset({grpc.StatusCode.RESOURCE_EXHAUSTED, grpc.StatusCode.
 _INTERRUPTED = _LOST | {grpc.StatusCode.DEADLINE_EXCEEDED}
 # A stream may break a thousand times, so the doubling of pauses has an end.
 _MAX_DOUBLINGS = 60
-_READ_VERBS = ("Get", "List", "BatchGet", "Search", "Watch", "Stream")
+_READ_VERBS = ("Get", "List", "BatchGet", "Search", "Stream")
 _READS = frozenset(
     {
-        "Recall", "CompareModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
+        "Recall", "CompareEmbeddingModels", "BuildContext", "EmbedText", "Introspect", "TraverseLinks", "FindPaths",
         "FindSimilar", "SuggestLinks", "SpreadActivation", "ExplainScore", "ExportMemories", "ExportSubject",
         "ExportData", "CompileBlocks", "DiffSnapshots",
     }

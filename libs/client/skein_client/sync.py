@@ -64,7 +64,7 @@ class Client:
     blocks: blocks_pb2_grpc.BlockServiceStub
     curation: curation_pb2_grpc.CurationServiceStub
     snapshots: snapshots_pb2_grpc.SnapshotServiceStub
-    # What happened; `watch_changes` and `follow_session` resume their streams by themselves.
+    # What happened; `stream_changes` and `follow_session` resume their streams by themselves.
     history: history_pb2_grpc.HistoryServiceStub
     # The search service by itself; `recall` asks the gateway, which searches everything at once.
     index: recall_pb2_grpc.RecallServiceStub
@@ -320,7 +320,7 @@ class Client:
         request = auth_pb2.ListApiKeysRequest(page_size=page_size)
         return pagination.iterate_pages_sync(self.auth.ListApiKeys, request, "api_keys")
 
-    def watch_changes(
+    def stream_changes(
         self,
         *,
         position: str = "",
@@ -335,7 +335,7 @@ class Client:
         cursor = resumable_streams.ChangeCursor(
             position=position, event_types=event_types, entity_type=entity_type, entity_id=entity_id
         )
-        return resumable_streams.resume_stream_sync(self.history.WatchChanges, cursor, self._connection.retries)
+        return resumable_streams.resume_stream_sync(self.history.StreamChanges, cursor, self._connection.retries)
 
     def follow_session(self, session_id: str, *, after_sequence: int | None = None) -> Iterator[session_pb2.Message]:
         """Yield a session's messages as they are appended, until it ends; without `after_sequence` from now on."""

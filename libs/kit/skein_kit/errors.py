@@ -246,13 +246,13 @@ class PermissionMissing(PermissionDenied):
 class PermissionEscalation(PermissionDenied):
     """Only permissions that the caller has can be passed on, to a member, a key or a service account."""
 
-    reason = "PERMISSION_WIDENED"
+    reason = "PERMISSION_ESCALATION"
 
 
 class AccountRequired(PermissionDenied):
     """Only an account's own sign-in may do this, not a key and not an application."""
 
-    reason = "ACCOUNT_NEEDED"
+    reason = "ACCOUNT_REQUIRED"
 
 
 class TenantMissing(InvalidArgument):
@@ -332,7 +332,7 @@ class AgentNotActive(FailedPrecondition):
 class AccessLogUnavailable(Unavailable):
     """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
 
-    reason = "ACCESS_NOT_RECORDED"
+    reason = "ACCESS_LOG_UNAVAILABLE"
 
 
 class DatabaseBusy(Unavailable):
@@ -381,7 +381,7 @@ class MethodNotFound(RpcError):
     """No such method."""
 
     code = grpc.StatusCode.UNIMPLEMENTED
-    reason = "METHOD_UNKNOWN"
+    reason = "METHOD_NOT_FOUND"
 
 
 class ArchiveDamaged(DataLoss):

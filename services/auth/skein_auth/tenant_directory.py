@@ -98,8 +98,8 @@ class TenantDirectory:
         request = members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(account_id or ""))
         response = await self._tenancy.GetMembership(request, metadata=await self._metadata())
         return Membership(
-            tenant_is_open=response.state == members_pb2.TENANT_STATE_OPEN,
-            tenant_is_deleted=response.state == members_pb2.TENANT_STATE_CLOSED,
+            tenant_is_open=response.state == members_pb2.TENANT_STATE_ACTIVE,
+            tenant_is_deleted=response.state == members_pb2.TENANT_STATE_DELETED,
             role=_ROLES.get(response.role, ""),
         )
 

@@ -28,7 +28,7 @@ def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple
 def check_revision(expected: int, current: int) -> None:
     """Reject a revision that is not the current one; 0 matches any revision. Raises RevisionStale."""
     if expected and expected != current:
-        raise RevisionStale(given=expected, current=current)
+        raise RevisionStale(requested=expected, current=current)
 
 
 @contextmanager

@@ -151,7 +151,9 @@ class Duyetbot:
             return
         if lifetime > _LONGEST_LIFE:
             row.count_converted("expires_at", "an item lives for 30 days at most")
-        request = states_pb2.PutItemRequest(session_id=row.required_text("session_id"), key=row.required_text("key"))
+        request = states_pb2.PutSessionItemRequest(
+            session_id=row.required_text("session_id"), key=row.required_text("key")
+        )
         value = row.value("value")
         try:
             value = make_storable(parse_json(value) if isinstance(value, str) else value)

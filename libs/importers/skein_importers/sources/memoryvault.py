@@ -57,9 +57,11 @@ _EVENTS = {
     "link_created": "memory_link_created",
     "link_updated": "memory_link_updated",
     "link_removed": "memory_link_removed",
-    "memory_watch_created": "watch_created",
-    "memory_watch_updated": "watch_updated",
-    "memory_watch_deleted": "watch_deleted",
+    "memory_forget_soft": "memory_deleted",
+    "memory_forget_hard": "memory_purged",
+    "memory_watch_created": "webhook_created",
+    "memory_watch_updated": "webhook_updated",
+    "memory_watch_deleted": "webhook_deleted",
     "brain_snapshot_created": "snapshot_created",
     "brain_snapshot_restored": "snapshot_restored",
     "brain_data_imported": "data_imported",
@@ -67,7 +69,7 @@ _EVENTS = {
 _SAME_EVENTS = frozenset(
     {
         "memory_created", "memory_updated", "memory_deleted", "memory_link_created", "memory_link_updated",
-        "memory_link_removed", "memory_consolidated", "memory_merged", "memory_forget_soft", "memory_forget_hard",
+        "memory_link_removed", "memory_consolidated", "memory_merged",
         "memory_reinforced", "memory_decayed", "memory_conflict_resolved", "memory_entity_resolved",
         "memory_source_trust_set",
     }
@@ -230,7 +232,7 @@ class BrainRows:
     def _webhook(self, row: Row) -> tuple[Kind, Message]:
         url = row.text("webhook_url").strip()
         if not url:
-            raise RowRefused("has no webhook_url; read the changes with WatchChanges instead")
+            raise RowRefused("has no webhook_url; read the changes with StreamChanges instead")
         name = row.text("name", 200).strip() or row.required_text("id")
         if name in self._webhook_names:
             name = f"{name} {row.required_text('id')}"[:255]

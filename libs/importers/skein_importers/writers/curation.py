@@ -64,8 +64,8 @@ class Aliases(Writer):
 
     async def get(self, item: curation_pb2.ResolveEntityRequest) -> Message:
         """Return the alias's target. Raises NotFound for a memory that is not an alias."""
-        request = curation_pb2.GetCanonicalRequest(memory_id=item.alias_memory_id)
-        answer = await self._api.curation.GetCanonical(request)
+        request = curation_pb2.GetCanonicalMemoryRequest(memory_id=item.alias_memory_id)
+        answer = await self._api.curation.GetCanonicalMemory(request)
         if not answer.HasField("alias"):
             raise NotFound("The memory stands for itself.")
         return curation_pb2.ResolveEntityRequest(
@@ -111,7 +111,7 @@ class Conflicts(Writer):
             )
             for memory in answer.memories:
                 ids[memory.external_id] = ids[memory.memory_id] = memory.memory_id
-            names = set(answer.deferred)
+            names = set(answer.unread_ids)
         result: dict[str, Message] = {}
         for record in records:
             pair = sorted(ids.get(name, "") for name in (record.item.a_memory_id, record.item.b_memory_id))

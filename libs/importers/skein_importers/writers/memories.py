@@ -42,7 +42,7 @@ class Memories(Writer):
             for memory in answer.memories:
                 # Exports use the cluster's id as external id for memories without one.
                 result[memory.external_id] = result[memory.memory_id] = memory
-            names = list(answer.deferred)
+            names = list(answer.unread_ids)
         return result
 
     async def existing_names(self, records: Sequence[Record]) -> set[str]:
@@ -136,7 +136,7 @@ class Links(Writer):
         memory_fields = await self._api.memories.BatchGetMemories(
             memory_pb2.BatchGetMemoriesRequest(memory_ids=[item.from_memory_id, item.to_memory_id])
         )
-        if memory_fields.not_found:
+        if memory_fields.not_found_ids:
             raise NotFound("There is no such memory.")
         request = memory_pb2.ListLinksRequest(
             memory_id=item.from_memory_id, direction=memory_pb2.LINK_DIRECTION_OUTGOING, page_size=1000

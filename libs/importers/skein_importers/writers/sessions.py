@@ -172,16 +172,16 @@ class Items(Writer):
     # The remaining ttl shrinks, and the import sets a default expiry.
     not_compared: ClassVar = frozenset({"ttl", "expire_time"})
 
-    async def get(self, item: states_pb2.PutItemRequest) -> Message:
+    async def get(self, item: states_pb2.PutSessionItemRequest) -> Message:
         """Return the item."""
-        request = states_pb2.GetItemRequest(session_id=item.session_id, key=item.key)
-        return (await self._api.sessions.GetItem(request)).item
+        request = states_pb2.GetSessionItemRequest(session_id=item.session_id, key=item.key)
+        return (await self._api.sessions.GetSessionItem(request)).item
 
     async def write(self, records: Sequence[Record]) -> None:
         """Put one item."""
-        request = states_pb2.PutItemRequest()
+        request = states_pb2.PutSessionItemRequest()
         request.CopyFrom(records[0].item)
-        await self._write_with_times(self._api.sessions.PutItem, request, records)
+        await self._write_with_times(self._api.sessions.PutSessionItem, request, records)
         self._note_expired(records[0], datetime.now(UTC))
 
 

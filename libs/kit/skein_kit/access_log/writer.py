@@ -123,23 +123,23 @@ class AccessLog:
                 query_key=query_key,
             )
 
-        access_ids = await self._begin(access(None, None)) if policy.audit_strict else None
+        access_event_ids = await self._begin(access(None, None)) if policy.audit_strict else None
         try:
             response = await method(request, context)
         except BaseException as error:
             event = access(None, _reason(error))
-            if access_ids is None:
+            if access_event_ids is None:
                 self._append(event)
             else:
                 # The log has the begin of the access in any case.
                 with suppress(AccessLogUnavailable):
-                    await self._end(access_ids, event)
+                    await self._end(access_event_ids, event)
             raise
         event = access(response, None)
-        if access_ids is None:
+        if access_event_ids is None:
             self._append(event)
         else:
-            await self._end(access_ids, event)
+            await self._end(access_event_ids, event)
         self._count_uses(event)
         return response
 
@@ -229,15 +229,15 @@ class AccessLog:
             raise AccessLogUnavailable from error
         return dict(zip(access.memory_ids_or_none, ids, strict=True))
 
-    async def _end(self, access_ids: dict[str | None, UUID], access: AccessEvent) -> None:
+    async def _end(self, access_event_ids: dict[str | None, UUID], access: AccessEvent) -> None:
         """Write the result of an access, and rows for the memories of its response. Call it before the answer."""
-        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in access_ids))
+        rest = access.with_memory_ids(tuple(id_ for id_ in access.memory_ids if id_ not in access_event_ids))
         try:
             async with self._database.transaction(access.tenant_id, TxOptions(skip_replica=True)) as tx:
                 await tx.execute(
                     self._finish,
                     tenant_id=access.tenant_id,
-                    access_ids=list(access_ids.values()),
+                    access_event_ids=list(access_event_ids.values()),
                     success=access.success,
                     error_reason=access.error_reason,
                     item_count=access.item_count,

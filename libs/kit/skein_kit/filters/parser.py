@@ -198,7 +198,7 @@ class _Parser:
                 violations=[
                     (self._place, f"at {start}: no field is called {'.'.join(path)[:100]!r}; there are {known}")
                 ],
-                position=start,
+                offset=start,
             )
         if len(path) > MAX_PATH:
             self._error(f"{path_name(tuple(path))[:100]} goes deeper than {MAX_PATH} names", at=start)
@@ -274,9 +274,9 @@ class _Parser:
         match = _SPACE.match(self._text, self._at)
         self._at = match.end() if match else self._at
 
-    def _error(self, what: str, *, at: int | None = None) -> NoReturn:
-        position = self._at if at is None else at
-        raise FilterInvalid(violations=[(self._place, f"at {position}: {what}")], position=position)
+    def _error(self, problem: str, *, at: int | None = None) -> NoReturn:
+        offset = self._at if at is None else at
+        raise FilterInvalid(violations=[(self._place, f"at {offset}: {problem}")], offset=offset)
 
 
 _EXPECTED = {

@@ -48,7 +48,7 @@ class Policy:
     # Failed deliveries in a row after which a webhook is switched off.
     webhook_max_failures: int = 20
     # Whether a level that is full moves its least important memories down.
-    levels_capped: bool = False
+    enforce_level_capacities: bool = False
     capacity_strategic: int = 100
     capacity_tactical: int = 500
     capacity_operational: int = 2000

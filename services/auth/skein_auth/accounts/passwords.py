@@ -142,7 +142,7 @@ def accepted(text: str) -> str:
     """Return a new password in its normal form. Raises PasswordTooShort and PasswordTooLong."""
     normal = _normal(text)
     if len(normal) < LEAST_CHARACTERS:
-        raise PasswordTooShort(least=LEAST_CHARACTERS)
+        raise PasswordTooShort(min_characters=LEAST_CHARACTERS)
     if len(normal) > MOST_CHARACTERS:
         raise PasswordTooLong(violations=[("password", f"has more than {MOST_CHARACTERS} characters")])
     return normal

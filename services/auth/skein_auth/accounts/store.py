@@ -215,4 +215,4 @@ async def _lock_at_revision(tx: Transaction, account_id: UUID, revision: int) ->
 
 def _check_revision(change: AccountChange, current: asyncpg.Record) -> None:
     if change.revision not in (0, current["revision"]):
-        raise RevisionStale(given=change.revision, current=current["revision"])
+        raise RevisionStale(requested=change.revision, current=current["revision"])

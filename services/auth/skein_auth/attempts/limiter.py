@@ -50,8 +50,8 @@ _CALLER_ERRORS = frozenset(
 # A caller that gets one of these guessed nothing: the first factor was right, or none was tried.
 _NO_GUESSES = frozenset(
     {
-        "SECOND_FACTOR_NEEDED",
-        "SIGN_IN_TOO_OLD",
+        "SECOND_FACTOR_REQUIRED",
+        "LOGIN_TOO_OLD",
         "PASSWORD_TOO_SHORT",
         "MAIL_NOT_CONFIGURED",
     }

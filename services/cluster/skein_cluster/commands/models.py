@@ -131,7 +131,7 @@ def compare(
     model: str, tenant_id: str, queries: tuple[str, ...], top: int, environment: dict[str, str], *, as_json: bool
 ) -> None:
     """Say how many of the nearest items MODEL has in common with the model in force."""
-    request = pb.CompareModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
+    request = pb.CompareEmbeddingModelsRequest(model=model, tenant_id=tenant_id, queries=queries, limit=top)
     compared = asyncio.run(_compare(environment, request))
     if as_json:
         output.print_json(output.message_to_dict(compared))
@@ -157,7 +157,7 @@ def compare(
 @options.json_option
 def use(model: str, environment: dict[str, str], *, force: bool, as_json: bool) -> None:
     """Put MODEL in force; the way back is the same command with the other name."""
-    response = asyncio.run(_use(environment, pb.SetActiveModelRequest(model=model, force=force)))
+    response = asyncio.run(_use(environment, pb.ActivateEmbeddingModelRequest(model=model, force=force)))
     if as_json:
         output.print_json(output.message_to_dict(response))
         return
@@ -237,16 +237,20 @@ async def _cancel(environment: Mapping[str, str], reindex_id: str) -> pb.Reindex
         return (await api.index.CancelReindex(pb.CancelReindexRequest(reindex_id=reindex_id))).reindex
 
 
-async def _compare(environment: Mapping[str, str], request: pb.CompareModelsRequest) -> pb.CompareModelsResponse:
+async def _compare(
+    environment: Mapping[str, str], request: pb.CompareEmbeddingModelsRequest
+) -> pb.CompareEmbeddingModelsResponse:
     async with as_operator(environment) as api:
-        return await api.index.CompareModels(request)
+        return await api.index.CompareEmbeddingModels(request)
 
 
-async def _use(environment: Mapping[str, str], request: pb.SetActiveModelRequest) -> pb.SetActiveModelResponse:
+async def _use(
+    environment: Mapping[str, str], request: pb.ActivateEmbeddingModelRequest
+) -> pb.ActivateEmbeddingModelResponse:
     async with as_operator(environment) as api:
-        return await api.index.SetActiveModel(request)
+        return await api.index.ActivateEmbeddingModel(request)
 
 
 async def _drop(environment: Mapping[str, str], model: str) -> None:
     async with as_operator(environment) as api:
-        await api.index.DropModel(pb.DropModelRequest(model=model))
+        await api.index.DeleteEmbeddingModel(pb.DeleteEmbeddingModelRequest(model=model))

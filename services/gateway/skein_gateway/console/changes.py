@@ -103,7 +103,7 @@ class ChangesPage:
                 return Response(status_code=204, headers=dict(HEADERS))
             parameters = Parameters.of_bytes(request.scope["query_string"])
             position = request.headers.get("last-event-id") or parameters.get("after")
-            list_request = history_pb2.WatchChangesRequest(position=position, filter=_filter(parameters))
+            list_request = history_pb2.StreamChangesRequest(position=position, filter=_filter(parameters))
             revoked = self._handler.keys.revoked(context.browser.ticket)
             if context.is_key and revoked is None:
                 # The ticket was revoked meanwhile.
@@ -154,11 +154,11 @@ class EventStream(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-async def _events(context: PageContext, list_request: history_pb2.WatchChangesRequest) -> AsyncGenerator[bytes]:
+async def _events(context: PageContext, list_request: history_pb2.StreamChangesRequest) -> AsyncGenerator[bytes]:
     """Yield changes as resumable server-sent events. An error becomes one last event with its message."""
     yield f"retry: {_RETRY_MS}\n\n".encode()
     try:
-        async with aclosing(context.api.history.WatchChanges(list_request)) as handlers:  # type: ignore[type-var]
+        async with aclosing(context.api.history.StreamChanges(list_request)) as handlers:  # type: ignore[type-var]
             async for response in handlers:
                 if response.HasField("change"):
                     body = json.dumps(_event_data(context, response.change))

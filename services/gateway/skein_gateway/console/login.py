@@ -171,7 +171,7 @@ def _login_form(
         problem="" if problem is None else message_for_user(problem),
         email="" if form is None else form.get("email"),
         with_key=form is not None and form.get("step") == "key",
-        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
+        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_REQUIRED",
         redirect_path="" if safe_redirect_path(redirect_path) == "/" else redirect_path,
         form_token=browser.form_token(_LOGIN_FORM),
     )

@@ -69,7 +69,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Levels",
         (
-            ("levels_capped", "Limit the size of levels", "Memories beyond it move one level down."),
+            ("enforce_level_capacities", "Limit the size of levels", "Memories beyond it move one level down."),
             ("capacity_strategic", "Strategic memories", ""),
             ("capacity_tactical", "Tactical memories", ""),
             ("capacity_operational", "Operational memories", ""),

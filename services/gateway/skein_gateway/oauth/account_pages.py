@@ -141,7 +141,7 @@ class AccountPages:
                 problem,
                 email=form.get("email"),
                 name=form.get("display_name"),
-                asks_code=problem.reason == "SECOND_FACTOR_NEEDED",
+                asks_code=problem.reason == "SECOND_FACTOR_REQUIRED",
             )
         browser.session = login.tokens.access_token
         await self._login.current_caller(call, browser)

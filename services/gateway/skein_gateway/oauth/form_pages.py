@@ -62,7 +62,7 @@ def login_page(
         title="Sign in",
         why=why,
         email="" if form is None else form.get("email"),
-        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
+        asks_code=problem is not None and problem.reason == "SECOND_FACTOR_REQUIRED",
         form_token=browser.form_token("sign_in"),
     )
 

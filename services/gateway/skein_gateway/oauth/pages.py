@@ -40,7 +40,7 @@ _OPENID = {
 # Messages for people, in place of those for software, by reason.
 _MESSAGES = {
     "SIGN_IN_REFUSED": "This did not work: the e-mail address, the password or the code is wrong.",
-    "SECOND_FACTOR_NEEDED": "Your account has a second factor. Enter the password once more, and the code with it.",
+    "SECOND_FACTOR_REQUIRED": "Your account has a second factor. Enter the password once more, and the code with it.",
     "PASSWORD_TOO_SHORT": "The password is too short: at least 10 characters.",
     "ONE_TIME_TOKEN_INVALID": "This link was already used, or it has expired. Request a new one.",
     "MAIL_NOT_CONFIGURED": "This server sends no mail. Ask its operator for a link.",

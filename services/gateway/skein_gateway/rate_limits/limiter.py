@@ -239,7 +239,9 @@ class RateLimiter:
         ]
         if not any(counts):
             return
-        request = pb.AcquireRateLimitRequest(tenant_count=counts[0] if len(buckets) > 1 else 0, caller_count=counts[-1])
+        request = pb.AcquireRateLimitRequest(
+            tenant_tokens=counts[0] if len(buckets) > 1 else 0, caller_tokens=counts[-1]
+        )
         call = Call(path=_PATH, metadata={}, deadline=now + ANSWER_SECONDS, peer="gateway")
         call.identity_token = token
         try:
@@ -255,13 +257,13 @@ class RateLimiter:
         self._add_leases(buckets, response, loop.time())
 
     def _add_leases(self, buckets: list[LeasedBucket], response: pb.AcquireRateLimitResponse, now: float) -> None:
-        counts = [response.tenant_count, response.caller_count][-len(buckets) :]
+        counts = [response.tenant_tokens, response.caller_tokens][-len(buckets) :]
         rates = [response.tenant_rate, response.caller_rate][-len(buckets) :]
         expire_time = now + response.lifetime.ToTimedelta().total_seconds()
         for bucket, count, rate in zip(buckets, counts, rates, strict=True):
             if count:
                 bucket.add_lease(count, rate=rate, expire_time=expire_time, now=now)
-        if response.exhausted:
-            exhausted = buckets[-1] if response.exhausted == _CALLERS else buckets[0]
+        if response.exhausted_limit:
+            exhausted = buckets[-1] if response.exhausted_limit == _CALLERS else buckets[0]
             delay = response.retry_delay.ToTimedelta().total_seconds()
-            exhausted.exhausted_until, exhausted.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted
+            exhausted.exhausted_until, exhausted.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted_limit

@@ -71,7 +71,7 @@ class AliasStore:
             await writes.archive_memories(tx, tenant_id, memories.values(), event="memory_archived", at=at, by=by)
         return after, len(followers)
 
-    async def get_canonical(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
+    async def get_canonical_memory(self, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:
         """Return the canonical id of a memory, and its alias if it is one. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             return await _canonical(tx, tenant_id, name, at=at)
@@ -98,7 +98,7 @@ class AliasStore:
                 values["after"] = aliases[-1].alias_memory_id
         return visible[:count]
 
-    async def remove_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
+    async def delete_alias(self, tx: Transaction, tenant_id: UUID, name: str, *, at: datetime, by: str) -> None:
         """Delete the alias of a memory. Raises AliasNotFound."""
         await tx.execute(QUERIES["lock_aliases"], tenant_id=tenant_id)
         rows = await names.read_by_names(tx, QUERIES["find_memories"], tenant_id, [name])

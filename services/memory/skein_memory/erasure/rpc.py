@@ -100,7 +100,7 @@ class PurgeHandlers:
             return pb.PurgeMemoriesResponse(
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
                 receipt=_receipt(result.receipt),
-                not_found=[name for name in result.not_found if name not in archived.names],
+                not_found_ids=[name for name in result.not_found_ids if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
 
@@ -126,33 +126,37 @@ class PurgeHandlers:
             await self._access_log.clear_subject(tenant_id, subject_id)
             self._completer.schedule(tenant_id)
 
-    async def ForgetMemories(self, request: pb.ForgetMemoriesRequest, context: Context) -> pb.ForgetMemoriesResponse:
+    async def DeleteMemories(self, request: pb.DeleteMemoriesRequest, context: Context) -> pb.DeleteMemoriesResponse:
         caller, at = caller_of(context), now()
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         saved_response = await read_response(self._idempotency, tenant_id, idempotency_key)
         if saved_response is not None:
-            return pb.ForgetMemoriesResponse.FromString(saved_response)
+            return pb.DeleteMemoriesResponse.FromString(saved_response)
         options = PurgeOptions(at=at, by=caller.principal, dry_run=request.dry_run)
         selection = _selection(
-            request.selection, request.page_token, tenant_id, request.page_size or DEFAULT_PURGE, alive=not request.hard
+            request.selection,
+            request.page_token,
+            tenant_id,
+            request.page_size or DEFAULT_PURGE,
+            alive=not request.purge,
         )
         archived = ArchivePurge(memory_ids=[])
-        if request.hard:
+        if request.purge:
             archived = await self._purge_archives(
                 tenant_id, request.selection, request.page_token, selection.filter, options
             )
             selection = replace(selection, newest_archive_id=archived.newest_archive_id)
 
-        forget = self._store.purge if request.hard else self._store.delete_selected
+        forget = self._store.purge if request.purge else self._store.delete_selected
         async with begin_write(self._idempotency, tenant_id, idempotency_key, dry_run=request.dry_run) as write:
             if write.saved_response is not None:
-                return pb.ForgetMemoriesResponse.FromString(write.saved_response)
+                return pb.DeleteMemoriesResponse.FromString(write.saved_response)
             result = await forget(write.tx, tenant_id, selection, at=at, by=caller.principal, dry_run=request.dry_run)
-            response = pb.ForgetMemoriesResponse(
+            response = pb.DeleteMemoriesResponse(
                 memory_ids=[str(id_) for id_ in result.memory_ids],
                 archived_memory_ids=[str(id_) for id_ in archived.memory_ids],
                 receipt=_receipt(result.receipt),
-                not_found=[name for name in result.not_found if name not in archived.names],
+                not_found_ids=[name for name in result.not_found_ids if name not in archived.names],
                 next_page_token=_next_page_token(result, archived, tenant_id, request.selection),
             )
             await write.save(response)

@@ -53,7 +53,7 @@ class PurgeResult:
 
     memory_ids: list[UUID]
     receipt: PurgeReceipt | None
-    not_found: list[str]
+    not_found_ids: list[str]
     after: UUID | None
     blocks_after: str | None = None
     # Whether memories were archived after cold storage was scanned.
@@ -120,7 +120,7 @@ class PurgeStore:
         return PurgeResult(
             memory_ids=memory_ids,
             receipt=receipt,
-            not_found=not_found,
+            not_found_ids=not_found,
             after=selected.after,
             blocks_after=blocks_after,
             is_behind=is_behind,
@@ -136,9 +136,9 @@ class PurgeStore:
             memory_ids = await _lock_matching(tx, tenant_id, selection.filter, selected.memory_ids, at=at)
             for memory in (await memory_rows.read_memories(tx, tenant_id, memory_ids)).values():
                 deleted = memory.delete(at=at, by=by)
-                await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_forget_soft")
+                await writes.update_memory(tx, tenant_id, memory, deleted, at=at, event="memory_deleted")
             await self._quotas.charge(tx, tenant_id, {"memories": -len(memory_ids)})
-        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found=not_found, after=selected.after)
+        return PurgeResult(memory_ids=memory_ids, receipt=None, not_found_ids=not_found, after=selected.after)
 
     async def purge_older_than(self, tenant_id: UUID, before: datetime, *, at: datetime, by: str) -> tuple[int, bool]:
         """Purge some memories that were created and last changed before a time.

@@ -48,15 +48,15 @@ class EventHandlers:
             position=position if end is None else str(end),
         )
 
-    async def WatchChanges(
-        self, request: pb.WatchChangesRequest, context: Context
-    ) -> AsyncGenerator[pb.WatchChangesResponse]:
+    async def StreamChanges(
+        self, request: pb.StreamChangesRequest, context: Context
+    ) -> AsyncGenerator[pb.StreamChangesResponse]:
         position = Position.of(request.position) if request.position else None
         watched = self._stream.watch(caller_of(context).require_tenant(), position, _filter(request.filter))
         async with aclosing(watched):
             async for change, position in watched:
                 message = None if change is None else _change(change)
-                yield pb.WatchChangesResponse(change=message, position=str(position))
+                yield pb.StreamChangesResponse(change=message, position=str(position))
 
 
 def _filter(message: pb.ChangeFilter) -> EventFilter:

@@ -30,7 +30,7 @@ async def enforce_capacities(
     `full` are the levels with new memories. Nothing happens unless the tenant's levels are capped. Vectors stay: the
     searched text does not change. Return how many memories moved.
     """
-    moved, levels = 0, set(full) if policy.levels_capped else set()
+    moved, levels = 0, set(full) if policy.enforce_level_capacities else set()
     for occupied_level, level in enumerate(LEVELS):
         if level not in levels:
             continue
@@ -78,9 +78,7 @@ async def evict_least_important(
     if len(evicted) < needed:
         return 0
     for memory in evicted:
-        await writes.update_memory(
-            tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_forget_soft"
-        )
+        await writes.update_memory(tx, tenant_id, memory, memory.delete(at=at, by=by), at=at, event="memory_deleted")
     return needed
 
 

@@ -389,7 +389,7 @@ def purge_events(memory_ids: Sequence[UUID], receipt_id: UUID, *, cause: str = "
         payload["cause"] = cause
     return [
         Event(
-            type="memory_forget_hard",
+            type="memory_purged",
             entity_type="memory",
             entity_id=str(memory_id),
             summary=f"{cause} memory purged".strip(),

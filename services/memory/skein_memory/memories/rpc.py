@@ -79,7 +79,7 @@ class MemoryHandlers:
         embedding = request.memory.embedding
         vectors = {memory.memory_id: vector_columns.normalize(embedding, field="memory.embedding")} if embedding else {}
         documents = documents_of([memory], at=at, embeddings=vectors)
-        expected = bool(self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding))
+        expected = bool(self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding))
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, [memory], at=at) as (tx, scored):
             response = pb.CreateMemoryResponse(memory=convert.memory(scored[0]), embedding_pending=expected)
@@ -88,7 +88,7 @@ class MemoryHandlers:
                 return pb.CreateMemoryResponse.FromString(write.saved_response)
             secrets = convert.secrets([memory], [request.memory])
             await self._store.create_memories(tx, tenant_id, [memory], documents, at=at, secrets=secrets)
-        response.embedding_pending = bool(await self._pending(documents, context, deferred=request.defer_embedding))
+        response.embedding_pending = bool(await self._pending(documents, context, should_defer=request.defer_embedding))
         if request.suggest_links:
             response.suggested_links.extend(await self._suggest_links(tenant_id, memory.memory_id, at))
         if response.embedding_pending != expected or response.suggested_links:
@@ -113,7 +113,7 @@ class MemoryHandlers:
             memories = convert.with_update_times(memories, request.memories, caller, at=at)
         vectors = convert.caller_vectors(memories, request.memories)
         documents = documents_of(memories, at=at, embeddings=vectors)
-        expected = self._embeddings.has_pending_embeddings(documents, deferred=request.defer_embedding)
+        expected = self._embeddings.has_pending_embeddings(documents, should_defer=request.defer_embedding)
         tenant_id, idempotency_key = caller.require_tenant(), IdempotencyKey.of(caller, request)
         async with self._store.begin_create(tenant_id, memories, at=at) as (tx, scored):
             response = pb.BatchCreateMemoriesResponse(
@@ -125,7 +125,7 @@ class MemoryHandlers:
                 return pb.BatchCreateMemoriesResponse.FromString(write.saved_response)
             secrets = convert.secrets(memories, request.memories)
             await self._store.create_memories(tx, tenant_id, memories, documents, at=at, secrets=secrets)
-        response.pending_embedding_count = await self._pending(documents, context, deferred=request.defer_embedding)
+        response.pending_embedding_count = await self._pending(documents, context, should_defer=request.defer_embedding)
         if response.pending_embedding_count != expected:
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -146,7 +146,9 @@ class MemoryHandlers:
                 elif not builder.add([convert.memory(memory)]):
                     break
                 looked_up += 1
-        return pb.BatchGetMemoriesResponse(memories=builder.items, not_found=not_found, deferred=names[looked_up:])
+        return pb.BatchGetMemoriesResponse(
+            memories=builder.items, not_found_ids=not_found, unread_ids=names[looked_up:]
+        )
 
     async def UpdateMemory(self, request: pb.UpdateMemoryRequest, context: Context) -> pb.UpdateMemoryResponse:
         caller, at = caller_of(context), now()
@@ -178,7 +180,7 @@ class MemoryHandlers:
                 write.tx, tenant_id, before, after, at=at, secret=secret
             )
             response = await write.save(pb.UpdateMemoryResponse(memory=convert.memory(memory)))
-        if await self._pending(documents, context, deferred=request.defer_embedding):
+        if await self._pending(documents, context, should_defer=request.defer_embedding):
             response.embedding_pending = True
             await self._store.replace_response(tenant_id, idempotency_key, response.SerializeToString())
         return response
@@ -231,9 +233,9 @@ class MemoryHandlers:
             memory_types=page, others_accepted=not policy.memory_types, next_page_token=token
         )
 
-    async def _pending(self, documents: Sequence[Document], context: Context, *, deferred: bool = False) -> int:
+    async def _pending(self, documents: Sequence[Document], context: Context, *, should_defer: bool = False) -> int:
         return await self._embeddings.request_embeddings(
-            documents, remaining=context.time_remaining(), deferred=deferred
+            documents, remaining=context.time_remaining(), should_defer=should_defer
         )
 
 

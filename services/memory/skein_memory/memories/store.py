@@ -97,7 +97,7 @@ class MemoryStore:
     def _may_move_others(self, tenant_id: UUID) -> bool:
         """Return whether new memories may demote others: then the plan depends on how many there are."""
         policy = self._policies.get_cached(tenant_id)
-        return policy is None or policy.levels_capped
+        return policy is None or policy.enforce_level_capacities
 
     async def policy(self, tenant_id: UUID) -> Policy:
         async with self._database.transaction(tenant_id) as tx:
@@ -176,14 +176,14 @@ class MemoryStore:
         try:
             await self._quotas.charge(tx, tenant_id, {"memories": len(memories)})
         except QuotaExceeded as refusal:
-            if not policy.levels_capped or refusal.metadata.get("kind") != "memories":
+            if not policy.enforce_level_capacities or refusal.metadata.get("kind") != "memories":
                 raise
             limit = int(refusal.metadata["limit"])
             forgotten = await level_capacity.evict_least_important(tx, tenant_id, memories, limit, at=at, by=by)
             if not forgotten:
                 raise
             await self._quotas.charge(tx, tenant_id, {"memories": -forgotten})
-        if not policy.levels_capped:
+        if not policy.enforce_level_capacities:
             return
         occupied_levels = {memory.occupied_level for memory in memories if memory.occupied_level is not None}
         await level_capacity.enforce_capacities(tx, tenant_id, policy, occupied_levels, at=at, by=by)

@@ -245,7 +245,7 @@ class DeliveryStore:
                     at=at,
                 )
                 if row is not None and row["is_disabled"]:
-                    await record_webhook_event(tx, tenant_id, "watch_disabled", webhook_id, at=at, by="system:worker")
+                    await record_webhook_event(tx, tenant_id, "webhook_disabled", webhook_id, at=at, by="system:worker")
                 await self._webhooks.rewrap(tx, tenant_id, webhook_id)
 
     async def delete_old(self, tenant_id: UUID, at: datetime) -> int:
@@ -303,7 +303,7 @@ async def _matching_changes(
 def _outcome_columns(outcome: Outcome, at: datetime) -> dict[str, object]:
     attempt = outcome.attempt
     is_last = outcome.error is None or attempt.attempts >= MAX_ATTEMPTS
-    state = "delivered" if outcome.error is None else "dead" if is_last else "pending"
+    state = "delivered" if outcome.error is None else "failed" if is_last else "pending"
     # Spread, not secret.
     pause = retry_delay(attempt.attempts, random.random())  # noqa: S311
     return {

@@ -61,7 +61,7 @@ class WebhookStore:
         )
         await tx.execute(QUERIES["count_master_key"], fingerprint=wrapped.master_key, amount=1)
         webhook = await read_webhook(tx, tenant_id, key.key_id)
-        await record_webhook_event(tx, tenant_id, "watch_created", webhook.webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_created", webhook.webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"webhooks": 1})
         return webhook
 
@@ -104,7 +104,7 @@ class WebhookStore:
             grant_ids=list(grant_ids),
             **_draft_columns(draft),
         )
-        await record_webhook_event(tx, tenant_id, "watch_updated", webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_updated", webhook_id, at=at, by=by)
         return await read_webhook(tx, tenant_id, webhook_id)
 
     async def rotate_secret(
@@ -114,7 +114,7 @@ class WebhookStore:
         wrapped = self._master_keys.wrap(key, tenant_id=tenant_id)
         before = await self.lock_webhook(tx, tenant_id, key.key_id)
         await self._rekey(tx, tenant_id, before, wrapped)
-        await record_webhook_event(tx, tenant_id, "watch_updated", key.key_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_updated", key.key_id, at=at, by=by)
         return before
 
     async def delete_webhook(
@@ -125,7 +125,7 @@ class WebhookStore:
         if master_key is None:
             raise WebhookNotFound
         await tx.execute(QUERIES["count_master_key"], fingerprint=master_key, amount=-1)
-        await record_webhook_event(tx, tenant_id, "watch_deleted", webhook_id, at=at, by=by)
+        await record_webhook_event(tx, tenant_id, "webhook_deleted", webhook_id, at=at, by=by)
         await self._quotas.charge(tx, tenant_id, {"webhooks": -1})
 
     def signing_key(self, tenant_id: UUID, webhook: Webhook) -> bytes:
@@ -234,4 +234,4 @@ async def record_webhook_event(
 async def disable_webhooks_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime) -> None:
     """Disable the webhooks of an ended grant, before anything is queued or sent for them."""
     for row in await tx.rows(QUERIES["disable_webhooks_of_ended_grants"], tenant_id=tenant_id, at=at):
-        await record_webhook_event(tx, tenant_id, "watch_disabled", row["webhook_id"], at=at, by="system:worker")
+        await record_webhook_event(tx, tenant_id, "webhook_disabled", row["webhook_id"], at=at, by="system:worker")

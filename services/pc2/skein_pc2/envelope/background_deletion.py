@@ -28,7 +28,7 @@ log = logs.get("pc2")
 @dataclass(frozen=True, slots=True)
 class _Deletion:
     api: GatewayApi
-    request: pb.ForgetMemoriesRequest
+    request: pb.DeleteMemoriesRequest
 
 
 class BackgroundDeletions:
@@ -39,7 +39,7 @@ class BackgroundDeletions:
 
     def submit(self, api: GatewayApi, selection: pb.MemorySelection, *, page_size: int) -> None:
         """Delete a selection as soon as possible. When the queue is full, log a warning and do nothing."""
-        request = pb.ForgetMemoriesRequest(selection=selection, page_size=page_size)
+        request = pb.DeleteMemoriesRequest(selection=selection, page_size=page_size)
         try:
             self._waiting.put_nowait(_Deletion(api, request))
         except asyncio.QueueFull:
@@ -67,7 +67,7 @@ class BackgroundDeletions:
         while True:
             context = RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS)
             try:
-                response = await api.call(api.memories.ForgetMemories, request, context)
+                response = await api.call(api.memories.DeleteMemories, request, context)
             except aio.AioRpcError as error:
                 failures += 1
                 if error.code() not in RETRYABLE or failures == _MAX_FAILURES_IN_A_ROW:

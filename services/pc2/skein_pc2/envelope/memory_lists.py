@@ -85,7 +85,7 @@ class MemoryLists:
             call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
             response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             result += [memory for memory in response.memories if matches(memory, page.filter)]
-            memory_ids = list(response.deferred)
+            memory_ids = list(response.unread_ids)
             if not memory_ids:
                 break
         else:
@@ -142,7 +142,7 @@ class MemoryLists:
         session_id = request.scope()
         values = mapping(request.payload.get("filter"), "filter")
         condition, applied = _bulk_filter(values, session_id=session_id)
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
+        call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
         # The reply reports finished deletions even when time runs out.
         margin_request = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
         count = 0
@@ -150,7 +150,7 @@ class MemoryLists:
             if request.repeat_id:
                 call.request_id = f"{request.repeat_id}-{batch_number}"
             try:
-                response = await self._api.call(self._api.memories.ForgetMemories, call, margin_request)
+                response = await self._api.call(self._api.memories.DeleteMemories, call, margin_request)
             except aio.AioRpcError as error:
                 if not batch_number or error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                     raise

@@ -1,7 +1,7 @@
 """Changes of a tenant's memory by any caller, published in the order of the event log.
 
 One stream of the log serves all ports of an API key. It begins now and resumes after an interruption, so subscribers
-miss nothing and get nothing twice. A restart loses the position: clients that must not miss any read WatchChanges.
+miss nothing and get nothing twice. A restart loses the position: clients that must not miss any read StreamChanges.
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ TOPICS = {
     "memory_merged": _UPDATED,
     "memory_consolidated": _UPDATED,
     "memory_deleted": _DELETED,
-    "memory_forget_soft": _DELETED,
-    "memory_forget_hard": _DELETED,
+    "memory_purged": _DELETED,
 }
 # Changes whose memories' names are read by one call.
 _AT_ONCE = 50
@@ -95,7 +94,7 @@ class EventPublisher:
 
     async def _stream(self) -> None:
         """Publish the changes of one stream."""
-        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_WAITING)
+        waiting: asyncio.Queue[pb.StreamChangesResponse | None] = asyncio.Queue(_WAITING)
         reading = asyncio.create_task(self._read(waiting))
         try:
             while True:
@@ -111,14 +110,14 @@ class EventPublisher:
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
 
-    async def _read(self, waiting: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
+    async def _read(self, waiting: asyncio.Queue[pb.StreamChangesResponse | None]) -> None:
         """Queue the stream's responses, then None."""
         change_filter = pb.ChangeFilter(event_types=TOPICS)
-        request = pb.WatchChangesRequest(position=self._position, filter=change_filter)
+        request = pb.StreamChangesRequest(position=self._position, filter=change_filter)
         try:
-            call = self._api.history.WatchChanges(request, metadata=self._api.metadata(""))
+            call = self._api.history.StreamChanges(request, metadata=self._api.metadata(""))
             # Channels of a host return generators.
-            async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
+            async with aclosing(cast("AsyncGenerator[pb.StreamChangesResponse, None]", call)) as answers:
                 async for answer in answers:
                     await waiting.put(answer)
         except (RequestError, aio.AioRpcError):
@@ -126,7 +125,7 @@ class EventPublisher:
             raise
         await waiting.put(None)
 
-    async def _publish(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
+    async def _publish(self, answers: Sequence[pb.StreamChangesResponse]) -> None:
         changes = [answer.change for answer in answers if answer.HasField("change")]
         publishers = [publisher for publisher in self._publishers if publisher.has_subscribers]
         if changes and publishers:

@@ -85,8 +85,8 @@ class Batches:
             call = pb.BatchGetMemoriesRequest(memory_ids=good)
             result = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             memories += result.memories
-            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found]
-            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.deferred]
+            failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found_ids]
+            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.unread_ids]
         return {**links.list_reply(await links.to_records(self._api, request, memories)), "failures": failures}
 
     async def _create_all(

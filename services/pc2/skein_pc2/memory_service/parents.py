@@ -233,9 +233,9 @@ async def _delete_memories(api: GatewayApi, context: RequestContext, session_id:
             if not page.next_page_token:
                 break
     # Lists leave out expired and archived memories.
-    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
+    call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
     while True:
-        answer = await api.call(api.memories.ForgetMemories, call, context)
+        answer = await api.call(api.memories.DeleteMemories, call, context)
         count += len(answer.memory_ids)
         call.page_token = answer.next_page_token
         if not answer.next_page_token:
@@ -247,8 +247,8 @@ async def delete_memories(api: GatewayApi, context: RequestContext, memory_ids: 
     count = 0
     for start in range(0, len(memory_ids), _DELETED_AT_ONCE):
         batch = memory_ids[start : start + _DELETED_AT_ONCE]
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=batch), page_size=_DELETED_AT_ONCE)
-        count += len((await api.call(api.memories.ForgetMemories, call, context)).memory_ids)
+        call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(memory_ids=batch), page_size=_DELETED_AT_ONCE)
+        count += len((await api.call(api.memories.DeleteMemories, call, context)).memory_ids)
     return count
 
 

@@ -77,7 +77,7 @@ class EmbeddingModel:
     def check_dimensions(self, dimensions: int) -> None:
         """Raise DimensionsMismatch for a vector that has another length than the model's."""
         if dimensions != self.dimensions:
-            raise DimensionsMismatch(expected=self.dimensions, given=dimensions)
+            raise DimensionsMismatch(expected=self.dimensions, actual=dimensions)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -95,7 +95,7 @@ class AgentStateStore:
         if row is None or is_expired(row, at):
             raise AgentStateNotFound
         if revision not in (0, row["revision"]):
-            raise RevisionStale(given=revision, current=row["revision"])
+            raise RevisionStale(requested=revision, current=row["revision"])
         await tx.execute(_QUERIES["delete_state"], **state_key)
         await self._quotas.charge(tx, tenant_id, {"agent_states": -1})
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from skein_kit.database.named_queries import Queries
 from skein_kit.errors import TransactionConflict
-from skein_session.errors import ItemNotFound, ItemsFull
+from skein_session.errors import ItemsFull, SessionItemNotFound
 from skein_session.items.model import MAX_ITEMS
 from skein_session.sessions.store import lock_session_shared, require_session
 
@@ -55,12 +55,12 @@ class ItemStore:
         return row
 
     async def get_item(self, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> Record:
-        """Read an item that has not expired. Raises SessionNotFound and ItemNotFound."""
+        """Read an item that has not expired. Raises SessionNotFound and SessionItemNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             row = await tx.row(_QUERIES["get_item"], tenant_id=tenant_id, session_id=session_id, key=item_key, at=at)
             if row is None:
                 await require_session(tx, tenant_id, session_id)
-                raise ItemNotFound
+                raise SessionItemNotFound
         return row
 
     async def list_items(
@@ -82,11 +82,11 @@ class ItemStore:
         return rows
 
     async def delete_item(self, tx: Transaction, tenant_id: UUID, session_id: str, item_key: str, at: datetime) -> None:
-        """Delete an item for good. Raises SessionNotFound and ItemNotFound."""
+        """Delete an item for good. Raises SessionNotFound and SessionItemNotFound."""
         await require_session(tx, tenant_id, session_id)
         expire_time = await tx.value(_QUERIES["delete_item"], tenant_id=tenant_id, session_id=session_id, key=item_key)
         if expire_time is None or expire_time <= at:
-            raise ItemNotFound
+            raise SessionItemNotFound
         await self._quotas.charge(tx, tenant_id, {"session_items": -1})
 
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:

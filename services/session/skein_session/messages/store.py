@@ -140,7 +140,7 @@ class MessageStore:
         )
         if row is None:
             current = await self._find_message(tx, tenant_id, str(before["message_id"]))
-            raise RevisionStale(given=change.revision, current=current["revision"])
+            raise RevisionStale(requested=change.revision, current=current["revision"])
         require_content(row)
         if row["content"] != before["content"]:
             await self._retitle(tx, tenant_id, before, row)

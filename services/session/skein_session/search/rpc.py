@@ -55,12 +55,12 @@ class SearchHandlers:
             return pb.SearchMessagesResponse(
                 hits=_hits(hits), truncated=horizon_time is not None, horizon_time=to_timestamp(horizon_time)
             )
-        if request.mode == pb.SEARCH_MODE_MEANING:
+        if request.mode == pb.SEARCH_MODE_SEMANTIC:
             hits = await self._search_meaning(tenant_id, request, query, remaining)
             return pb.SearchMessagesResponse(hits=_hits(hits))
         if request.mode == pb.SEARCH_MODE_HYBRID:
             hits, is_lexical = await self._search_hybrid(tenant_id, request, query, remaining)
-            return pb.SearchMessagesResponse(hits=_hits(hits), meaning_unavailable=is_lexical)
+            return pb.SearchMessagesResponse(hits=_hits(hits), dense_unavailable=is_lexical)
         return pb.SearchMessagesResponse(hits=_hits(await self._store.search_terms(tenant_id, query)))
 
     async def _search_meaning(

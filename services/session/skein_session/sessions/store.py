@@ -127,7 +127,7 @@ class SessionStore:
         if row is None:
             current = await require_session(tx, tenant_id, change.session_id)
             if change.revision not in (0, current["revision"]):
-                raise RevisionStale(given=change.revision, current=current["revision"])
+                raise RevisionStale(requested=change.revision, current=current["revision"])
             session_state(current).require_open(session_id=change.session_id)
             # A concurrent call has unhidden the session after the update failed.
             raise TransactionConflict

@@ -88,7 +88,7 @@ EXEMPT: Mapping[str, str] = {
         "for operators, who see every tenant",
     ),
     **dict.fromkeys(
-        (f"{RECALL}{name}" for name in ("GetReindex", "ListReindexes", "CompareModels")),
+        (f"{RECALL}{name}" for name in ("GetReindex", "ListReindexes", "CompareEmbeddingModels")),
         "for operators, who see every model",
     ),
     f"{AUTH}ListSigningKeys": "public keys, which belong to no tenant",
@@ -172,8 +172,8 @@ _OF_SESSION = (
     _search_probe(f"{SESSIONS}SearchMessages", lambda query: session_pb2.SearchMessagesRequest(query=query)),
     _by_id_probe(f"{SESSIONS}GetAgentState", states_pb2.GetAgentStateRequest, agent_id="agent", session_id="session"),
     _fixed_probe(f"{SESSIONS}ListAgentStates", states_pb2.ListAgentStatesRequest),
-    _by_id_probe(f"{SESSIONS}GetItem", states_pb2.GetItemRequest, session_id="session", key="item"),
-    _by_id_probe(f"{SESSIONS}ListItems", states_pb2.ListItemsRequest, session_id="session"),
+    _by_id_probe(f"{SESSIONS}GetSessionItem", states_pb2.GetSessionItemRequest, session_id="session", key="item"),
+    _by_id_probe(f"{SESSIONS}ListSessionItems", states_pb2.ListSessionItemsRequest, session_id="session"),
     _by_id_probe(f"{SESSIONS}ExportSubject", session_pb2.ExportSubjectRequest, subject_id="subject"),
     _fixed_probe(f"{SESSIONS}ListArchivedSessions", session_archives_pb2.ListArchivedSessionsRequest),
 )
@@ -223,7 +223,7 @@ _OF_MEMORY = (
     _fixed_probe(f"{CURATION}ListSourceTrust", curation_pb2.ListSourceTrustRequest),
     _fixed_probe(f"{CURATION}ListConflicts", curation_pb2.ListConflictsRequest, show_settled=True, all_types=True),
     _fixed_probe(f"{CURATION}ListConflictResolutions", curation_pb2.ListConflictResolutionsRequest),
-    _by_id_probe(f"{CURATION}GetCanonical", curation_pb2.GetCanonicalRequest, memory_id="alias"),
+    _by_id_probe(f"{CURATION}GetCanonicalMemory", curation_pb2.GetCanonicalMemoryRequest, memory_id="alias"),
     _by_id_probe(f"{CURATION}ListAliases", curation_pb2.ListAliasesRequest, memory_id="memory"),
     _fixed_probe(f"{CURATION}GetReviewQueue", curation_pb2.GetReviewQueueRequest),
     _fixed_probe(
@@ -241,7 +241,7 @@ _OF_MEMORY = (
 )
 _OF_HISTORY = (
     _fixed_probe(f"{HISTORY}ListChanges", history_pb2.ListChangesRequest),
-    _fixed_probe(f"{HISTORY}WatchChanges", history_pb2.WatchChangesRequest, position=_FIRST_POSITION),
+    _fixed_probe(f"{HISTORY}StreamChanges", history_pb2.StreamChangesRequest, position=_FIRST_POSITION),
     _by_id_probe(f"{HISTORY}GetWebhook", webhooks_pb2.GetWebhookRequest, webhook_id="webhook"),
     _fixed_probe(f"{HISTORY}ListWebhooks", webhooks_pb2.ListWebhooksRequest),
     # The webhook has no deliveries, because its event does not happen.

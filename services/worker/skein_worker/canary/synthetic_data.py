@@ -151,11 +151,11 @@ class SyntheticDataWriter:
         state.state_data.update({"thought": data.canary.secret})
         await self._gateway.call(f"{SESSIONS}PutAgentState", states_pb2.PutAgentStateRequest(state=state))
         data.ids["item"] = data.chosen_id("item")
-        item = states_pb2.PutItemRequest(
+        item = states_pb2.PutSessionItemRequest(
             session_id=data["session"], key=data["item"], value=Value(string_value=data.canary.secret)
         )
         # Written in every round, so that the access log, which has no reads of the canary, gets a row.
-        await self._gateway.call(f"{SESSIONS}PutItem", item)
+        await self._gateway.call(f"{SESSIONS}PutSessionItem", item)
         await self._create_with_id(
             "stored_session",
             f"{SESSIONS}CreateSession",

@@ -368,7 +368,7 @@ class AuthServiceServicer:
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
         wrong, or the account is deactivated.
-        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+        - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
         Send the device_token or, for an account that has one, the second factor
         along; else wait as long as RetryInfo says.
@@ -384,7 +384,7 @@ class AuthServiceServicer:
         open; an account is never found by an e-mail address. Needs no credential.
 
         Errors:
-        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
         refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -424,7 +424,7 @@ class AuthServiceServicer:
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within a
         quarter of an hour of signing in.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
@@ -442,7 +442,7 @@ class AuthServiceServicer:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
         than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -455,7 +455,7 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
         than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -469,7 +469,7 @@ class AuthServiceServicer:
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
         than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -483,8 +483,8 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is a second factor already.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
         than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -497,7 +497,7 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: StartTotp first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -509,8 +509,8 @@ class AuthServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is none.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is none.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
         than a quarter of an hour ago.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -546,7 +546,7 @@ class AuthServiceServicer:
         - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: more than a quarter of an hour.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -557,7 +557,7 @@ class AuthServiceServicer:
 
         Errors:
         - NOT_FOUND, IDENTITY_NOT_FOUND.
-        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+        - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and no
         other identity.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -694,7 +694,7 @@ class AuthServiceServicer:
         application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -724,7 +724,7 @@ class AuthServiceServicer:
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         - ABORTED, REVISION_STALE.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -741,8 +741,8 @@ class AuthServiceServicer:
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -775,7 +775,7 @@ class AuthServiceServicer:
         what that makes, unless AdoptApiKey is called.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: a permission the caller lacks.
         - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -810,8 +810,8 @@ class AuthServiceServicer:
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -826,10 +826,10 @@ class AuthServiceServicer:
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired, or ended with
         a grant.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -100,7 +100,7 @@ class AuthServiceStub:
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
-    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+    - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
       Send the device_token or, for an account that has one, the second factor
       along; else wait as long as RetryInfo says.
@@ -112,7 +112,7 @@ class AuthServiceStub:
     open; an account is never found by an e-mail address. Needs no credential.
 
     Errors:
-    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
       refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -140,7 +140,7 @@ class AuthServiceStub:
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within a
       quarter of an hour of signing in.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
@@ -154,7 +154,7 @@ class AuthServiceStub:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     DeactivateMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]
@@ -163,7 +163,7 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     DeleteMe: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]
@@ -173,7 +173,7 @@ class AuthServiceStub:
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     StartTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]
@@ -183,8 +183,8 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is a second factor already.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     ConfirmTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]
@@ -193,7 +193,7 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: StartTotp first.
     """
     DisableTotp: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]
     """DisableTotp removes the second factor and its recovery codes. Repeating a
@@ -201,8 +201,8 @@ class AuthServiceStub:
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is none.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is none.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     ListAuthSessions: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]
@@ -226,14 +226,14 @@ class AuthServiceStub:
     - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: more than a quarter of an hour.
     """
     UnlinkIdentity: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]
     """UnlinkIdentity ends that. Repeating a request_id changes nothing.
 
     Errors:
     - NOT_FOUND, IDENTITY_NOT_FOUND.
-    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+    - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and no
       other identity.
     """
     ListIdentities: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]
@@ -316,7 +316,7 @@ class AuthServiceStub:
     application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     GetServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]
     """GetServiceAccount reads one. Safe to retry.
@@ -333,7 +333,7 @@ class AuthServiceStub:
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     - ABORTED, REVISION_STALE.
     """
     AdoptServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]
@@ -346,8 +346,8 @@ class AuthServiceStub:
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     DeleteServiceAccount: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]
     """DeleteServiceAccount removes it and revokes its keys. Repeating a
@@ -367,7 +367,7 @@ class AuthServiceStub:
     what that makes, unless AdoptApiKey is called.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: a permission the caller lacks.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     ListApiKeys: _grpc.UnaryUnaryMultiCallable[_auth_pb2.ListApiKeysRequest, _auth_pb2.ListApiKeysResponse]
@@ -390,8 +390,8 @@ class AuthServiceStub:
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     AdoptApiKey: _grpc.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]
     """AdoptApiKey lets a key outlive the application's grants that made it
@@ -402,10 +402,10 @@ class AuthServiceStub:
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired, or ended with
       a grant.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     Introspect: _grpc.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]
     """Introspect says whether a credential of the caller's own tenant is valid
@@ -497,7 +497,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
       wrong, or the account is deactivated.
-    - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+    - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
       Send the device_token or, for an account that has one, the second factor
       along; else wait as long as RetryInfo says.
@@ -509,7 +509,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     open; an account is never found by an e-mail address. Needs no credential.
 
     Errors:
-    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+    - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
       refused identities from this address.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -537,7 +537,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - ALREADY_EXISTS, ACCOUNT_EXISTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within a
       quarter of an hour of signing in.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
     - ABORTED, REVISION_STALE.
@@ -551,7 +551,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
     - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     DeactivateMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeactivateMeRequest, _accounts_pb2.DeactivateMeResponse]  # type: ignore[assignment]
@@ -560,7 +560,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     DeleteMe: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteMeRequest, _accounts_pb2.DeleteMeResponse]  # type: ignore[assignment]
@@ -570,7 +570,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
     - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     StartTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.StartTotpRequest, _accounts_pb2.StartTotpResponse]  # type: ignore[assignment]
@@ -580,8 +580,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is a second factor already.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     ConfirmTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ConfirmTotpRequest, _accounts_pb2.ConfirmTotpResponse]  # type: ignore[assignment]
@@ -590,7 +590,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: StartTotp first.
     """
     DisableTotp: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DisableTotpRequest, _accounts_pb2.DisableTotpResponse]  # type: ignore[assignment]
     """DisableTotp removes the second factor and its recovery codes. Repeating a
@@ -598,8 +598,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-    - FAILED_PRECONDITION, TOTP_STATE: there is none.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+    - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is none.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
       than a quarter of an hour ago.
     """
     ListAuthSessions: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListAuthSessionsRequest, _accounts_pb2.ListAuthSessionsResponse]  # type: ignore[assignment]
@@ -623,14 +623,14 @@ class AuthServiceAsyncStub(AuthServiceStub):
     - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
     - NOT_FOUND, PROVIDER_NOT_FOUND.
     - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-    - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+    - FAILED_PRECONDITION, LOGIN_TOO_OLD: more than a quarter of an hour.
     """
     UnlinkIdentity: _aio.UnaryUnaryMultiCallable[_accounts_pb2.UnlinkIdentityRequest, _accounts_pb2.UnlinkIdentityResponse]  # type: ignore[assignment]
     """UnlinkIdentity ends that. Repeating a request_id changes nothing.
 
     Errors:
     - NOT_FOUND, IDENTITY_NOT_FOUND.
-    - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+    - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and no
       other identity.
     """
     ListIdentities: _aio.UnaryUnaryMultiCallable[_accounts_pb2.ListIdentitiesRequest, _accounts_pb2.ListIdentitiesResponse]  # type: ignore[assignment]
@@ -713,7 +713,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     GetServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.GetServiceAccountRequest, _accounts_pb2.GetServiceAccountResponse]  # type: ignore[assignment]
     """GetServiceAccount reads one. Safe to retry.
@@ -730,7 +730,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     - ABORTED, REVISION_STALE.
     """
     AdoptServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptServiceAccountRequest, _accounts_pb2.AdoptServiceAccountResponse]  # type: ignore[assignment]
@@ -743,8 +743,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     DeleteServiceAccount: _aio.UnaryUnaryMultiCallable[_accounts_pb2.DeleteServiceAccountRequest, _accounts_pb2.DeleteServiceAccountResponse]  # type: ignore[assignment]
     """DeleteServiceAccount removes it and revokes its keys. Repeating a
@@ -764,7 +764,7 @@ class AuthServiceAsyncStub(AuthServiceStub):
     what that makes, unless AdoptApiKey is called.
 
     Errors:
-    - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: a permission the caller lacks.
     - INVALID_ARGUMENT, REQUEST_ID_REUSED.
     """
     ListApiKeys: _aio.UnaryUnaryMultiCallable[_auth_pb2.ListApiKeysRequest, _auth_pb2.ListApiKeysResponse]  # type: ignore[assignment]
@@ -787,8 +787,8 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired or was rotated.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     AdoptApiKey: _aio.UnaryUnaryMultiCallable[_accounts_pb2.AdoptApiKeyRequest, _auth_pb2.AdoptApiKeyResponse]  # type: ignore[assignment]
     """AdoptApiKey lets a key outlive the application's grants that made it
@@ -799,10 +799,10 @@ class AuthServiceAsyncStub(AuthServiceStub):
 
     Errors:
     - NOT_FOUND, API_KEY_NOT_FOUND.
-    - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+    - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired, or ended with
       a grant.
-    - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-    - PERMISSION_DENIED, PERMISSION_WIDENED.
+    - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION.
     """
     Introspect: _aio.UnaryUnaryMultiCallable[_auth_pb2.IntrospectRequest, _auth_pb2.IntrospectResponse]  # type: ignore[assignment]
     """Introspect says whether a credential of the caller's own tenant is valid
@@ -927,7 +927,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - UNAUTHENTICATED, SIGN_IN_REFUSED: address, password or second factor is
           wrong, or the account is deactivated.
-        - UNAUTHENTICATED, SECOND_FACTOR_NEEDED: the password is right.
+        - UNAUTHENTICATED, SECOND_FACTOR_REQUIRED: the password is right.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong ones came before.
           Send the device_token or, for an account that has one, the second factor
           along; else wait as long as RetryInfo says.
@@ -945,7 +945,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         open; an account is never found by an e-mail address. Needs no credential.
 
         Errors:
-        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_NEEDED.
+        - UNAUTHENTICATED, SIGN_IN_REFUSED or SECOND_FACTOR_REQUIRED.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS: too many wrong codes, or too many
           refused identities from this address.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
@@ -991,7 +991,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - ALREADY_EXISTS, ACCOUNT_EXISTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: the address changes only within a
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: the address changes only within a
           quarter of an hour of signing in.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
         - ABORTED, REVISION_STALE.
@@ -1011,7 +1011,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - INVALID_ARGUMENT, PASSWORD_TOO_SHORT.
         - RESOURCE_EXHAUSTED, TOO_MANY_ATTEMPTS.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
           than a quarter of an hour ago.
         """
 
@@ -1026,7 +1026,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
           than a quarter of an hour ago.
         """
 
@@ -1042,7 +1042,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
         - FAILED_PRECONDITION, LAST_OWNER: a tenant would be left without an owner.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
           than a quarter of an hour ago.
         """
 
@@ -1058,8 +1058,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is a second factor already.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is a second factor already.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
           than a quarter of an hour ago.
         """
 
@@ -1074,7 +1074,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: StartTotp first.
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: StartTotp first.
         """
 
     @_abc_1.abstractmethod
@@ -1088,8 +1088,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, PASSWORD_WRONG or CODE_WRONG.
-        - FAILED_PRECONDITION, TOTP_STATE: there is none.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: it has no password and signed in more
+        - FAILED_PRECONDITION, TOTP_STATE_INVALID: there is none.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: it has no password and signed in more
           than a quarter of an hour ago.
         """
 
@@ -1131,7 +1131,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         - PERMISSION_DENIED, IDENTITY_REFUSED: the provider does not vouch for it.
         - NOT_FOUND, PROVIDER_NOT_FOUND.
         - UNAVAILABLE, PROVIDER_UNAVAILABLE.
-        - FAILED_PRECONDITION, SIGN_IN_TOO_OLD: more than a quarter of an hour.
+        - FAILED_PRECONDITION, LOGIN_TOO_OLD: more than a quarter of an hour.
         """
 
     @_abc_1.abstractmethod
@@ -1144,7 +1144,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, IDENTITY_NOT_FOUND.
-        - FAILED_PRECONDITION, LAST_WAY_IN: the account has no password and no
+        - FAILED_PRECONDITION, LAST_LOGIN_METHOD: the account has no password and no
           other identity.
         """
 
@@ -1305,7 +1305,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         application's grant, unless AdoptServiceAccount is called. Repeating a request_id returns the first one.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1340,7 +1340,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         - ABORTED, REVISION_STALE.
         """
 
@@ -1359,8 +1359,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, SERVICE_ACCOUNT_NOT_FOUND.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1398,7 +1398,7 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
         what that makes, unless AdoptApiKey is called.
 
         Errors:
-        - PERMISSION_DENIED, PERMISSION_WIDENED: a permission the caller lacks.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: a permission the caller lacks.
         - INVALID_ARGUMENT, REQUEST_ID_REUSED.
         """
 
@@ -1439,8 +1439,8 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired or was rotated.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired or was rotated.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod
@@ -1457,10 +1457,10 @@ class AuthServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, API_KEY_NOT_FOUND.
-        - FAILED_PRECONDITION, API_KEY_OVER: it is revoked, expired, or ended with
+        - FAILED_PRECONDITION, API_KEY_INACTIVE: it is revoked, expired, or ended with
           a grant.
-        - PERMISSION_DENIED, ACCOUNT_NEEDED: an application or a key calls.
-        - PERMISSION_DENIED, PERMISSION_WIDENED.
+        - PERMISSION_DENIED, ACCOUNT_REQUIRED: an application or a key calls.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION.
         """
 
     @_abc_1.abstractmethod

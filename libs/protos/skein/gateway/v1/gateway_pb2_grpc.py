@@ -106,7 +106,7 @@ class GatewayServiceServicer:
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
         answer and no other arm did. Search by keyword, or try again soon.
         - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
-        - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+        - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: the same, and the arms missing were late.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

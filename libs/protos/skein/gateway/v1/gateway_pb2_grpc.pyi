@@ -68,7 +68,7 @@ class GatewayServiceStub:
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
       answer and no other arm did. Search by keyword, or try again soon.
     - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
-    - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+    - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: the same, and the arms missing were late.
     """
     BuildContext: _grpc.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]
     """BuildContext recalls, and packs the best of it into a budget of tokens: a
@@ -143,7 +143,7 @@ class GatewayServiceAsyncStub(GatewayServiceStub):
     - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
       answer and no other arm did. Search by keyword, or try again soon.
     - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
-    - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+    - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: the same, and the arms missing were late.
     """
     BuildContext: _aio.UnaryUnaryMultiCallable[_gateway_pb2.BuildContextRequest, _gateway_pb2.BuildContextResponse]  # type: ignore[assignment]
     """BuildContext recalls, and packs the best of it into a budget of tokens: a
@@ -227,7 +227,7 @@ class GatewayServiceServicer(metaclass=_abc_1.ABCMeta):
         - UNAVAILABLE, MODEL_UNAVAILABLE: in the semantic mode, the embedder did not
           answer and no other arm did. Search by keyword, or try again soon.
         - UNAVAILABLE, RECALL_INCOMPLETE: an arm is missing and on_partial is FAIL.
-        - DEADLINE_EXCEEDED, RECALL_LATE: the same, and the arms missing were late.
+        - DEADLINE_EXCEEDED, RECALL_TIMED_OUT: the same, and the arms missing were late.
         """
 
     @_abc_1.abstractmethod

@@ -77,20 +77,20 @@ class CurationServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityResponse.FromString,
                 _registered_method=True)
-        self.GetCanonical = channel.unary_unary(
-                '/skein.memory.v1.CurationService/GetCanonical',
-                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.FromString,
+        self.GetCanonicalMemory = channel.unary_unary(
+                '/skein.memory.v1.CurationService/GetCanonicalMemory',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.FromString,
                 _registered_method=True)
         self.ListAliases = channel.unary_unary(
                 '/skein.memory.v1.CurationService/ListAliases',
                 request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesResponse.FromString,
                 _registered_method=True)
-        self.RemoveAlias = channel.unary_unary(
-                '/skein.memory.v1.CurationService/RemoveAlias',
-                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.FromString,
+        self.DeleteAlias = channel.unary_unary(
+                '/skein.memory.v1.CurationService/DeleteAlias',
+                request_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
                 _registered_method=True)
         self.GetReviewQueue = channel.unary_unary(
                 '/skein.memory.v1.CurationService/GetReviewQueue',
@@ -224,8 +224,8 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetCanonical(self, request, context):
-        """GetCanonical returns what a memory stands for: itself, unless it is an
+    def GetCanonicalMemory(self, request, context):
+        """GetCanonicalMemory returns what a memory stands for: itself, unless it is an
         alias. Safe to retry.
 
         Errors:
@@ -247,8 +247,8 @@ class CurationServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def RemoveAlias(self, request, context):
-        """RemoveAlias lets a memory stand for itself again. Removing again is
+    def DeleteAlias(self, request, context):
+        """DeleteAlias lets a memory stand for itself again. Removing again is
         NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
@@ -332,20 +332,20 @@ def add_CurationServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ResolveEntityResponse.SerializeToString,
             ),
-            'GetCanonical': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetCanonical,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.SerializeToString,
+            'GetCanonicalMemory': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetCanonicalMemory,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.SerializeToString,
             ),
             'ListAliases': grpc.unary_unary_rpc_method_handler(
                     servicer.ListAliases,
                     request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.ListAliasesResponse.SerializeToString,
             ),
-            'RemoveAlias': grpc.unary_unary_rpc_method_handler(
-                    servicer.RemoveAlias,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.SerializeToString,
+            'DeleteAlias': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteAlias,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.SerializeToString,
             ),
             'GetReviewQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.GetReviewQueue,
@@ -593,7 +593,7 @@ class CurationService:
             _registered_method=True)
 
     @staticmethod
-    def GetCanonical(request,
+    def GetCanonicalMemory(request,
             target,
             options=(),
             channel_credentials=None,
@@ -606,9 +606,9 @@ class CurationService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.CurationService/GetCanonical',
-            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalResponse.FromString,
+            '/skein.memory.v1.CurationService/GetCanonicalMemory',
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.GetCanonicalMemoryResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -647,7 +647,7 @@ class CurationService:
             _registered_method=True)
 
     @staticmethod
-    def RemoveAlias(request,
+    def DeleteAlias(request,
             target,
             options=(),
             channel_credentials=None,
@@ -660,9 +660,9 @@ class CurationService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.CurationService/RemoveAlias',
-            skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_curation__pb2.RemoveAliasResponse.FromString,
+            '/skein.memory.v1.CurationService/DeleteAlias',
+            skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_curation__pb2.DeleteAliasResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -115,8 +115,8 @@ class CurationServiceStub:
     - FAILED_PRECONDITION, ALIASES_TOO_MANY: more aliases would follow than one
       call moves.
     """
-    GetCanonical: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetCanonicalRequest, _curation_pb2.GetCanonicalResponse]
-    """GetCanonical returns what a memory stands for: itself, unless it is an
+    GetCanonicalMemory: _grpc.UnaryUnaryMultiCallable[_curation_pb2.GetCanonicalMemoryRequest, _curation_pb2.GetCanonicalMemoryResponse]
+    """GetCanonicalMemory returns what a memory stands for: itself, unless it is an
     alias. Safe to retry.
 
     Errors:
@@ -130,8 +130,8 @@ class CurationServiceStub:
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    RemoveAlias: _grpc.UnaryUnaryMultiCallable[_curation_pb2.RemoveAliasRequest, _curation_pb2.RemoveAliasResponse]
-    """RemoveAlias lets a memory stand for itself again. Removing again is
+    DeleteAlias: _grpc.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]
+    """DeleteAlias lets a memory stand for itself again. Removing again is
     NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
@@ -242,8 +242,8 @@ class CurationServiceAsyncStub(CurationServiceStub):
     - FAILED_PRECONDITION, ALIASES_TOO_MANY: more aliases would follow than one
       call moves.
     """
-    GetCanonical: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetCanonicalRequest, _curation_pb2.GetCanonicalResponse]  # type: ignore[assignment]
-    """GetCanonical returns what a memory stands for: itself, unless it is an
+    GetCanonicalMemory: _aio.UnaryUnaryMultiCallable[_curation_pb2.GetCanonicalMemoryRequest, _curation_pb2.GetCanonicalMemoryResponse]  # type: ignore[assignment]
+    """GetCanonicalMemory returns what a memory stands for: itself, unless it is an
     alias. Safe to retry.
 
     Errors:
@@ -257,8 +257,8 @@ class CurationServiceAsyncStub(CurationServiceStub):
     - NOT_FOUND, MEMORY_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    RemoveAlias: _aio.UnaryUnaryMultiCallable[_curation_pb2.RemoveAliasRequest, _curation_pb2.RemoveAliasResponse]  # type: ignore[assignment]
-    """RemoveAlias lets a memory stand for itself again. Removing again is
+    DeleteAlias: _aio.UnaryUnaryMultiCallable[_curation_pb2.DeleteAliasRequest, _curation_pb2.DeleteAliasResponse]  # type: ignore[assignment]
+    """DeleteAlias lets a memory stand for itself again. Removing again is
     NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
@@ -416,12 +416,12 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetCanonical(
+    def GetCanonicalMemory(
         self,
-        request: _curation_pb2.GetCanonicalRequest,
+        request: _curation_pb2.GetCanonicalMemoryRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_curation_pb2.GetCanonicalResponse, _abc.Awaitable[_curation_pb2.GetCanonicalResponse]]:
-        """GetCanonical returns what a memory stands for: itself, unless it is an
+    ) -> _typing.Union[_curation_pb2.GetCanonicalMemoryResponse, _abc.Awaitable[_curation_pb2.GetCanonicalMemoryResponse]]:
+        """GetCanonicalMemory returns what a memory stands for: itself, unless it is an
         alias. Safe to retry.
 
         Errors:
@@ -443,12 +443,12 @@ class CurationServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def RemoveAlias(
+    def DeleteAlias(
         self,
-        request: _curation_pb2.RemoveAliasRequest,
+        request: _curation_pb2.DeleteAliasRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_curation_pb2.RemoveAliasResponse, _abc.Awaitable[_curation_pb2.RemoveAliasResponse]]:
-        """RemoveAlias lets a memory stand for itself again. Removing again is
+    ) -> _typing.Union[_curation_pb2.DeleteAliasResponse, _abc.Awaitable[_curation_pb2.DeleteAliasResponse]]:
+        """DeleteAlias lets a memory stand for itself again. Removing again is
         NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:

@@ -53,10 +53,10 @@ class HistoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesResponse.FromString,
                 _registered_method=True)
-        self.WatchChanges = channel.unary_stream(
-                '/skein.memory.v1.HistoryService/WatchChanges',
-                request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.FromString,
+        self.StreamChanges = channel.unary_stream(
+                '/skein.memory.v1.HistoryService/StreamChanges',
+                request_serializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.FromString,
                 _registered_method=True)
         self.CreateWebhook = channel.unary_unary(
                 '/skein.memory.v1.HistoryService/CreateWebhook',
@@ -155,8 +155,8 @@ class HistoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def WatchChanges(self, request, context):
-        """WatchChanges sends changes as they are made, in order, from after a
+    def StreamChanges(self, request, context):
+        """StreamChanges sends changes as they are made, in order, from after a
         position or, without one, from now on. The first answer comes at once, and
         while nothing happens one comes every 15 seconds: a heartbeat, which holds
         no change. A caller that is cut off, or told to come again, resumes from
@@ -341,10 +341,10 @@ def add_HistoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.ListChangesResponse.SerializeToString,
             ),
-            'WatchChanges': grpc.unary_stream_rpc_method_handler(
-                    servicer.WatchChanges,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.SerializeToString,
+            'StreamChanges': grpc.unary_stream_rpc_method_handler(
+                    servicer.StreamChanges,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.SerializeToString,
             ),
             'CreateWebhook': grpc.unary_unary_rpc_method_handler(
                     servicer.CreateWebhook,
@@ -461,7 +461,7 @@ class HistoryService:
             _registered_method=True)
 
     @staticmethod
-    def WatchChanges(request,
+    def StreamChanges(request,
             target,
             options=(),
             channel_credentials=None,
@@ -474,9 +474,9 @@ class HistoryService:
         return grpc.experimental.unary_stream(
             request,
             target,
-            '/skein.memory.v1.HistoryService/WatchChanges',
-            skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_history__pb2.WatchChangesResponse.FromString,
+            '/skein.memory.v1.HistoryService/StreamChanges',
+            skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_history__pb2.StreamChangesResponse.FromString,
             options,
             channel_credentials,
             insecure,

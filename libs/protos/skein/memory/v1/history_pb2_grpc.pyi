@@ -59,8 +59,8 @@ class HistoryServiceStub:
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
     """
-    WatchChanges: _grpc.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]
-    """WatchChanges sends changes as they are made, in order, from after a
+    StreamChanges: _grpc.UnaryStreamMultiCallable[_history_pb2.StreamChangesRequest, _history_pb2.StreamChangesResponse]
+    """StreamChanges sends changes as they are made, in order, from after a
     position or, without one, from now on. The first answer comes at once, and
     while nothing happens one comes every 15 seconds: a heartbeat, which holds
     no change. A caller that is cut off, or told to come again, resumes from
@@ -209,8 +209,8 @@ class HistoryServiceAsyncStub(HistoryServiceStub):
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     - INVALID_ARGUMENT, INVALID_FIELD: also for an event type that is none.
     """
-    WatchChanges: _aio.UnaryStreamMultiCallable[_history_pb2.WatchChangesRequest, _history_pb2.WatchChangesResponse]  # type: ignore[assignment]
-    """WatchChanges sends changes as they are made, in order, from after a
+    StreamChanges: _aio.UnaryStreamMultiCallable[_history_pb2.StreamChangesRequest, _history_pb2.StreamChangesResponse]  # type: ignore[assignment]
+    """StreamChanges sends changes as they are made, in order, from after a
     position or, without one, from now on. The first answer comes at once, and
     while nothing happens one comes every 15 seconds: a heartbeat, which holds
     no change. A caller that is cut off, or told to come again, resumes from
@@ -364,12 +364,12 @@ class HistoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def WatchChanges(
+    def StreamChanges(
         self,
-        request: _history_pb2.WatchChangesRequest,
+        request: _history_pb2.StreamChangesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_abc.Iterator[_history_pb2.WatchChangesResponse], _abc.AsyncIterator[_history_pb2.WatchChangesResponse]]:
-        """WatchChanges sends changes as they are made, in order, from after a
+    ) -> _typing.Union[_abc.Iterator[_history_pb2.StreamChangesResponse], _abc.AsyncIterator[_history_pb2.StreamChangesResponse]]:
+        """StreamChanges sends changes as they are made, in order, from after a
         position or, without one, from now on. The first answer comes at once, and
         while nothing happens one comes every 15 seconds: a heartbeat, which holds
         no change. A caller that is cut off, or told to come again, resumes from

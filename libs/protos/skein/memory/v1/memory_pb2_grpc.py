@@ -99,10 +99,10 @@ class MemoryServiceStub:
                 request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.SerializeToString,
                 response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.FromString,
                 _registered_method=True)
-        self.ForgetMemories = channel.unary_unary(
-                '/skein.memory.v1.MemoryService/ForgetMemories',
-                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
-                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+        self.DeleteMemories = channel.unary_unary(
+                '/skein.memory.v1.MemoryService/DeleteMemories',
+                request_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.SerializeToString,
+                response_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.FromString,
                 _registered_method=True)
         self.ListMemoryTypes = channel.unary_unary(
                 '/skein.memory.v1.MemoryService/ListMemoryTypes',
@@ -253,9 +253,9 @@ class MemoryServiceServicer:
 
     def BatchGetMemories(self, request, context):
         """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist do not fail the call: not_found names them. Ids for which the answer
+        exist do not fail the call: not_found_ids names them. Ids for which the answer
         had no room are in deferred: ask again for these. Archived memories are
-        read, expired ones are in not_found. Safe to retry.
+        read, expired ones are in not_found_ids. Safe to retry.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -364,12 +364,11 @@ class MemoryServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ForgetMemories(self, request, context):
-        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but without the blocks of a person. A soft one
-        leaves cold storage alone: what lies there is hidden already, and comes back
-        when its archive does. Those that are deleted already are passed over
-        unless hard is set. Repeating a request_id returns the first answer.
+    def DeleteMemories(self, request, context):
+        """DeleteMemories deletes up to 200 memories as DeleteMemory does, or, with
+        purge, as PurgeMemories does but without a subject's blocks. Without purge,
+        cold storage keeps its memories, and deleted memories are skipped. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - as PurgeMemories.
@@ -660,10 +659,10 @@ def add_MemoryServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesRequest.FromString,
                     response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.PurgeMemoriesResponse.SerializeToString,
             ),
-            'ForgetMemories': grpc.unary_unary_rpc_method_handler(
-                    servicer.ForgetMemories,
-                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.FromString,
-                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.SerializeToString,
+            'DeleteMemories': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteMemories,
+                    request_deserializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.FromString,
+                    response_serializer=skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.SerializeToString,
             ),
             'ListMemoryTypes': grpc.unary_unary_rpc_method_handler(
                     servicer.ListMemoryTypes,
@@ -1068,7 +1067,7 @@ class MemoryService:
             _registered_method=True)
 
     @staticmethod
-    def ForgetMemories(request,
+    def DeleteMemories(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1081,9 +1080,9 @@ class MemoryService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.memory.v1.MemoryService/ForgetMemories',
-            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesRequest.SerializeToString,
-            skein_dot_memory_dot_v1_dot_memory__pb2.ForgetMemoriesResponse.FromString,
+            '/skein.memory.v1.MemoryService/DeleteMemories',
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesRequest.SerializeToString,
+            skein_dot_memory_dot_v1_dot_memory__pb2.DeleteMemoriesResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -2272,7 +2271,7 @@ class MemoryInternalServiceServicer:
         answers older than 24 hours, and the search documents of memories past
         their expire_time. After the policy's expiry_grace_hours it removes these
         memories with all their rows. Each erased memory leaves an event
-        memory_forget_hard with the cause "expired" and no tombstone. It also moves
+        memory_purged with the cause "expired" and no tombstone. It also moves
         down what capped levels have no room for, and wraps the tenant's keys with
         the current master key. It goes on with a rotation. Idempotent. System
         only.

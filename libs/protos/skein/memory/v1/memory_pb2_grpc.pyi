@@ -81,9 +81,9 @@ class MemoryServiceStub:
     """
     BatchGetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist do not fail the call: not_found names them. Ids for which the answer
+    exist do not fail the call: not_found_ids names them. Ids for which the answer
     had no room are in deferred: ask again for these. Archived memories are
-    read, expired ones are in not_found. Safe to retry.
+    read, expired ones are in not_found_ids. Safe to retry.
     """
     ListMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]
     """ListMemories pages through memories that pass the filter, newest first or
@@ -160,12 +160,11 @@ class MemoryServiceStub:
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
       PAGE_TOKEN_INVALID.
     """
-    ForgetMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]
-    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but without the blocks of a person. A soft one
-    leaves cold storage alone: what lies there is hidden already, and comes back
-    when its archive does. Those that are deleted already are passed over
-    unless hard is set. Repeating a request_id returns the first answer.
+    DeleteMemories: _grpc.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoriesRequest, _memory_pb2.DeleteMemoriesResponse]
+    """DeleteMemories deletes up to 200 memories as DeleteMemory does, or, with
+    purge, as PurgeMemories does but without a subject's blocks. Without purge,
+    cold storage keeps its memories, and deleted memories are skipped. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - as PurgeMemories.
@@ -379,9 +378,9 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     """
     BatchGetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.BatchGetMemoriesRequest, _memory_pb2.BatchGetMemoriesResponse]  # type: ignore[assignment]
     """BatchGetMemories reads several memories in the order asked. Ids that do not
-    exist do not fail the call: not_found names them. Ids for which the answer
+    exist do not fail the call: not_found_ids names them. Ids for which the answer
     had no room are in deferred: ask again for these. Archived memories are
-    read, expired ones are in not_found. Safe to retry.
+    read, expired ones are in not_found_ids. Safe to retry.
     """
     ListMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ListMemoriesRequest, _memory_pb2.ListMemoriesResponse]  # type: ignore[assignment]
     """ListMemories pages through memories that pass the filter, newest first or
@@ -458,12 +457,11 @@ class MemoryServiceAsyncStub(MemoryServiceStub):
     - INVALID_ARGUMENT, FILTER_INVALID, FILTER_FIELD_UNKNOWN,
       PAGE_TOKEN_INVALID.
     """
-    ForgetMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.ForgetMemoriesRequest, _memory_pb2.ForgetMemoriesResponse]  # type: ignore[assignment]
-    """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-    hard, as PurgeMemories does, but without the blocks of a person. A soft one
-    leaves cold storage alone: what lies there is hidden already, and comes back
-    when its archive does. Those that are deleted already are passed over
-    unless hard is set. Repeating a request_id returns the first answer.
+    DeleteMemories: _aio.UnaryUnaryMultiCallable[_memory_pb2.DeleteMemoriesRequest, _memory_pb2.DeleteMemoriesResponse]  # type: ignore[assignment]
+    """DeleteMemories deletes up to 200 memories as DeleteMemory does, or, with
+    purge, as PurgeMemories does but without a subject's blocks. Without purge,
+    cold storage keeps its memories, and deleted memories are skipped. Repeating
+    a request_id returns the first answer.
 
     Errors:
     - as PurgeMemories.
@@ -698,9 +696,9 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memory_pb2.BatchGetMemoriesResponse, _abc.Awaitable[_memory_pb2.BatchGetMemoriesResponse]]:
         """BatchGetMemories reads several memories in the order asked. Ids that do not
-        exist do not fail the call: not_found names them. Ids for which the answer
+        exist do not fail the call: not_found_ids names them. Ids for which the answer
         had no room are in deferred: ask again for these. Archived memories are
-        read, expired ones are in not_found. Safe to retry.
+        read, expired ones are in not_found_ids. Safe to retry.
         """
 
     @_abc_1.abstractmethod
@@ -821,16 +819,15 @@ class MemoryServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def ForgetMemories(
+    def DeleteMemories(
         self,
-        request: _memory_pb2.ForgetMemoriesRequest,
+        request: _memory_pb2.DeleteMemoriesRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_memory_pb2.ForgetMemoriesResponse, _abc.Awaitable[_memory_pb2.ForgetMemoriesResponse]]:
-        """ForgetMemories deletes up to 200 memories as DeleteMemory does or, with
-        hard, as PurgeMemories does, but without the blocks of a person. A soft one
-        leaves cold storage alone: what lies there is hidden already, and comes back
-        when its archive does. Those that are deleted already are passed over
-        unless hard is set. Repeating a request_id returns the first answer.
+    ) -> _typing.Union[_memory_pb2.DeleteMemoriesResponse, _abc.Awaitable[_memory_pb2.DeleteMemoriesResponse]]:
+        """DeleteMemories deletes up to 200 memories as DeleteMemory does, or, with
+        purge, as PurgeMemories does but without a subject's blocks. Without purge,
+        cold storage keeps its memories, and deleted memories are skipped. Repeating
+        a request_id returns the first answer.
 
         Errors:
         - as PurgeMemories.
@@ -1532,7 +1529,7 @@ class MemoryInternalServiceStub:
     answers older than 24 hours, and the search documents of memories past
     their expire_time. After the policy's expiry_grace_hours it removes these
     memories with all their rows. Each erased memory leaves an event
-    memory_forget_hard with the cause "expired" and no tombstone. It also moves
+    memory_purged with the cause "expired" and no tombstone. It also moves
     down what capped levels have no room for, and wraps the tenant's keys with
     the current master key. It goes on with a rotation. Idempotent. System
     only.
@@ -1597,7 +1594,7 @@ class MemoryInternalServiceAsyncStub(MemoryInternalServiceStub):
     answers older than 24 hours, and the search documents of memories past
     their expire_time. After the policy's expiry_grace_hours it removes these
     memories with all their rows. Each erased memory leaves an event
-    memory_forget_hard with the cause "expired" and no tombstone. It also moves
+    memory_purged with the cause "expired" and no tombstone. It also moves
     down what capped levels have no room for, and wraps the tenant's keys with
     the current master key. It goes on with a rotation. Idempotent. System
     only.
@@ -1671,7 +1668,7 @@ class MemoryInternalServiceServicer(metaclass=_abc_1.ABCMeta):
         answers older than 24 hours, and the search documents of memories past
         their expire_time. After the policy's expiry_grace_hours it removes these
         memories with all their rows. Each erased memory leaves an event
-        memory_forget_hard with the cause "expired" and no tombstone. It also moves
+        memory_purged with the cause "expired" and no tombstone. It also moves
         down what capped levels have no room for, and wraps the tenant's keys with
         the current master key. It goes on with a rotation. Idempotent. System
         only.

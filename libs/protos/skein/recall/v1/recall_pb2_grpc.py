@@ -91,20 +91,20 @@ class RecallServiceStub:
                 request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.SerializeToString,
                 response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.FromString,
                 _registered_method=True)
-        self.CompareModels = channel.unary_unary(
-                '/skein.recall.v1.RecallService/CompareModels',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+        self.CompareEmbeddingModels = channel.unary_unary(
+                '/skein.recall.v1.RecallService/CompareEmbeddingModels',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.FromString,
                 _registered_method=True)
-        self.SetActiveModel = channel.unary_unary(
-                '/skein.recall.v1.RecallService/SetActiveModel',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+        self.ActivateEmbeddingModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/ActivateEmbeddingModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
                 _registered_method=True)
-        self.DropModel = channel.unary_unary(
-                '/skein.recall.v1.RecallService/DropModel',
-                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
-                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+        self.DeleteEmbeddingModel = channel.unary_unary(
+                '/skein.recall.v1.RecallService/DeleteEmbeddingModel',
+                request_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.SerializeToString,
+                response_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.FromString,
                 _registered_method=True)
 
 
@@ -219,7 +219,7 @@ class RecallServiceServicer:
 
     def StartReindex(self, request, context):
         """StartReindex makes the vectors of a model in the background, of every item
-        of one tenant or of all, while the model in force goes on being searched.
+        of one tenant or of all, while the active model goes on being searched.
         From then on whatever is written gets the vectors of both. Where a reindex
         of the model stands already it looks at everything again. Of a model whose
         vectors callers bring it only counts what is missing. Repeating a request_id
@@ -228,7 +228,7 @@ class RecallServiceServicer:
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
         - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: it answered with something else.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -254,7 +254,7 @@ class RecallServiceServicer:
 
     def CancelReindex(self, request, context):
         """CancelReindex ends a reindex: the model gets no more vectors of what is
-        written, unless it is in force. Those that it has stay. Repeating a request_id
+        written, unless it is active. Those that it has stay. Repeating a request_id
         returns the first answer. Operators only.
 
         Errors:
@@ -264,8 +264,8 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def CompareModels(self, request, context):
-        """CompareModels searches with the model in force and with another one, and says
+    def CompareEmbeddingModels(self, request, context):
+        """CompareEmbeddingModels searches with the active model and with another one, and says
         how many of the nearest items they have in common. Unless queries are given
         it takes those that were asked last of the answering process, which keeps
         some of each tenant in memory and nowhere else. Safe to retry. Operators
@@ -281,8 +281,8 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def SetActiveModel(self, request, context):
-        """SetActiveModel puts a model in force: queries are embedded with it and its
+    def ActivateEmbeddingModel(self, request, context):
+        """ActivateEmbeddingModel activates a model: queries are embedded with it and its
         vectors searched, from one moment to the next. The one before goes on
         getting vectors, so the way back is the same call. Other processes follow
         within five seconds. Repeating a request_id returns the first answer.
@@ -297,8 +297,8 @@ class RecallServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DropModel(self, request, context):
-        """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    def DeleteEmbeddingModel(self, request, context):
+        """DeleteEmbeddingModel forgets a model and deletes its vectors. Repeating a request_id
         returns the first answer. Operators only.
 
         Errors:
@@ -370,20 +370,20 @@ def add_RecallServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexRequest.FromString,
                     response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CancelReindexResponse.SerializeToString,
             ),
-            'CompareModels': grpc.unary_unary_rpc_method_handler(
-                    servicer.CompareModels,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.SerializeToString,
+            'CompareEmbeddingModels': grpc.unary_unary_rpc_method_handler(
+                    servicer.CompareEmbeddingModels,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.SerializeToString,
             ),
-            'SetActiveModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.SetActiveModel,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.SerializeToString,
+            'ActivateEmbeddingModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.ActivateEmbeddingModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.SerializeToString,
             ),
-            'DropModel': grpc.unary_unary_rpc_method_handler(
-                    servicer.DropModel,
-                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.FromString,
-                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.SerializeToString,
+            'DeleteEmbeddingModel': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteEmbeddingModel,
+                    request_deserializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.FromString,
+                    response_serializer=skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -696,7 +696,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def CompareModels(request,
+    def CompareEmbeddingModels(request,
             target,
             options=(),
             channel_credentials=None,
@@ -709,9 +709,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/CompareModels',
-            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.CompareModelsResponse.FromString,
+            '/skein.recall.v1.RecallService/CompareEmbeddingModels',
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.CompareEmbeddingModelsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -723,7 +723,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def SetActiveModel(request,
+    def ActivateEmbeddingModel(request,
             target,
             options=(),
             channel_credentials=None,
@@ -736,9 +736,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/SetActiveModel',
-            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.SetActiveModelResponse.FromString,
+            '/skein.recall.v1.RecallService/ActivateEmbeddingModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.ActivateEmbeddingModelResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -750,7 +750,7 @@ class RecallService:
             _registered_method=True)
 
     @staticmethod
-    def DropModel(request,
+    def DeleteEmbeddingModel(request,
             target,
             options=(),
             channel_credentials=None,
@@ -763,9 +763,9 @@ class RecallService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.recall.v1.RecallService/DropModel',
-            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelRequest.SerializeToString,
-            skein_dot_recall_dot_v1_dot_recall__pb2.DropModelResponse.FromString,
+            '/skein.recall.v1.RecallService/DeleteEmbeddingModel',
+            skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelRequest.SerializeToString,
+            skein_dot_recall_dot_v1_dot_recall__pb2.DeleteEmbeddingModelResponse.FromString,
             options,
             channel_credentials,
             insecure,

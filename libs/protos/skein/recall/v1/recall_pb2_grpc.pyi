@@ -112,7 +112,7 @@ class RecallServiceStub:
     """
     StartReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]
     """StartReindex makes the vectors of a model in the background, of every item
-    of one tenant or of all, while the model in force goes on being searched.
+    of one tenant or of all, while the active model goes on being searched.
     From then on whatever is written gets the vectors of both. Where a reindex
     of the model stands already it looks at everything again. Of a model whose
     vectors callers bring it only counts what is missing. Repeating a request_id
@@ -121,7 +121,7 @@ class RecallServiceStub:
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
     - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: it answered with something else.
     """
     GetReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]
     """GetReindex says how far a reindex is. Safe to retry. Operators only.
@@ -135,14 +135,14 @@ class RecallServiceStub:
     """
     CancelReindex: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]
     """CancelReindex ends a reindex: the model gets no more vectors of what is
-    written, unless it is in force. Those that it has stay. Repeating a request_id
+    written, unless it is active. Those that it has stay. Repeating a request_id
     returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
-    CompareModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]
-    """CompareModels searches with the model in force and with another one, and says
+    CompareEmbeddingModels: _grpc.UnaryUnaryMultiCallable[_recall_pb2.CompareEmbeddingModelsRequest, _recall_pb2.CompareEmbeddingModelsResponse]
+    """CompareEmbeddingModels searches with the active model and with another one, and says
     how many of the nearest items they have in common. Unless queries are given
     it takes those that were asked last of the answering process, which keeps
     some of each tenant in memory and nowhere else. Safe to retry. Operators
@@ -154,8 +154,8 @@ class RecallServiceStub:
     - UNAVAILABLE, MODEL_UNAVAILABLE.
     - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
     """
-    SetActiveModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]
-    """SetActiveModel puts a model in force: queries are embedded with it and its
+    ActivateEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.ActivateEmbeddingModelRequest, _recall_pb2.ActivateEmbeddingModelResponse]
+    """ActivateEmbeddingModel activates a model: queries are embedded with it and its
     vectors searched, from one moment to the next. The one before goes on
     getting vectors, so the way back is the same call. Other processes follow
     within five seconds. Repeating a request_id returns the first answer.
@@ -166,8 +166,8 @@ class RecallServiceStub:
     - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
       or was never begun, and force is not set.
     """
-    DropModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]
-    """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    DeleteEmbeddingModel: _grpc.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]
+    """DeleteEmbeddingModel forgets a model and deletes its vectors. Repeating a request_id
     returns the first answer. Operators only.
 
     Errors:
@@ -262,7 +262,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """
     StartReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.StartReindexRequest, _recall_pb2.StartReindexResponse]  # type: ignore[assignment]
     """StartReindex makes the vectors of a model in the background, of every item
-    of one tenant or of all, while the model in force goes on being searched.
+    of one tenant or of all, while the active model goes on being searched.
     From then on whatever is written gets the vectors of both. Where a reindex
     of the model stands already it looks at everything again. Of a model whose
     vectors callers bring it only counts what is missing. Repeating a request_id
@@ -271,7 +271,7 @@ class RecallServiceAsyncStub(RecallServiceStub):
     Errors:
     - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
     - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-    - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+    - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: it answered with something else.
     """
     GetReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.GetReindexRequest, _recall_pb2.GetReindexResponse]  # type: ignore[assignment]
     """GetReindex says how far a reindex is. Safe to retry. Operators only.
@@ -285,14 +285,14 @@ class RecallServiceAsyncStub(RecallServiceStub):
     """
     CancelReindex: _aio.UnaryUnaryMultiCallable[_recall_pb2.CancelReindexRequest, _recall_pb2.CancelReindexResponse]  # type: ignore[assignment]
     """CancelReindex ends a reindex: the model gets no more vectors of what is
-    written, unless it is in force. Those that it has stay. Repeating a request_id
+    written, unless it is active. Those that it has stay. Repeating a request_id
     returns the first answer. Operators only.
 
     Errors:
     - NOT_FOUND, REINDEX_NOT_FOUND.
     """
-    CompareModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.CompareModelsRequest, _recall_pb2.CompareModelsResponse]  # type: ignore[assignment]
-    """CompareModels searches with the model in force and with another one, and says
+    CompareEmbeddingModels: _aio.UnaryUnaryMultiCallable[_recall_pb2.CompareEmbeddingModelsRequest, _recall_pb2.CompareEmbeddingModelsResponse]  # type: ignore[assignment]
+    """CompareEmbeddingModels searches with the active model and with another one, and says
     how many of the nearest items they have in common. Unless queries are given
     it takes those that were asked last of the answering process, which keeps
     some of each tenant in memory and nowhere else. Safe to retry. Operators
@@ -304,8 +304,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     - UNAVAILABLE, MODEL_UNAVAILABLE.
     - INVALID_ARGUMENT, INVALID_FIELD: queries without a tenant.
     """
-    SetActiveModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.SetActiveModelRequest, _recall_pb2.SetActiveModelResponse]  # type: ignore[assignment]
-    """SetActiveModel puts a model in force: queries are embedded with it and its
+    ActivateEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.ActivateEmbeddingModelRequest, _recall_pb2.ActivateEmbeddingModelResponse]  # type: ignore[assignment]
+    """ActivateEmbeddingModel activates a model: queries are embedded with it and its
     vectors searched, from one moment to the next. The one before goes on
     getting vectors, so the way back is the same call. Other processes follow
     within five seconds. Repeating a request_id returns the first answer.
@@ -316,8 +316,8 @@ class RecallServiceAsyncStub(RecallServiceStub):
     - FAILED_PRECONDITION, VECTORS_MISSING: a reindex of all tenants is not done,
       or was never begun, and force is not set.
     """
-    DropModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DropModelRequest, _recall_pb2.DropModelResponse]  # type: ignore[assignment]
-    """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    DeleteEmbeddingModel: _aio.UnaryUnaryMultiCallable[_recall_pb2.DeleteEmbeddingModelRequest, _recall_pb2.DeleteEmbeddingModelResponse]  # type: ignore[assignment]
+    """DeleteEmbeddingModel forgets a model and deletes its vectors. Repeating a request_id
     returns the first answer. Operators only.
 
     Errors:
@@ -457,7 +457,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.StartReindexResponse, _abc.Awaitable[_recall_pb2.StartReindexResponse]]:
         """StartReindex makes the vectors of a model in the background, of every item
-        of one tenant or of all, while the model in force goes on being searched.
+        of one tenant or of all, while the active model goes on being searched.
         From then on whatever is written gets the vectors of both. Where a reindex
         of the model stands already it looks at everything again. Of a model whose
         vectors callers bring it only counts what is missing. Repeating a request_id
@@ -466,7 +466,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MODEL_NOT_FOUND or TENANT_NOT_FOUND.
         - UNAVAILABLE, MODEL_UNAVAILABLE: the endpoint did not answer a first text.
-        - FAILED_PRECONDITION, MODEL_ANSWER_INVALID: it answered with something else.
+        - FAILED_PRECONDITION, MODEL_RESPONSE_INVALID: it answered with something else.
         """
 
     @_abc_1.abstractmethod
@@ -498,7 +498,7 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_recall_pb2.CancelReindexResponse, _abc.Awaitable[_recall_pb2.CancelReindexResponse]]:
         """CancelReindex ends a reindex: the model gets no more vectors of what is
-        written, unless it is in force. Those that it has stay. Repeating a request_id
+        written, unless it is active. Those that it has stay. Repeating a request_id
         returns the first answer. Operators only.
 
         Errors:
@@ -506,12 +506,12 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def CompareModels(
+    def CompareEmbeddingModels(
         self,
-        request: _recall_pb2.CompareModelsRequest,
+        request: _recall_pb2.CompareEmbeddingModelsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.CompareModelsResponse, _abc.Awaitable[_recall_pb2.CompareModelsResponse]]:
-        """CompareModels searches with the model in force and with another one, and says
+    ) -> _typing.Union[_recall_pb2.CompareEmbeddingModelsResponse, _abc.Awaitable[_recall_pb2.CompareEmbeddingModelsResponse]]:
+        """CompareEmbeddingModels searches with the active model and with another one, and says
         how many of the nearest items they have in common. Unless queries are given
         it takes those that were asked last of the answering process, which keeps
         some of each tenant in memory and nowhere else. Safe to retry. Operators
@@ -525,12 +525,12 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def SetActiveModel(
+    def ActivateEmbeddingModel(
         self,
-        request: _recall_pb2.SetActiveModelRequest,
+        request: _recall_pb2.ActivateEmbeddingModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.SetActiveModelResponse, _abc.Awaitable[_recall_pb2.SetActiveModelResponse]]:
-        """SetActiveModel puts a model in force: queries are embedded with it and its
+    ) -> _typing.Union[_recall_pb2.ActivateEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.ActivateEmbeddingModelResponse]]:
+        """ActivateEmbeddingModel activates a model: queries are embedded with it and its
         vectors searched, from one moment to the next. The one before goes on
         getting vectors, so the way back is the same call. Other processes follow
         within five seconds. Repeating a request_id returns the first answer.
@@ -543,12 +543,12 @@ class RecallServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def DropModel(
+    def DeleteEmbeddingModel(
         self,
-        request: _recall_pb2.DropModelRequest,
+        request: _recall_pb2.DeleteEmbeddingModelRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_recall_pb2.DropModelResponse, _abc.Awaitable[_recall_pb2.DropModelResponse]]:
-        """DropModel forgets a model and deletes its vectors. Repeating a request_id
+    ) -> _typing.Union[_recall_pb2.DeleteEmbeddingModelResponse, _abc.Awaitable[_recall_pb2.DeleteEmbeddingModelResponse]]:
+        """DeleteEmbeddingModel forgets a model and deletes its vectors. Repeating a request_id
         returns the first answer. Operators only.
 
         Errors:

@@ -149,25 +149,25 @@ class SessionServiceStub:
                 request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.SerializeToString,
                 response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.FromString,
                 _registered_method=True)
-        self.PutItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/PutItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+        self.PutSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/PutSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.FromString,
                 _registered_method=True)
-        self.GetItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/GetItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+        self.GetSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/GetSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.FromString,
                 _registered_method=True)
-        self.ListItems = channel.unary_unary(
-                '/skein.session.v1.SessionService/ListItems',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+        self.ListSessionItems = channel.unary_unary(
+                '/skein.session.v1.SessionService/ListSessionItems',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.FromString,
                 _registered_method=True)
-        self.DeleteItem = channel.unary_unary(
-                '/skein.session.v1.SessionService/DeleteItem',
-                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
-                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+        self.DeleteSessionItem = channel.unary_unary(
+                '/skein.session.v1.SessionService/DeleteSessionItem',
+                request_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.SerializeToString,
+                response_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.FromString,
                 _registered_method=True)
         self.PurgeSession = channel.unary_unary(
                 '/skein.session.v1.SessionService/PurgeSession',
@@ -545,8 +545,8 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def PutItem(self, request, context):
-        """PutItem stores a value under a key of a session for a limited time, in place
+    def PutSessionItem(self, request, context):
+        """PutSessionItem stores a value under a key of a session for a limited time, in place
         of the one that is there. Repeating a request_id returns the first answer.
 
         Errors:
@@ -557,19 +557,19 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def GetItem(self, request, context):
-        """GetItem reads what a session has under a key. Safe to retry.
+    def GetSessionItem(self, request, context):
+        """GetSessionItem reads what a session has under a key. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is nothing, or it has expired.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def ListItems(self, request, context):
-        """ListItems pages through what a session has that has not expired, by key.
+    def ListSessionItems(self, request, context):
+        """ListSessionItems pages through what a session has that has not expired, by key.
         Safe to retry.
 
         Errors:
@@ -580,13 +580,13 @@ class SessionServiceServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def DeleteItem(self, request, context):
-        """DeleteItem removes what a session has under a key, for good. Deleting again
+    def DeleteSessionItem(self, request, context):
+        """DeleteSessionItem removes what a session has under a key, for good. Deleting again
         is NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -818,25 +818,25 @@ def add_SessionServiceServicer_to_server(servicer, server):
                     request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateRequest.FromString,
                     response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteAgentStateResponse.SerializeToString,
             ),
-            'PutItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.PutItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.SerializeToString,
+            'PutSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.PutSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.SerializeToString,
             ),
-            'GetItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.GetItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.SerializeToString,
+            'GetSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.SerializeToString,
             ),
-            'ListItems': grpc.unary_unary_rpc_method_handler(
-                    servicer.ListItems,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.SerializeToString,
+            'ListSessionItems': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListSessionItems,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.SerializeToString,
             ),
-            'DeleteItem': grpc.unary_unary_rpc_method_handler(
-                    servicer.DeleteItem,
-                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.FromString,
-                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.SerializeToString,
+            'DeleteSessionItem': grpc.unary_unary_rpc_method_handler(
+                    servicer.DeleteSessionItem,
+                    request_deserializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.FromString,
+                    response_serializer=skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.SerializeToString,
             ),
             'PurgeSession': grpc.unary_unary_rpc_method_handler(
                     servicer.PurgeSession,
@@ -1482,7 +1482,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def PutItem(request,
+    def PutSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1495,9 +1495,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/PutItem',
-            skein_dot_session_dot_v1_dot_states__pb2.PutItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.PutItemResponse.FromString,
+            '/skein.session.v1.SessionService/PutSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.PutSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1509,7 +1509,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def GetItem(request,
+    def GetSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1522,9 +1522,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/GetItem',
-            skein_dot_session_dot_v1_dot_states__pb2.GetItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.GetItemResponse.FromString,
+            '/skein.session.v1.SessionService/GetSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.GetSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1536,7 +1536,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def ListItems(request,
+    def ListSessionItems(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1549,9 +1549,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/ListItems',
-            skein_dot_session_dot_v1_dot_states__pb2.ListItemsRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.ListItemsResponse.FromString,
+            '/skein.session.v1.SessionService/ListSessionItems',
+            skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.ListSessionItemsResponse.FromString,
             options,
             channel_credentials,
             insecure,
@@ -1563,7 +1563,7 @@ class SessionService:
             _registered_method=True)
 
     @staticmethod
-    def DeleteItem(request,
+    def DeleteSessionItem(request,
             target,
             options=(),
             channel_credentials=None,
@@ -1576,9 +1576,9 @@ class SessionService:
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/skein.session.v1.SessionService/DeleteItem',
-            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemRequest.SerializeToString,
-            skein_dot_session_dot_v1_dot_states__pb2.DeleteItemResponse.FromString,
+            '/skein.session.v1.SessionService/DeleteSessionItem',
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemRequest.SerializeToString,
+            skein_dot_session_dot_v1_dot_states__pb2.DeleteSessionItemResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -283,36 +283,36 @@ class SessionServiceStub:
     - NOT_FOUND, AGENT_STATE_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    PutItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]
-    """PutItem stores a value under a key of a session for a limited time, in place
+    PutSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.PutSessionItemRequest, _states_pb2.PutSessionItemResponse]
+    """PutSessionItem stores a value under a key of a session for a limited time, in place
     of the one that is there. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
     """
-    GetItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]
-    """GetItem reads what a session has under a key. Safe to retry.
+    GetSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.GetSessionItemRequest, _states_pb2.GetSessionItemResponse]
+    """GetSessionItem reads what a session has under a key. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is nothing, or it has expired.
     """
-    ListItems: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]
-    """ListItems pages through what a session has that has not expired, by key.
+    ListSessionItems: _grpc.UnaryUnaryMultiCallable[_states_pb2.ListSessionItemsRequest, _states_pb2.ListSessionItemsResponse]
+    """ListSessionItems pages through what a session has that has not expired, by key.
     Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    DeleteItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]
-    """DeleteItem removes what a session has under a key, for good. Deleting again
+    DeleteSessionItem: _grpc.UnaryUnaryMultiCallable[_states_pb2.DeleteSessionItemRequest, _states_pb2.DeleteSessionItemResponse]
+    """DeleteSessionItem removes what a session has under a key, for good. Deleting again
     is NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
     """
     PurgeSession: _grpc.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]
     """PurgeSession removes a session for good, deleted before or not, with its
@@ -653,36 +653,36 @@ class SessionServiceAsyncStub(SessionServiceStub):
     - NOT_FOUND, AGENT_STATE_NOT_FOUND.
     - ABORTED, REVISION_STALE.
     """
-    PutItem: _aio.UnaryUnaryMultiCallable[_states_pb2.PutItemRequest, _states_pb2.PutItemResponse]  # type: ignore[assignment]
-    """PutItem stores a value under a key of a session for a limited time, in place
+    PutSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.PutSessionItemRequest, _states_pb2.PutSessionItemResponse]  # type: ignore[assignment]
+    """PutSessionItem stores a value under a key of a session for a limited time, in place
     of the one that is there. Repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - FAILED_PRECONDITION, SESSION_ITEMS_FULL: the session has 1,000 keys.
     """
-    GetItem: _aio.UnaryUnaryMultiCallable[_states_pb2.GetItemRequest, _states_pb2.GetItemResponse]  # type: ignore[assignment]
-    """GetItem reads what a session has under a key. Safe to retry.
+    GetSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.GetSessionItemRequest, _states_pb2.GetSessionItemResponse]  # type: ignore[assignment]
+    """GetSessionItem reads what a session has under a key. Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is nothing, or it has expired.
     """
-    ListItems: _aio.UnaryUnaryMultiCallable[_states_pb2.ListItemsRequest, _states_pb2.ListItemsResponse]  # type: ignore[assignment]
-    """ListItems pages through what a session has that has not expired, by key.
+    ListSessionItems: _aio.UnaryUnaryMultiCallable[_states_pb2.ListSessionItemsRequest, _states_pb2.ListSessionItemsResponse]  # type: ignore[assignment]
+    """ListSessionItems pages through what a session has that has not expired, by key.
     Safe to retry.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
     - INVALID_ARGUMENT, PAGE_TOKEN_INVALID.
     """
-    DeleteItem: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteItemRequest, _states_pb2.DeleteItemResponse]  # type: ignore[assignment]
-    """DeleteItem removes what a session has under a key, for good. Deleting again
+    DeleteSessionItem: _aio.UnaryUnaryMultiCallable[_states_pb2.DeleteSessionItemRequest, _states_pb2.DeleteSessionItemResponse]  # type: ignore[assignment]
+    """DeleteSessionItem removes what a session has under a key, for good. Deleting again
     is NOT_FOUND; repeating a request_id returns the first answer.
 
     Errors:
     - NOT_FOUND, SESSION_NOT_FOUND.
-    - NOT_FOUND, ITEM_NOT_FOUND.
+    - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
     """
     PurgeSession: _aio.UnaryUnaryMultiCallable[_states_pb2.PurgeSessionRequest, _states_pb2.PurgeSessionResponse]  # type: ignore[assignment]
     """PurgeSession removes a session for good, deleted before or not, with its
@@ -1154,12 +1154,12 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def PutItem(
+    def PutSessionItem(
         self,
-        request: _states_pb2.PutItemRequest,
+        request: _states_pb2.PutSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.PutItemResponse, _abc.Awaitable[_states_pb2.PutItemResponse]]:
-        """PutItem stores a value under a key of a session for a limited time, in place
+    ) -> _typing.Union[_states_pb2.PutSessionItemResponse, _abc.Awaitable[_states_pb2.PutSessionItemResponse]]:
+        """PutSessionItem stores a value under a key of a session for a limited time, in place
         of the one that is there. Repeating a request_id returns the first answer.
 
         Errors:
@@ -1168,25 +1168,25 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def GetItem(
+    def GetSessionItem(
         self,
-        request: _states_pb2.GetItemRequest,
+        request: _states_pb2.GetSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.GetItemResponse, _abc.Awaitable[_states_pb2.GetItemResponse]]:
-        """GetItem reads what a session has under a key. Safe to retry.
+    ) -> _typing.Union[_states_pb2.GetSessionItemResponse, _abc.Awaitable[_states_pb2.GetSessionItemResponse]]:
+        """GetSessionItem reads what a session has under a key. Safe to retry.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND: there is nothing, or it has expired.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND: there is nothing, or it has expired.
         """
 
     @_abc_1.abstractmethod
-    def ListItems(
+    def ListSessionItems(
         self,
-        request: _states_pb2.ListItemsRequest,
+        request: _states_pb2.ListSessionItemsRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.ListItemsResponse, _abc.Awaitable[_states_pb2.ListItemsResponse]]:
-        """ListItems pages through what a session has that has not expired, by key.
+    ) -> _typing.Union[_states_pb2.ListSessionItemsResponse, _abc.Awaitable[_states_pb2.ListSessionItemsResponse]]:
+        """ListSessionItems pages through what a session has that has not expired, by key.
         Safe to retry.
 
         Errors:
@@ -1195,17 +1195,17 @@ class SessionServiceServicer(metaclass=_abc_1.ABCMeta):
         """
 
     @_abc_1.abstractmethod
-    def DeleteItem(
+    def DeleteSessionItem(
         self,
-        request: _states_pb2.DeleteItemRequest,
+        request: _states_pb2.DeleteSessionItemRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_states_pb2.DeleteItemResponse, _abc.Awaitable[_states_pb2.DeleteItemResponse]]:
-        """DeleteItem removes what a session has under a key, for good. Deleting again
+    ) -> _typing.Union[_states_pb2.DeleteSessionItemResponse, _abc.Awaitable[_states_pb2.DeleteSessionItemResponse]]:
+        """DeleteSessionItem removes what a session has under a key, for good. Deleting again
         is NOT_FOUND; repeating a request_id returns the first answer.
 
         Errors:
         - NOT_FOUND, SESSION_NOT_FOUND.
-        - NOT_FOUND, ITEM_NOT_FOUND.
+        - NOT_FOUND, SESSION_ITEM_NOT_FOUND.
         """
 
     @_abc_1.abstractmethod

@@ -473,7 +473,7 @@ class TenancyServiceServicer:
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of owners.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -517,7 +517,7 @@ class TenancyServiceServicer:
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role may do what neither the
         caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
         - ABORTED, REVISION_STALE.
@@ -559,7 +559,7 @@ class TenancyServiceServicer:
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of the
         role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.

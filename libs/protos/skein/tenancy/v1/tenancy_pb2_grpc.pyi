@@ -147,7 +147,7 @@ class TenancyServiceStub:
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of owners.
     """
     AddMember: _grpc.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -174,7 +174,7 @@ class TenancyServiceStub:
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role may do what neither the
       caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
     - ABORTED, REVISION_STALE.
@@ -204,7 +204,7 @@ class TenancyServiceStub:
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of the
       role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -561,7 +561,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of owners.
     """
     AddMember: _aio.UnaryUnaryMultiCallable[_members_pb2.AddMemberRequest, _members_pb2.AddMemberResponse]  # type: ignore[assignment]
     """AddMember makes an account a member at once. Repeating a request_id returns
@@ -588,7 +588,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
     Errors:
     - NOT_FOUND, MEMBER_NOT_FOUND.
     - PERMISSION_DENIED, ROLE_TOO_LOW.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role may do what neither the
       caller nor the member may.
     - FAILED_PRECONDITION, LAST_OWNER.
     - ABORTED, REVISION_STALE.
@@ -618,7 +618,7 @@ class TenancyServiceAsyncStub(TenancyServiceStub):
 
     Errors:
     - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-    - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+    - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of the
       role, or is bound to an agent.
     - ALREADY_EXISTS, MEMBER_EXISTS.
     - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.
@@ -1056,7 +1056,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND: also when the one who steps down owns nothing.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of owners.
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of owners.
         """
 
     @_abc_1.abstractmethod
@@ -1107,7 +1107,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
         Errors:
         - NOT_FOUND, MEMBER_NOT_FOUND.
         - PERMISSION_DENIED, ROLE_TOO_LOW.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the new role may do what neither the
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the new role may do what neither the
           caller nor the member may.
         - FAILED_PRECONDITION, LAST_OWNER.
         - ABORTED, REVISION_STALE.
@@ -1155,7 +1155,7 @@ class TenancyServiceServicer(metaclass=_abc_1.ABCMeta):
 
         Errors:
         - PERMISSION_DENIED, ROLE_TOO_LOW: a role above the caller's own.
-        - PERMISSION_DENIED, PERMISSION_WIDENED: the caller lacks a permission of the
+        - PERMISSION_DENIED, PERMISSION_ESCALATION: the caller lacks a permission of the
           role, or is bound to an agent.
         - ALREADY_EXISTS, MEMBER_EXISTS.
         - RESOURCE_EXHAUSTED, QUOTA_EXCEEDED.

@@ -55,9 +55,9 @@ TOOLS = (
         "archive_alias",
     ),
     tool(
-        "get_canonical",
+        "get_canonical_memory",
         "Look up an alias",
-        _SERVICE + "GetCanonical",
+        _SERVICE + "GetCanonicalMemory",
         Effect.READS,
         "Return the memory that another one is an alias of, itself for none.",
         "memory_id",
@@ -73,9 +73,9 @@ TOOLS = (
         "page_token",
     ),
     tool(
-        "remove_alias",
+        "delete_alias",
         "Remove an alias",
-        _SERVICE + "RemoveAlias",
+        _SERVICE + "DeleteAlias",
         Effect.CHANGES,
         "Take back that a memory is an alias.",
         "alias_memory_id",

@@ -147,13 +147,13 @@ TOOLS = (
     tool(
         "forget",
         "Forget memories",
-        "memory.v1.MemoryService/ForgetMemories",
+        "memory.v1.MemoryService/DeleteMemories",
         Effect.CHANGES,
         "Delete memories by id or by conditions, up to 200 a call; at least one of them is needed. They can be "
-        "undeleted unless hard is set. Try conditions with dry_run first.",
+        "undeleted unless purge is set. Try conditions with dry_run first.",
         optional("memory_ids", "selection.memory_ids", "Which ones."),
         *conditions("selection.filter"),
-        optional("hard", "hard", "Remove for good, with every copy. Only when a person asked for that."),
+        optional("purge", "purge", "Remove for good, with every copy. Only when a person asked for that."),
         optional("dry_run", "dry_run", "Say what would go, and delete nothing."),
         "page_size",
         "page_token",

@@ -146,7 +146,7 @@ TOOLS = (
     tool(
         "put_item",
         "Keep something for a while",
-        _SERVICE + "PutItem",
+        _SERVICE + "PutSessionItem",
         Effect.CHANGES,
         "Keep a value under a key in a session for a while: a day unless ttl says otherwise.",
         "session_id",
@@ -154,11 +154,13 @@ TOOLS = (
         required("value", "value", "Any JSON."),
         optional("ttl", "ttl", 'Seconds, as "3600s".'),
     ),
-    tool("get_item", "Read an item", _SERVICE + "GetItem", Effect.READS, "Read what is kept.", "session_id", "key"),
+    tool(
+        "get_item", "Read an item", _SERVICE + "GetSessionItem", Effect.READS, "Read what is kept.", "session_id", "key"
+    ),
     tool(
         "list_items",
         "List items",
-        _SERVICE + "ListItems",
+        _SERVICE + "ListSessionItems",
         Effect.READS,
         "List what is kept in a session.",
         "session_id",
@@ -169,7 +171,7 @@ TOOLS = (
     tool(
         "delete_item",
         "Delete an item",
-        _SERVICE + "DeleteItem",
+        _SERVICE + "DeleteSessionItem",
         Effect.CHANGES,
         "Delete what is kept under a key.",
         "session_id",

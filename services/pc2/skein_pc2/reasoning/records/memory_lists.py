@@ -77,10 +77,10 @@ async def delete_memories(api: GatewayApi, context: RequestContext, filter_: pb.
 
     Raises AioRpcError, and RequestError when there was no time for all of them.
     """
-    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=filter_), page_size=_FORGET_SIZE)
+    call = pb.DeleteMemoriesRequest(selection=pb.MemorySelection(filter=filter_), page_size=_FORGET_SIZE)
     count = 0
     while True:
-        reply = await api.call(api.memories.ForgetMemories, call, context)
+        reply = await api.call(api.memories.DeleteMemories, call, context)
         count += len(reply.memory_ids)
         call.page_token = reply.next_page_token
         if not call.page_token:

@@ -100,7 +100,7 @@ class MemoryStore:
                 self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=left), request
             )
             result |= {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
-            left = list(response.deferred)
+            left = list(response.unread_ids)
         return result
 
     async def delete(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> None:
@@ -196,7 +196,7 @@ class MemoryStore:
         response = await self._api.call(
             self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected), request
         )
-        return SearchResult(list(response.memories), bool(response.deferred) or len(selected) < len(names))
+        return SearchResult(list(response.memories), bool(response.unread_ids) or len(selected) < len(names))
 
     async def _find_by_keywords(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         keywords = fields.texts(query["keywords"], "keywords")
