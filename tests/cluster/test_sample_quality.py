@@ -8,6 +8,7 @@ one that adds some raises the figures and the floors.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from importlib.resources import as_file, files
 from typing import TYPE_CHECKING, Any
@@ -23,11 +24,11 @@ from skein_importers.importer import Importer, Report
 from skein_importers.records import read_jsonl
 
 if TYPE_CHECKING:
-    from fix_cluster import Cluster
+    from fix_cluster import Cluster, Tenant
 
 SAMPLE = files("skein_cluster") / "sample"
 LIMIT = 25
-# Up to here vectors are made before a call answers, so that nothing is left for later.
+# Up to here vectors are made before a call answers.
 EMBEDDED_AT_ONCE = 16
 FLOORS = {"recall@5": 0.71, "recall@10": 0.84, "recall@25": 0.92, "mrr": 0.76}
 FIRST = 26
@@ -44,7 +45,10 @@ async def asked(cluster: Cluster) -> list[ScoredQuestion]:
     async with open_client(connection) as api:
         with as_file(SAMPLE / "household.jsonl") as path:
             await Importer(api, report, lambda _count: None, batch=EMBEDDED_AT_ONCE).run(read_jsonl(path))
-    assert (report.refused, report.pending) == ([], 0)
+    assert report.refused == []
+    async with asyncio.timeout(120):
+        while await _unembedded(tenant):
+            pass
     questions: list[dict[str, Any]] = json.loads((SAMPLE / "questions.json").read_text("utf-8"))
 
     async def answer(question: dict[str, Any]) -> ScoredQuestion:
@@ -57,6 +61,12 @@ async def asked(cluster: Cluster) -> list[ScoredQuestion]:
         )
 
     return [await answer(question) for question in questions]
+
+
+async def _unembedded(tenant: Tenant) -> int:
+    """Return how many items have no vectors yet: of a busy machine the worker makes some of them."""
+    response = await tenant.gateway.Recall(pb.RecallRequest(query="tea", limit=1))
+    return max(arm.unembedded_count for arm in response.arms)
 
 
 def test_the_evidence_is_found_as_well_as_before(asked: list[ScoredQuestion]) -> None:

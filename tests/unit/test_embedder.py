@@ -24,6 +24,7 @@ from skein_recall.embedded_model.embedder import (
     CHUNK_TOKENS,
     READ_CHARACTERS,
     SMALL_QUEUE_TEXTS,
+    SMALL_REQUEST_TEXTS,
     WINDOW_CHARACTERS,
     Batcher,
     EmbedderBusy,
@@ -226,19 +227,20 @@ async def test_cancelling_one_caller_withdraws_its_texts_and_no_others() -> None
     batcher.close()
 
 
-async def test_a_small_request_passes_a_backlog() -> None:
+@pytest.mark.parametrize("count", [1, SMALL_REQUEST_TEXTS])
+async def test_a_small_request_passes_a_backlog(count: int) -> None:
     model = Gated()
     batcher = Batcher(model, None)
     backlog = asyncio.wrap_future(batcher.submit(["a" * BATCH_TOKENS] + ["b" * (BATCH_TOKENS - 1)] * 20))
     await asyncio.to_thread(model.entered.wait, 10)
-    small = asyncio.wrap_future(batcher.submit(["c"]))
+    small = asyncio.wrap_future(batcher.submit(["c"] * count))
 
     model.gate.set()
     await small
     with pytest.raises(ArithmeticError):
         await backlog
 
-    assert [1] in model.batches[:2]
+    assert [1] * count in model.batches[:2]
     batcher.close()
 
 

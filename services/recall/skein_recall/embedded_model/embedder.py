@@ -39,8 +39,9 @@ BATCH_TOKENS = 256
 WINDOW_TEXTS = 64
 WINDOW_CHARACTERS = 16_384
 
-# A larger request is a bulk one. A single text is always small.
-SMALL_REQUEST_TEXTS = 8
+# A larger request is a bulk one. A single text is always small. Writes whose callers wait have up to 16 texts: behind
+# bulk requests of long texts they would miss their deadlines.
+SMALL_REQUEST_TEXTS = 16
 SMALL_REQUEST_CHARACTERS = 8192
 
 # Texts in each queue: some seconds' work. An empty queue takes a request of any size.
