@@ -28,11 +28,13 @@ _TURN = re.compile(r"D:?(\d+):(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class BenchQuestion:
-    """A question, and the ids of the turns that hold its answer."""
+    """A question, and the ids of the items that hold its answer."""
 
     text: str
     category: str
     evidence: frozenset[str]
+    # Its id in its file; empty where questions have none.
+    question_id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
