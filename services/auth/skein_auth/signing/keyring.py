@@ -102,7 +102,7 @@ class Keyring:
         except DecryptionError:
             self._active.pop(purpose, None)
             if self._broken != key_id:
-                log.warning("signing_key_does_not_open", key_id=key_id, check="SKEIN_SYSTEM_KEY")
+                log.warning("signing_key_undecryptable", key_id=key_id, check="SKEIN_SYSTEM_KEY")
             self._broken = key_id
             raise
         key = RSAKey.import_key(private) if purpose == "access" else OKPKey.import_key(private)

@@ -151,7 +151,7 @@ class StreamHub:
                     positions = await self._store.read_stream_positions(tenant_id, session_ids)
             except Exception as error:  # noqa: BLE001 - the next poll may succeed after any error.
                 failures += 1
-                log.warning("follow_failed", error=type(error).__name__, failures=failures)
+                log.warning("message_poll_failed", error=type(error).__name__, failures=failures)
                 if failures >= _MAX_FAILURES:
                     for subscriber in subscribers:
                         subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())

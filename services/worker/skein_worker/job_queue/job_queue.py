@@ -203,7 +203,7 @@ class JobQueue:
         text = f"{type(error).__name__}: {error}"
         if text != self._last_error:
             self._last_error = text
-            log.warning("queue_lost", error=text)
+            log.warning("queue_connection_failed", error=text)
 
 
 def _job_runner(name: str, handler: JobHandler, stop: asyncio.Event) -> Callable[[JobRow], Awaitable[None]]:

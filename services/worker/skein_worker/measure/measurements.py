@@ -48,9 +48,9 @@ REPLICATION_BYTES = ExpiringGauge(
 ARCHIVE_FAILURES = ExpiringGauge(
     "skein_wal_archive_failures_total", "Failed attempts to archive a file of the write-ahead log.", kind="counter"
 )
-ARCHIVE_AGE = ExpiringGauge(
-    "skein_wal_archive_age_seconds",
-    "Age of the oldest part of the write-ahead log that is not archived; 0 if all is archived.",
+ARCHIVE_DELAY = ExpiringGauge(
+    "skein_wal_archive_delay_seconds",
+    "Time since the oldest unarchived part of the write-ahead log was written; 0 if all is archived.",
 )
 LOG_LAG = ExpiringGauge(
     "skein_change_log_lag_seconds", "Delay of change notifications caused by older open transactions."
@@ -116,7 +116,7 @@ class ServerMeasurements:
         except (RpcError, asyncpg.PostgresError, TimeoutError) as error:
             error_name = type(error).__name__
             if self._last_errors.get(name) != error_name:
-                log.warning("not_measured", measurement=name, error=error_name)
+                log.warning("measurement_failed", measurement=name, error=error_name)
             self._last_errors[name] = error_name
         else:
             self._last_errors.pop(name, None)
@@ -127,7 +127,7 @@ class ServerMeasurements:
         self._put(DATABASE_BYTES, row["bytes"])
         self._put(WRAPAROUND, row["wraparound"])
         self._put(ARCHIVE_FAILURES, row["archive_failures"])
-        self._put(ARCHIVE_AGE, row["archive_age"])
+        self._put(ARCHIVE_DELAY, row["archive_delay"])
 
     async def _transactions(self) -> None:
         (row,) = await self._store.measure("measure_transactions")

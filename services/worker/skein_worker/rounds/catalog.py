@@ -122,7 +122,7 @@ def expiry(
     def on_end(tenant_ids: Collection[str], _pause: float) -> None:
         nonlocal deleted_count
         if deleted_count:
-            log.info("expired_deleted", tenants=len(tenant_ids), rows=deleted_count)
+            log.info("expired_rows_deleted", tenants=len(tenant_ids), rows=deleted_count)
         deleted_count = 0
 
     return Round(
