@@ -22,18 +22,20 @@ def permissions_to_grant(requested: Sequence[str], creator: Caller) -> list[str]
     creator lacks.
     """
     require_known_permissions(requested)
-    lacking = sorted(set(requested) - creator.permissions)
-    if lacking:
-        raise PermissionEscalation(permission=" ".join(lacking))
+    missing_permissions = sorted(set(requested) - creator.permissions)
+    if missing_permissions:
+        raise PermissionEscalation(permission=" ".join(missing_permissions))
     return sorted(set(requested) or TENANT_PERMISSIONS & creator.permissions)
 
 
 def require_known_permissions(requested: Sequence[str]) -> None:
     """Raises FieldInvalid for a permission that no tenant's key can have."""
-    unknown = [index for index, permission in enumerate(requested) if permission not in TENANT_PERMISSIONS]
-    if unknown:
+    unknown_indexes = [index for index, permission in enumerate(requested) if permission not in TENANT_PERMISSIONS]
+    if unknown_indexes:
         names = ", ".join(sorted(TENANT_PERMISSIONS))
-        raise FieldInvalid(violations=[(f"permissions[{index}]", f"must be one of {names}") for index in unknown])
+        raise FieldInvalid(
+            violations=[(f"permissions[{index}]", f"must be one of {names}") for index in unknown_indexes]
+        )
 
 
 def creator_id(creator: Caller) -> UUID | None:
@@ -60,8 +62,8 @@ def require_person(caller: Caller) -> None:
 
 def require_subset(permissions: Iterable[str], agent_id: str, holder: Caller) -> None:
     """Raises PermissionEscalation when the holder lacks one of the permissions, or the agent."""
-    lacking = sorted(TENANT_PERMISSIONS.intersection(permissions) - holder.permissions)
-    if lacking:
-        raise PermissionEscalation(permission=" ".join(lacking))
+    missing_permissions = sorted(TENANT_PERMISSIONS.intersection(permissions) - holder.permissions)
+    if missing_permissions:
+        raise PermissionEscalation(permission=" ".join(missing_permissions))
     if holder.agent_id and agent_id != holder.agent_id:
         raise PermissionEscalation(agent_id=holder.agent_id)

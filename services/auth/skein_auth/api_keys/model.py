@@ -65,14 +65,14 @@ class ApiKeyDraft:
             raise FieldInvalid(violations=[("expire_time", "must lie in the future")])
         return min((time for time in (self.expire_time, creator_expire_time) if time is not None), default=None)
 
-    def restricted_to(self, permissions: frozenset[str], agent_id: str) -> ApiKeyDraft:
+    def restrict_to(self, permissions: frozenset[str], agent_id: str) -> ApiKeyDraft:
         """Return the draft of a key of a service account with these permissions and this agent; empty: any agent.
 
         Raises PermissionEscalation for more than these.
         """
-        beyond = sorted(set(self.permissions) - permissions)
-        if self.has_explicit_permissions and beyond:
-            raise PermissionEscalation(permission=" ".join(beyond))
+        excess_permissions = sorted(set(self.permissions) - permissions)
+        if self.has_explicit_permissions and excess_permissions:
+            raise PermissionEscalation(permission=" ".join(excess_permissions))
         if agent_id and self.agent_id not in ("", agent_id):
             raise PermissionEscalation(agent_id=agent_id)
         allowed = sorted(permissions.intersection(self.permissions))
@@ -127,7 +127,7 @@ class ApiKeyToken(BearerToken):
         return self.token_id
 
     @property
-    def is_operators(self) -> bool:
+    def is_operator_key(self) -> bool:
         """Whether the key belongs to the operator rather than to a tenant."""
         return self.tenant_id == NO_TENANT
 

@@ -57,7 +57,7 @@ class ApiKeyHandlers:
             grant_ids=caller.grant_ids,
         )
         # Before the transaction: it may need a connection of its own.
-        check_key = await self._check_keys.newest()
+        check_key = await self._check_keys.get_newest()
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.CreateApiKeyResponse.FromString(write.saved_response)
@@ -114,7 +114,7 @@ class ApiKeyHandlers:
             by=caller,
         )
         # Before the transaction: it may need a connection of its own.
-        check_key = await self._check_keys.newest()
+        check_key = await self._check_keys.get_newest()
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return auth_pb2.RotateApiKeyResponse.FromString(write.saved_response)

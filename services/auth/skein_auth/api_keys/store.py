@@ -58,7 +58,7 @@ class ApiKeyStore:
             )
             if account is None:
                 raise ServiceAccountNotFound
-            draft = draft.restricted_to(frozenset(account["permissions"]), account["agent_id"] or "")
+            draft = draft.restrict_to(frozenset(account["permissions"]), account["agent_id"] or "")
         creator_expire_time = await tx.value(
             QUERIES["get_creator_expire_time"], tenant_id=tenant_id, creator_id=draft.creator_id
         )
@@ -76,7 +76,7 @@ class ApiKeyStore:
             return UNKNOWN_API_KEY
         allowed = TENANT_PERMISSIONS.intersection(row["permissions"])
         if row["service_account_id"] is not None:
-            allowed = allowed.intersection(row["most"])
+            allowed = allowed.intersection(row["service_permissions"])
         grant_ids = tuple(sorted(set(row["grant_ids"])))
         return StoredApiKey(
             secret_hash=row["secret_hash"],

@@ -48,7 +48,7 @@ class FederationHandlers:
         return pb.SignInWithIdentityResponse(
             tokens=session_tokens(result.tokens),
             account=convert.account(result.account),
-            created=result.created,
+            created=result.is_new_account,
             device_token=result.device_token,
         )
 

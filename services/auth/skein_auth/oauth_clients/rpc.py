@@ -32,7 +32,7 @@ class OAuthClientHandlers:
         self._idempotency = idempotency
 
     async def ImportClient(self, request: pb.ImportClientRequest, context: Context) -> pb.ImportClientResponse:
-        imported = self._registry.imported_client(
+        imported = self._registry.build_imported_client(
             request.client.client_id,
             _metadata(request.client),
             request.secret_hash,
