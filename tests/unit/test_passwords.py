@@ -53,8 +53,8 @@ async def test_a_password_proves_itself_and_another_does_not() -> None:
         stored = await made.hash(PASSWORD, HERE)
 
         assert stored.startswith("$argon2id$v=19$m=64,t=1,p=1$")
-        assert (await made.verify(stored, PASSWORD, HERE)).ok
-        assert not (await made.verify(stored, "correct horse batter", HERE)).ok
+        assert (await made.verify(stored, PASSWORD, HERE)).is_valid
+        assert not (await made.verify(stored, "correct horse batter", HERE)).is_valid
 
 
 async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
@@ -65,9 +65,9 @@ async def test_what_was_hashed_with_other_parameters_is_hashed_anew() -> None:
         wrong = await now.verify(old, "wrong password", HERE)
         anew = await now.rehash(PASSWORD, HERE)
 
-        assert (verdict.ok, verdict.rehash) == (True, True)
-        assert (wrong.ok, wrong.rehash) == (False, False)
-        assert not (await now.verify(anew, PASSWORD, HERE)).rehash
+        assert (verdict.is_valid, verdict.needs_rehash) == (True, True)
+        assert (wrong.is_valid, wrong.needs_rehash) == (False, False)
+        assert not (await now.verify(anew, PASSWORD, HERE)).needs_rehash
 
 
 async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None:
@@ -75,8 +75,8 @@ async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None
     async with passwords() as made:
         verdict = await made.verify(stored, "short", HERE)
 
-        assert (verdict.ok, verdict.rehash) == (True, True)
-        assert not (await made.verify(stored, "shorx", HERE)).ok
+        assert (verdict.is_valid, verdict.needs_rehash) == (True, True)
+        assert not (await made.verify(stored, "shorx", HERE)).is_valid
 
 
 async def test_nobody_s_password_is_hashed_like_any_other() -> None:
@@ -85,8 +85,8 @@ async def test_nobody_s_password_is_hashed_like_any_other() -> None:
         known = await made.hash(PASSWORD, HERE)
         before = hashed.get()
 
-        assert not (await made.verify(None, PASSWORD, HERE)).ok
-        assert not (await made.verify(known, "wrong password", HERE)).ok
+        assert not (await made.verify(None, PASSWORD, HERE)).is_valid
+        assert not (await made.verify(known, "wrong password", HERE)).is_valid
 
         assert hashed.get() == before + 2
 
@@ -95,7 +95,7 @@ async def test_a_password_is_the_same_however_its_accents_are_typed() -> None:
     async with passwords() as made:
         stored = await made.hash("caf\u00e9 au lait", HERE)
 
-        assert (await made.verify(stored, "cafe\u0301 au lait", HERE)).ok
+        assert (await made.verify(stored, "cafe\u0301 au lait", HERE)).is_valid
 
 
 async def test_one_more_than_can_wait_is_refused_at_once() -> None:

@@ -217,7 +217,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
             devices=device_flow,
             keys=api_keys,
             lookup=oauth_lookup,
-            rejected=RejectedCredentialCache(),
+            rejected_credentials=RejectedCredentialCache(),
             attempts=attempts,
             tenants=tenants,
             audit=audit,
@@ -277,7 +277,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:  # noqa: PLR0915
 
         async def can_sign() -> bool:
             await check_keys.get_all()
-            return bool(await keyring.active() and await keyring.active("access"))
+            return bool(await keyring.active_key() and await keyring.active_key("access"))
 
         servicers.ready_checks.append(can_sign)
         async with background_tasks(

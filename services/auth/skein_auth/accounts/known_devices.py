@@ -91,7 +91,7 @@ class KnownDevices:
             sign_in_time=sign_in_time,
         )
 
-    def known(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
+    def recognize(self, token: str, account: LoginCredentials | None, at: datetime) -> KnownDevice | None:
         """Return the device if the account knows it now; else None."""
         device = self.read(token, at) if token else None
         if device is None or account is None:

@@ -110,7 +110,7 @@ class TokenMailer:
         }
 
     @property
-    def configured(self) -> bool:
+    def is_configured(self) -> bool:
         """Whether a mail relay is configured."""
         return self._mailer.configured
 
@@ -166,10 +166,10 @@ class OneTimeTokens:
 
     async def request_reset(self, email: str, device_token: str) -> None:
         """Send a mail if an account has the address; the response does not tell whether one has it."""
-        if not self.mailer.configured:
+        if not self.mailer.is_configured:
             raise MailNotConfigured
         account = await self.accounts.find_credentials(normalize_email(email))
-        device = self.devices.known(device_token, account, now())
+        device = self.devices.recognize(device_token, account, now())
         requester = client_address() if device is None else f"device {device.device_id}"
         await self.attempts.charge("mail_request", requester)
         # One event in both cases, so that the time taken tells nothing about the address.
@@ -181,10 +181,10 @@ class OneTimeTokens:
 
     async def request_verification(self, account_id: UUID, idempotency_key: IdempotencyKey) -> None:
         """Send another mail to the address that waits for verification, if there is one."""
-        if not self.mailer.configured:
+        if not self.mailer.is_configured:
             raise MailNotConfigured
         await self.attempts.charge("mail_request", str(account_id))
-        account = await self.accounts.credentials(account_id)
+        account = await self.accounts.get_credentials(account_id)
         async with self.idempotency.begin(NO_TENANT, idempotency_key) as write:
             if write.saved_response is not None:
                 return
@@ -195,7 +195,7 @@ class OneTimeTokens:
     def send_verification(self, account: LoginCredentials) -> None:
         """Send a mail to the address that waits for verification, if there is one and mail is configured."""
         email = account.new_email or ("" if account.email_verified else account.email)
-        if email and self.mailer.configured:
+        if email and self.mailer.is_configured:
             self.mailer.send(
                 OutgoingMail(account_id=account.account_id, purpose=TokenPurpose.EMAIL_VERIFICATION, email=email)
             )

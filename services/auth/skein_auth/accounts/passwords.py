@@ -68,9 +68,9 @@ HASH_DURATION = Histogram(
 class PasswordCheck:
     """The result of a password's verification."""
 
-    ok: bool
+    is_valid: bool
     # The password is right, and its hash has outdated parameters.
-    rehash: bool = False
+    needs_rehash: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,23 +193,25 @@ class Passwords:
     async def hash(self, text: str, queue_key: QueueKey) -> str:
         """Hash a new password. Raises PasswordTooShort, PasswordTooLong, and Overloaded when the queue is full."""
         password = normalize_new_password(text)
-        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(password))
+        return await self._run_in_thread("argon2", queue_key, lambda: self._hasher.hash(password))
 
     async def rehash(self, text: str, queue_key: QueueKey) -> str:
         """Hash a verified password, which may be shorter than a new one. Raises Overloaded."""
-        return await self._in_thread("argon2", queue_key, lambda: self._hasher.hash(_normalize(text)))
+        return await self._run_in_thread("argon2", queue_key, lambda: self._hasher.hash(_normalize(text)))
 
     async def verify(self, stored_hash: str | None, text: str, queue_key: QueueKey) -> PasswordCheck:
         """Verify a password. Without a stored hash it is wrong, after the same time. Raises Overloaded."""
         if stored_hash is not None and (imported := Pbkdf2.read(stored_hash)) is not None:
-            ok = await self._in_thread("pbkdf2", queue_key, lambda: imported.matches(text))
-            return PasswordCheck(ok=ok, rehash=ok)
+            is_valid = await self._run_in_thread("pbkdf2", queue_key, lambda: imported.matches(text))
+            return PasswordCheck(is_valid=is_valid, needs_rehash=is_valid)
         expected_hash = self._dummy_hash if stored_hash is None else stored_hash
-        ok = (
-            await self._in_thread("argon2", queue_key, lambda: self._matches(expected_hash, text))
+        is_valid = (
+            await self._run_in_thread("argon2", queue_key, lambda: self._matches(expected_hash, text))
             and stored_hash is not None
         )
-        return PasswordCheck(ok=ok, rehash=ok and self._hasher.check_needs_rehash(expected_hash))
+        return PasswordCheck(
+            is_valid=is_valid, needs_rehash=is_valid and self._hasher.check_needs_rehash(expected_hash)
+        )
 
     def _matches(self, stored_hash: str, text: str) -> bool:
         try:
@@ -217,7 +219,7 @@ class Passwords:
         except (Argon2Error, InvalidHashError):
             return False
 
-    async def _in_thread(self, operation: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
+    async def _run_in_thread(self, operation: str, queue_key: QueueKey, work: Callable[[], Result]) -> Result:
         with HASH_DURATION.time():
             try:
                 release = await self._queue.acquire_slot(queue_key)

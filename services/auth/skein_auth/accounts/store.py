@@ -60,7 +60,7 @@ class AccountStore:
             rows = await tx.rows(QUERIES["list_accounts"], before=before, size=size)
         return [Account(**row) for row in rows]
 
-    async def credentials(self, account_id: UUID) -> LoginCredentials | None:
+    async def get_credentials(self, account_id: UUID) -> LoginCredentials | None:
         """Read what a login is checked against; None for no such account."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_credentials"], account_id=account_id)

@@ -75,8 +75,8 @@ class ApiKeyDraft:
             raise PermissionEscalation(permission=" ".join(excess_permissions))
         if agent_id and self.agent_id not in ("", agent_id):
             raise PermissionEscalation(agent_id=agent_id)
-        allowed = sorted(permissions.intersection(self.permissions))
-        return replace(self, permissions=allowed, agent_id=self.agent_id or agent_id)
+        allowed_permissions = sorted(permissions.intersection(self.permissions))
+        return replace(self, permissions=allowed_permissions, agent_id=self.agent_id or agent_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +86,7 @@ class Rotation:
     api_key_id: UUID
     # How long the old key works on.
     overlap: timedelta
-    by: Caller
+    caller: Caller
 
     def successor(self, old: Mapping[str, Any]) -> ApiKeyDraft:
         """Return the successor of a stored key. It ends with the grants that created either of them."""
@@ -95,9 +95,9 @@ class Rotation:
             permissions=list(old["permissions"]),
             agent_id=old["agent_id"] or "",
             expire_time=old["expire_time"],
-            created_by=self.by.principal,
+            created_by=self.caller.principal,
             service_account_id=old["service_account_id"],
-            grant_ids=tuple(sorted({*old["grant_ids"], *self.by.grant_ids})),
+            grant_ids=tuple(sorted({*old["grant_ids"], *self.caller.grant_ids})),
         )
 
     def old_expire_time(self, at: datetime, expire_time: datetime | None) -> datetime:

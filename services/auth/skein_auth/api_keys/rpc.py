@@ -111,7 +111,7 @@ class ApiKeyHandlers:
         rotation = Rotation(
             api_key_id=UUID(request.api_key_id),
             overlap=request.overlap.ToTimedelta() if request.HasField("overlap") else OVERLAP,
-            by=caller,
+            caller=caller,
         )
         # Before the transaction: it may need a connection of its own.
         check_key = await self._check_keys.get_newest()

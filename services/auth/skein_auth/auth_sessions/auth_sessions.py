@@ -103,7 +103,7 @@ class AuthSessions:
         )
         result = grants.begin_session(session, self.step_context(at))
         await self._store.create(session, result.changes, address=client_address(), user_agent=user_agent())
-        return await self._own_tokens(result.tokens, at)
+        return await self._sign_own_tokens(result.tokens, at)
 
     async def refresh(self, refresh_token: str) -> SessionTokens:
         """Replace a refresh token of an account's own session. Raises CredentialInvalid and CredentialExpired."""
@@ -118,7 +118,7 @@ class AuthSessions:
             )
         if result.error is not None:
             raise CredentialExpired if result.error is GrantError.EXPIRED else CredentialInvalid
-        return await self._own_tokens(result.tokens, at)
+        return await self._sign_own_tokens(result.tokens, at)
 
     async def revoke_one(self, account_id: UUID, session_id: UUID, reason: str) -> None:
         """Revoke one session of an account, in any tenant, if it is live."""
@@ -134,7 +134,7 @@ class AuthSessions:
         if state is None or now() >= state.auth_time + RECENT_LOGIN:
             raise SignInTooOld
 
-    async def _own_tokens(self, tokens: IssuedTokens | None, at: datetime) -> SessionTokens:
+    async def _sign_own_tokens(self, tokens: IssuedTokens | None, at: datetime) -> SessionTokens:
         if tokens is None:
             message = "a step without an error issues tokens"
             raise LookupError(message)

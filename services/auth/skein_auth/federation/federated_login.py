@@ -77,14 +77,14 @@ class FederatedLogin:
     async def _known_device(self, device_token: str) -> KnownDevice | None:
         """Return the device, if the account that its token names knows it."""
         device = self.devices.read(device_token, now())
-        account = None if device is None else await self.accounts.credentials(device.account_id)
-        return self.devices.known(device_token, account, now())
+        account = None if device is None else await self.accounts.get_credentials(device.account_id)
+        return self.devices.recognize(device_token, account, now())
 
     async def _check_second_factor(
         self, account_id: UUID, second_factor: str, device: KnownDevice | None
     ) -> tuple[LoginCredentials, KnownDevice | None]:
         """Return the account's credentials, and the device if it is this account's. Raises SignInRefused."""
-        credentials = await self.accounts.credentials(account_id)
+        credentials = await self.accounts.get_credentials(account_id)
         if credentials is None or not credentials.active:
             raise SignInRefused
         own_device = device if device is not None and device.account_id == account_id else None

@@ -204,7 +204,7 @@ class Oidc:
 
     async def verify_token(self, token: str, nonce: str) -> ProviderIdentity:
         header = _header(token)
-        for key in await self._candidates(header.get("kid")):
+        for key in await self._find_keys(header.get("kid")):
             claims = _verify(token, key)
             if claims is not None:
                 return self._identity(claims, nonce)
@@ -241,7 +241,7 @@ class Oidc:
             return len(audiences) == 1
         return isinstance(authorized_party, str) and authorized_party in self._client_ids
 
-    async def _candidates(self, key_id: object) -> list[dict[str, Any]]:
+    async def _find_keys(self, key_id: object) -> list[dict[str, Any]]:
         """Return the keys with this id; an unknown id makes auth fetch the keys again. Raises ProviderUnavailable."""
         request_time = self._clock()
         is_stale = request_time >= self._stale_time
@@ -343,8 +343,8 @@ def _email(claims: Mapping[str, Any]) -> str:
     return email if len(email) in _EMAIL_LENGTH and email.count("@") == 1 and " " not in email else ""
 
 
-def _unavailable(provider: str, why: str) -> ProviderUnavailable:
-    log.warning("identity_provider_unavailable", provider=provider, why=why)
+def _unavailable(provider: str, reason: str) -> ProviderUnavailable:
+    log.warning("identity_provider_unavailable", provider=provider, reason=reason)
     return ProviderUnavailable()
 
 

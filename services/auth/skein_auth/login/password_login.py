@@ -86,7 +86,7 @@ class PasswordLogin:
             email=email,
             password=password,
             second_factor=second_factor,
-            device=self.devices.known(device_token, credentials, now()),
+            device=self.devices.recognize(device_token, credentials, now()),
             source=source,
         )
         try:
@@ -133,9 +133,9 @@ class PasswordLogin:
     async def _check_password(self, credentials: LoginCredentials | None, attempt: LoginAttempt) -> LoginCredentials:
         stored_hash = None if credentials is None else credentials.password_hash
         check = await self.passwords.verify(stored_hash, attempt.password, attempt.queue_key)
-        if credentials is None or stored_hash is None or not (check.ok and credentials.active):
+        if credentials is None or stored_hash is None or not (check.is_valid and credentials.active):
             raise SignInRefused
-        if check.rehash:
+        if check.needs_rehash:
             # When the queue is full, a later login replaces the hash.
             with suppress(Overloaded):
                 new_hash = await self.passwords.rehash(attempt.password, attempt.queue_key)
@@ -158,7 +158,7 @@ class PasswordLogin:
         stored_hash = None if account is None else account.password_hash
         check = await self.passwords.verify(stored_hash, attempt.password, attempt.queue_key)
         account_id = NO_TENANT if account is None else account.account_id
-        subject = str(account_id) if check.ok else f"no password of {attempt.email}"
+        subject = str(account_id) if check.is_valid else f"no password of {attempt.email}"
         try:
             async with self.attempts.limit_failures(("second_factor", subject)):
                 await self.totp.check(account_id, attempt.second_factor)
@@ -168,14 +168,14 @@ class PasswordLogin:
 
     async def _check_unchanged(self, account: LoginCredentials, tokens: SessionTokens) -> None:
         """Revoke a session that began while the account was deactivated, or its password changed."""
-        credentials = await self.store.credentials(account.account_id)
+        credentials = await self.store.get_credentials(account.account_id)
         if credentials is None or not credentials.active or credentials.revision != account.revision:
             await self.auth_sessions.revoke_one(account.account_id, tokens.auth_session_id, "account_changed")
             raise TransactionConflict
 
 
 def _require_account(credentials: LoginCredentials | None, check: PasswordCheck) -> LoginCredentials:
-    if credentials is None or not check.ok:
+    if credentials is None or not check.is_valid:
         raise SignInRefused
     return credentials
 

@@ -94,7 +94,7 @@ class AuthorizationPrompt:
 class Answer:
     """A person's answer to an application or a device."""
 
-    approved: bool
+    is_approved: bool
     # Empty: all that were requested.
     scopes: Sequence[str]
     tenant_id: UUID | None
@@ -147,7 +147,7 @@ class Authorizations:
         """Record a person's answer; return the redirect URL. Raises InvalidRequest and TenantNotFound."""
         at = now()
         authorization = self._decrypt(handle, at)
-        if not answer.approved:
+        if not answer.is_approved:
             await self.audit.record(
                 "authorization_denied", client_id=authorization.client_id, account_id=caller.require_account()
             )

@@ -109,7 +109,7 @@ class DeviceFlow:
         """Record a person's answer. Raises DeviceCodeNotFound, TenantNotFound and, without a scope, AccessDenied."""
         device = (await self.find_pending(caller, code)).device
         at = now()
-        if not answer.approved:
+        if not answer.is_approved:
             if not await self.store.deny(device, at):
                 raise DeviceCodeNotFound
             await self.audit.record("device_denied", client_id=device.client_id, account_id=caller.require_account())

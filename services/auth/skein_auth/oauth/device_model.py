@@ -132,15 +132,15 @@ def issue_device_tokens(
             else None
         )
         return issue_first_tokens(session, context, resources, token)
-    again = context.derivation.rederive(presented_token, session.tenant_id, live_token)
-    if again is None:
+    refresh_token = context.derivation.rederive(presented_token, session.tenant_id, live_token)
+    if refresh_token is None:
         return GrantResult(error=GrantError.INVALID)
     return GrantResult(
         tokens=IssuedTokens(
             session=session,
             scopes=session.scopes,
             resources=resources,
-            refresh=again,
+            refresh=refresh_token,
             refresh_expire_time=live_token.expire_time,
             expire_time=min(context.at + context.lifetimes.access, session.expire_time),
         )

@@ -176,7 +176,7 @@ def _credentials(message: pb.ClientAuthentication) -> ClientCredentials:
 
 def _answer(request: pb.ApproveAuthorizationRequest | pb.ApproveDeviceRequest) -> Answer:
     tenant_id = UUID(request.tenant_id) if request.tenant_id else None
-    return Answer(approved=request.approved, scopes=tuple(request.scopes), tenant_id=tenant_id)
+    return Answer(is_approved=request.approved, scopes=tuple(request.scopes), tenant_id=tenant_id)
 
 
 def _prompt(value: AuthorizationPrompt) -> pb.AuthorizationPrompt:

@@ -103,7 +103,7 @@ class TokenEndpoint:
     keys: ApiKeyStore
     # With slots of its own: unauthenticated callers must not block exchanges.
     lookup: CredentialLookup
-    rejected: RejectedCredentialCache
+    rejected_credentials: RejectedCredentialCache
     attempts: AttemptLimiter
     tenants: TenantDirectory
     audit: AuditRecorder
@@ -173,8 +173,8 @@ class TokenEndpoint:
         """
         at = now()
         key, stored_key = await self._verify_service_key(credentials, at)
-        requested = frozenset(scope.split())
-        if not requested <= TENANT_PERMISSIONS & stored_key.permissions:
+        requested_scopes = frozenset(scope.split())
+        if not requested_scopes <= TENANT_PERMISSIONS & stored_key.permissions:
             raise InvalidScope
         until = at + self.lifetime
         if stored_key.expire_time is not None:
@@ -185,7 +185,7 @@ class TokenEndpoint:
             tenant_id=key.tenant_id,
             api_key_id=key.key_id,
         )
-        scopes = requested or stored_key.permissions
+        scopes = requested_scopes or stored_key.permissions
         text, access_expire_time = await self.tokens.sign(
             subject, scopes=scopes, resources=resolve_resources(self.tokens, resources), at=at, until=until
         )
@@ -351,7 +351,7 @@ class TokenEndpoint:
             or credentials.method == clients.AUTH_METHOD_NONE
         ):
             raise InvalidClient
-        if self.rejected.find(credentials.client_secret) is not None:
+        if self.rejected_credentials.find(credentials.client_secret) is not None:
             raise InvalidClient
         # Only the database tells a key without check digits from an invented one, so wrong ones count by source.
         source = "" if key.mac else client_address()
@@ -373,7 +373,7 @@ class TokenEndpoint:
             stored_key.verify(key, at)
         except Unauthenticated as error:
             if stored_key is UNKNOWN_API_KEY or not stored_key.disabled:
-                self.rejected.put(text, error, {})
+                self.rejected_credentials.put(text, error, {})
             raise
         return stored_key
 

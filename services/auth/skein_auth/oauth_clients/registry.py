@@ -166,9 +166,9 @@ class ClientRegistry:
             raise InvalidClientMetadata(
                 violations=[("token_endpoint_auth_method", "cannot change between none and a secret; register anew")]
             )
-        updated = await self._store.update_client(new_client, registration_token)
+        updated_client = await self._store.update_client(new_client, registration_token)
         await self._audit.record("client_updated", client_id=current_client.client_id)
-        return updated
+        return updated_client
 
     async def delete(self, client_id: str, registration_token: str) -> None:
         """Delete a client with all its grants. Raises InvalidToken."""
@@ -198,9 +198,9 @@ class ClientRegistry:
         if self.is_registration_open:
             return
         expected = self._settings.initial_access_token
-        presented = initial_access_token.encode()
+        presented_token = initial_access_token.encode()
         is_token_needed = self._settings.registration == "token"
-        if not is_token_needed or not expected or not hmac.compare_digest(presented, expected.encode()):
+        if not is_token_needed or not expected or not hmac.compare_digest(presented_token, expected.encode()):
             raise InvalidToken
 
     async def _fetch(self, client_id: str, at: datetime, *, is_new: bool) -> Client:

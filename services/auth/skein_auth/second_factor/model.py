@@ -38,11 +38,11 @@ class Secret:
     def generate(cls) -> Secret:
         return cls(secrets.token_bytes(_SECRET_BYTES))
 
-    def text(self) -> str:
+    def to_base32(self) -> str:
         """Return the text that a person types into an authenticator."""
         return base64.b32encode(self.raw).decode("ascii").rstrip("=")
 
-    def uri(self, account: str) -> str:
+    def provisioning_uri(self, account: str) -> str:
         """Return the content of the QR code."""
         return self._codes().get_provisioning_uri(account, _NAME)
 
@@ -84,7 +84,7 @@ def is_totp(code: str) -> bool:
 
 def normalize_code(code: str) -> str:
     """Return the letters and digits of a code, in lower case."""
-    return "".join(each for each in code.lower() if each.isalnum())
+    return "".join(character for character in code.lower() if character.isalnum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ class TotpStore:
         self._database = database
         self._audit = audit
 
-    async def second_factor(self, account_id: UUID) -> SecondFactor | None:
+    async def get_second_factor(self, account_id: UUID) -> SecondFactor | None:
         """Read an account's second factor with its e-mail address and password hash; None for no such account."""
         async with self._database.global_transaction() as tx:
             row = await tx.row(QUERIES["get_second_factor"], account_id=account_id)

@@ -46,7 +46,7 @@ class Totp:
 
         Raises SecondFactorNeeded when `second_factor` is empty and SignInRefused when it is wrong.
         """
-        factor = await self.store.second_factor(account_id)
+        factor = await self.store.get_second_factor(account_id)
         if factor is None or not factor.confirmed:
             return
         if not second_factor:
@@ -73,7 +73,7 @@ class Totp:
                 if write.saved_response is not None:
                     return "", ""
                 await self.store.start(write.tx, account_id, encrypted)
-        return secret.text(), secret.uri(email or str(account_id))
+        return secret.to_base32(), secret.provisioning_uri(email or str(account_id))
 
     async def confirm(self, caller: Caller, code: str, idempotency_key: IdempotencyKey) -> Sequence[str]:
         """Make the second factor obligatory; return its recovery codes, none for a repeat."""
@@ -121,12 +121,12 @@ class Totp:
 
     async def _authenticate(self, caller: Caller, password: str) -> str:
         """Return the account's address if this is its password; an account without one needs a recent login."""
-        factor = await self.store.second_factor(caller.require_account())
+        factor = await self.store.get_second_factor(caller.require_account())
         if factor is None:
             raise CredentialInvalid
         if factor.password_hash is not None or password:
             queue_key = QueueKey.of_account(caller.require_account())
-            if not (await self.passwords.verify(factor.password_hash, password, queue_key)).ok:
+            if not (await self.passwords.verify(factor.password_hash, password, queue_key)).is_valid:
                 raise PasswordWrong
         else:
             await self.auth_sessions.require_recent_login(caller)

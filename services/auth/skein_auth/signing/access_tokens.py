@@ -70,7 +70,7 @@ class TokenSubject:
 class KeySource(Protocol):
     """The keys of this issuer."""
 
-    async def active(self, purpose: Literal["access"]) -> RSAKey:
+    async def active_key(self, purpose: Literal["access"]) -> RSAKey:
         """Return the active key."""
 
     async def verification_key(self, key_id: str) -> RSAKey | None:
@@ -179,7 +179,7 @@ class AccessTokens:
         return result
 
     async def _sign(self, claims: dict[str, Any], kind: str) -> str:
-        key = await self._keyring.active("access")
+        key = await self._keyring.active_key("access")
         header = {"alg": ACCESS_ALGORITHM, "kid": key.kid, "typ": kind}
         return jwt.encode(header, claims, key, algorithms=[ACCESS_ALGORITHM])
 

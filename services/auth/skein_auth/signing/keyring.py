@@ -61,12 +61,12 @@ class Keyring:
         self._identities = IdentityCache()
 
     @overload
-    async def active(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
+    async def active_key(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
 
     @overload
-    async def active(self, purpose: Literal["access"]) -> RSAKey: ...
+    async def active_key(self, purpose: Literal["access"]) -> RSAKey: ...
 
-    async def active(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
+    async def active_key(self, purpose: Purpose = "identity") -> OKPKey | RSAKey:
         """Return the active key; the cluster's first call generates it.
 
         Raises DecryptionError when it is encrypted with a system key that this process lacks.
@@ -75,7 +75,7 @@ class Keyring:
 
     async def sign_identity(self, caller: Caller, *, at: float, until: float | None = None) -> tuple[str, float]:
         """Return an identity token and its expiry in Unix seconds, `until` at the latest. Raises DecryptionError."""
-        return self._identities.get_or_sign(caller, key=await self.active(), at=at, until=until)
+        return self._identities.get_or_sign(caller, key=await self.active_key(), at=at, until=until)
 
     @overload
     async def refresh(self, purpose: Literal["identity"] = "identity") -> OKPKey: ...
