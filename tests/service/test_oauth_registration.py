@@ -59,7 +59,7 @@ async def test_anybody_registers_an_application(database: TestDatabase) -> None:
     assert secret.client_secret.startswith("skein_cs_")
     assert public.client_secret == ""
     assert public.registration_access_token.startswith("skein_reg_")
-    assert server.is_registration_open
+    assert server.registration_open
     assert list(server.resources) == ["https://skein.test", "https://skein.test/mcp"]
     kept = await auth.rows("SELECT client_id, secret_hash FROM auth.clients WHERE secret_hash IS NOT NULL")
     assert [row["client_id"] for row in kept] == [secret.client.client_id]
@@ -85,7 +85,7 @@ async def test_registration_may_need_a_token(database: TestDatabase) -> None:
         server = await oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())
 
     assert registered.client.client_id
-    assert not server.is_registration_open
+    assert not server.registration_open
 
 
 async def test_registration_may_be_closed(database: TestDatabase) -> None:

@@ -39,29 +39,29 @@ class StreamSubscriber:
         # None once the session is deleted.
         self.position: StreamPosition | None = position
         self.error: RpcError | None = None
-        self._updated = asyncio.Event()
+        self._update_event = asyncio.Event()
 
     def update(self, position: StreamPosition | None) -> bool:
         """Store the position of a poll, None for a deleted session; return whether it changed."""
         if position == self.position:
             return False
         self.position = position
-        self._updated.set()
+        self._update_event.set()
         return True
 
     def fail(self, error: RpcError) -> None:
         """Let the stream raise an error."""
         self.error = error
-        self._updated.set()
+        self._update_event.set()
 
     async def wait_for_update(self, seconds: float) -> bool:
         """Wait for an update or an error; return False after `seconds` without."""
         try:
             async with asyncio.timeout(seconds):
-                await self._updated.wait()
+                await self._update_event.wait()
         except TimeoutError:
             return False
-        self._updated.clear()
+        self._update_event.clear()
         return True
 
 

@@ -61,8 +61,8 @@ def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
         raise PolicyFieldUnknown(violations=violations)
     if not request.update_mask.paths:
         raise UpdateMaskInvalid(violations=[("update_mask", "must name at least one field")])
-    updated = well_known_types.updated_fields(request.update_mask, DEFAULTS)
-    values = {name: _value(request.policy, name) for name in sorted(updated)}
+    updated_names = well_known_types.updated_fields(request.update_mask, DEFAULTS)
+    values = {name: _value(request.policy, name) for name in sorted(updated_names)}
     return PolicyChange(revision=request.policy.revision, values=values)
 
 
