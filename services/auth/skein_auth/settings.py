@@ -79,8 +79,8 @@ class AuthSettings(Settings):
     verification_seconds: int = 86_400
     # Lifetime of a link that resets a password, in seconds.
     password_reset_seconds: int = 3600
-    # Most failed attempts within the window: logins to one account from one source (IPv6: one /64) or one known device,
-    # second factors of one account, and secrets of one client.
+    # Most failed attempts within the window: of logins to one account from one source (IPv6: one /64) or one known
+    # device. The same limit holds for second factors of one account, and for secrets of one client.
     attempts_most: int = 10
     # Most failed attempts of one source that are recorded within the window. Valid credentials always pass.
     address_attempts_most: int = 10

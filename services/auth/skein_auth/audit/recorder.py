@@ -121,8 +121,8 @@ EVENTS = frozenset(
         "totp_started",
     }
 )
-# Within this time, one event for each source of unknown credentials, one for each known credential, and at most
-# MAX_REFUSED in all are recorded: a caller without a credential cannot fill the table.
+# Within this time, each source of unknown credentials and each known credential gets one event, and all together get
+# MAX_REFUSED at most. So a caller without a credential cannot fill the table.
 DEDUPLICATION_SECONDS = 60.0
 MAX_REFUSED = 1_000
 _MAX_TEXT = 255

@@ -88,8 +88,8 @@ class ClientRegistry:
     async def authenticate(self, credentials: ClientCredentials) -> Client:
         """Return the client that the credentials prove. Raises InvalidClient and TooManyAttempts.
 
-        Wrong secrets never block the right one. Only imported secrets can be guessed: after too many wrong ones of a
-        source, each further attempt from there takes a slot, and the time, of a password.
+        Wrong secrets never block the right one. Only imported secrets can be guessed. After too many wrong ones of a
+        source, each further attempt from there takes as long as a password check.
         """
         client = await self.get(credentials.client_id)
         method = credentials.method or clients.AUTH_METHOD_NONE

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_kit.identity.identity_token import Caller
 
-# A replaced key verifies for two lifetimes of a token: one for the last token that it signed, one until all replicas
-# have read its successor.
+# A replaced key verifies for two lifetimes of a token. One is for the last token that it signed, the other for replicas
+# that have not read its successor.
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 # The same for access tokens, beyond their lifetime.
 ACCESS_OVERLAP = timedelta(seconds=60)
-# The public halves are cached for this long: tokens of an expired key are refused a second later, and by the gateway,
-# which caches exchanges, within five.
+# The public halves are cached for this long, so auth refuses tokens of an expired key a second later. The gateway caches
+# exchanges and refuses them within five seconds.
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25

@@ -1,7 +1,7 @@
 """The job queue: pgqueuer on a connection of its own, which is opened again when it is lost.
 
-Of pgqueuer this module uses what the package exports at its top, and from submodules DBSettings, Durability, Channel
-and the three query builders: only these put the tables into a schema without reading environment variables.
+This module uses names that the package pgqueuer exports at its top. DBSettings, Durability, Channel and the three query
+builders come from submodules, because only they put the tables into a schema without reading environment variables.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pgqueuer import Job as JobRow
 
-# Runs a job with its payload and an event that is set when the job should stop soon: the process stops, or the queue is
-# lost. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.
+# Runs a job with its payload. The event is set when the job should stop soon, because the process stops or the queue is
+# disconnected. Returns the seconds until the job runs again, None when it is done. Running a job twice must do no harm.
 JobHandler = Callable[[bytes, asyncio.Event], Awaitable[float | None]]
 
 # The label is not "job", which Prometheus sets to the name of the scraped target.
