@@ -201,8 +201,8 @@ class Passwords:
 
     async def verify(self, stored_hash: str | None, text: str, queue_key: QueueKey) -> PasswordCheck:
         """Verify a password. Without a stored hash it is wrong, after the same time. Raises Overloaded."""
-        if stored_hash is not None and (imported := Pbkdf2.read(stored_hash)) is not None:
-            is_valid = await self._run_in_thread("pbkdf2", queue_key, lambda: imported.matches(text))
+        if stored_hash is not None and (imported_hash := Pbkdf2.read(stored_hash)) is not None:
+            is_valid = await self._run_in_thread("pbkdf2", queue_key, lambda: imported_hash.matches(text))
             return PasswordCheck(is_valid=is_valid, needs_rehash=is_valid)
         expected_hash = self._dummy_hash if stored_hash is None else stored_hash
         is_valid = (

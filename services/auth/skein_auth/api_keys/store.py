@@ -65,7 +65,7 @@ class ApiKeyStore:
         token = ApiKeyToken.new(tenant_id, new_id(at), check_key)
         api_key = await _create(tx, token, draft, at, draft.resolve_expire_time(at, creator_expire_time))
         await self._audit.record_in(tx, "api_key_created", tenant_id=tenant_id, target=f"api_key:{token.key_id}")
-        await count_api_keys(tx, tenant_id, at, created=1)
+        await count_api_keys(tx, tenant_id, at, created_count=1)
         return api_key, token
 
     async def find_api_key(self, tenant_id: UUID, api_key_id: UUID) -> StoredApiKey:
@@ -158,7 +158,7 @@ class ApiKeyStore:
             expire_time=rotation.old_expire_time(at, expire_time),
         )
         await self._audit.record_in(tx, "api_key_rotated", tenant_id=tenant_id, target=f"api_key:{rotation.api_key_id}")
-        await count_api_keys(tx, tenant_id, at, created=1)
+        await count_api_keys(tx, tenant_id, at, created_count=1)
         return successor, ApiKey(**_require_row(replaced_key)), token
 
     async def record_uses(self, tenant_id: UUID, uses: Mapping[UUID, datetime]) -> None:
@@ -218,13 +218,13 @@ class LegacyTokenStore:
         await self._audit.record_in(tx, "legacy_token_set", tenant_id=tenant_id, target="legacy:bearer")
 
 
-async def count_api_keys(tx: Transaction, tenant_id: UUID, at: datetime, *, created: int = 0) -> None:
+async def count_api_keys(tx: Transaction, tenant_id: UUID, at: datetime, *, created_count: int = 0) -> None:
     """Count keys that this transaction created, and discount those that have ended. Raises QuotaExceeded.
 
     Call it late in a transaction: all writers of a tenant's keys wait for the row.
     """
-    ended = await tx.execute(QUERIES["discount_ended_api_keys"], tenant_id=tenant_id, at=at)
-    await _QUOTAS.charge(tx, tenant_id, {"api_keys": created - ended})
+    ended_count = await tx.execute(QUERIES["discount_ended_api_keys"], tenant_id=tenant_id, at=at)
+    await _QUOTAS.charge(tx, tenant_id, {"api_keys": created_count - ended_count})
 
 
 async def revoke_keys_of_ended_grants(tx: Transaction, tenant_id: UUID, at: datetime, audit: AuditRecorder) -> None:

@@ -422,8 +422,8 @@ def _error_of(
         return GrantError.INVALID
     if state.session.revoke_time is not None:
         return GrantError.INVALID
-    token_expired = state.token.replace_time is None and at >= state.token.expire_time
-    return GrantError.EXPIRED if token_expired or at >= state.session.expire_time else None
+    is_token_expired = state.token.replace_time is None and at >= state.token.expire_time
+    return GrantError.EXPIRED if is_token_expired or at >= state.session.expire_time else None
 
 
 def issue_first_tokens(

@@ -105,14 +105,18 @@ class Client:
         """Whether another system chose the secret, which may be weak."""
         return self.secret_hash is not None and self.registration_hash is None
 
-    def redirect(self, requested: str) -> str | None:
+    def redirect(self, requested_uri: str) -> str | None:
         """Return the redirect URI if it is registered; the port of a loopback address is free. None for others.
 
         A request of a client with one URI may leave it out.
         """
-        if not requested:
+        if not requested_uri:
             return self.redirect_uris[0] if len(self.redirect_uris) == 1 else None
-        return requested if any(matches(registered, requested) for registered in self.redirect_uris) else None
+        return (
+            requested_uri
+            if any(matches(registered_uri, requested_uri) for registered_uri in self.redirect_uris)
+            else None
+        )
 
     def require_grant_type(self, grant_type: str) -> None:
         """Raises UnauthorizedClient for a grant that the client did not register for."""
@@ -121,13 +125,13 @@ class Client:
 
     def scopes(self, scope: str) -> frozenset[str]:
         """Return the requested scopes, or its own when none is requested. Raises InvalidScope for others."""
-        registered = frozenset(self.scope.split())
-        requested = frozenset(scope.split()) - _IGNORED_SCOPES
-        if not requested:
-            return registered or DEFAULT_SCOPES
-        if not requested <= (registered or KNOWN_SCOPES):
+        registered_scopes = frozenset(self.scope.split())
+        requested_scopes = frozenset(scope.split()) - _IGNORED_SCOPES
+        if not requested_scopes:
+            return registered_scopes or DEFAULT_SCOPES
+        if not requested_scopes <= (registered_scopes or KNOWN_SCOPES):
             raise InvalidScope
-        return requested
+        return requested_scopes
 
     def authenticate(self, secret: str, method: str, at: datetime) -> None:
         """Raises InvalidClient unless secret and method are those of the registration."""
@@ -195,16 +199,16 @@ def _is_secret_valid(client_id: str, secret: str, secret_hash: bytes | None) -> 
     return hmac.compare_digest(text_digest, secret_hash or _NO_SECRET) or is_generated_secret
 
 
-def matches(registered: str, requested: str) -> bool:
+def matches(registered_uri: str, requested_uri: str) -> bool:
     """Return whether a redirect URI equals the registered one, apart from the port of a loopback address."""
-    if registered == requested:
+    if registered_uri == requested_uri:
         return True
-    requested_parts, registered_parts = _LOOPBACK.fullmatch(requested), _LOOPBACK.fullmatch(registered)
+    requested_match, registered_match = _LOOPBACK.fullmatch(requested_uri), _LOOPBACK.fullmatch(registered_uri)
     return (
-        requested_parts is not None
-        and registered_parts is not None
-        and requested_parts.groups() == registered_parts.groups()
-        and redirect_uri_error(requested, frozenset()) is None
+        requested_match is not None
+        and registered_match is not None
+        and requested_match.groups() == registered_match.groups()
+        and redirect_uri_error(requested_uri, frozenset()) is None
     )
 
 

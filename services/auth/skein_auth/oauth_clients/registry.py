@@ -197,10 +197,14 @@ class ClientRegistry:
     def _check_registration(self, initial_access_token: str) -> None:
         if self.is_registration_open:
             return
-        expected = self._settings.initial_access_token
+        expected_token = self._settings.initial_access_token
         presented_token = initial_access_token.encode()
         is_token_needed = self._settings.registration == "token"
-        if not is_token_needed or not expected or not hmac.compare_digest(presented_token, expected.encode()):
+        if (
+            not is_token_needed
+            or not expected_token
+            or not hmac.compare_digest(presented_token, expected_token.encode())
+        ):
             raise InvalidToken
 
     async def _fetch(self, client_id: str, at: datetime, *, is_new: bool) -> Client:

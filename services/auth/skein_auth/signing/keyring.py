@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 OVERLAP = timedelta(seconds=2 * LIFETIME_SECONDS)
 # The same for access tokens, beyond their lifetime.
 ACCESS_OVERLAP = timedelta(seconds=60)
-# The public halves are cached for this long, so auth refuses tokens of an expired key a second later. The gateway caches
-# exchanges and refuses them within five seconds.
+# The public halves are cached for this long, so auth refuses tokens of an expired key a second later. The gateway
+# caches exchanges and refuses them within five seconds.
 VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25

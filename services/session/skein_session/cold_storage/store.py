@@ -234,8 +234,8 @@ class ColdStorageStore:
                     raise
                 damaged_checksum = session["checksum"]
                 continue
-            parsed = await asyncio.to_thread(parse_lines, lines)
-            rows = parsed.filter_ids({row["message_id"] for row in index})
+            archived_rows = await asyncio.to_thread(parse_lines, lines)
+            rows = archived_rows.filter_ids({row["message_id"] for row in index})
             rows.inherit(session["agent_id"], session["subject_id"])
             return ArchivedSession(checksum=session["checksum"], rows=rows, is_active=session["is_active"])
 
@@ -318,12 +318,12 @@ class ColdStorageStore:
                 return None
             session_rows = await read_session_rows(tx, tenant_id, session_id)
         # Outside of a transaction, because packing takes seconds.
-        packed, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
+        packed_bytes, info = await asyncio.to_thread(self._files.pack, with_header(session_rows.lines))
         file = PendingFile(session_id=session_id, file_id=new_id(at), session_rows=session_rows, info=info)
         async with self._database.transaction(tenant_id) as tx:
             await _insert_pending_file(tx, tenant_id, (file.file_id, info.checksum), session_id, at + _ABANDONED_AFTER)
         try:
-            await self._files.write_packed(tenant_id, file.file_id, packed, info)
+            await self._files.write_packed(tenant_id, file.file_id, packed_bytes, info)
         except FileNotFoundError:
             # A concurrent purge has deleted the file.
             raise TransactionConflict from None

@@ -67,8 +67,8 @@ def change(request: pb.UpdatePolicyRequest) -> PolicyChange:
 
 
 def _unknown_numbers(message: Message) -> list[int]:
-    unknown = UnknownFieldSet(message)
-    return [unknown[index].field_number for index in range(len(unknown))]
+    unknown_fields = UnknownFieldSet(message)
+    return [unknown_fields[index].field_number for index in range(len(unknown_fields))]
 
 
 def _value(message: pb.Policy, name: str) -> object:

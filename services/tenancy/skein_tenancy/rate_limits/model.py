@@ -90,8 +90,8 @@ class Bucket:
     tokens: float
     hour_count: int
     day_count: int
-    hour_seconds_left: float
-    day_seconds_left: float
+    hour_remaining_seconds: float
+    day_remaining_seconds: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,9 +108,9 @@ class RateLease:
     def create(cls, limit: RateLimit, count: int, bucket: Bucket) -> RateLease:
         """Name the limit that `bucket` shows to be exhausted; the longest one wins."""
         if limit.max_per_day is not None and bucket.day_count >= limit.max_per_day:
-            return cls(count=count, exhausted_kind=PER_DAY, retry_seconds=bucket.day_seconds_left)
+            return cls(count=count, exhausted_kind=PER_DAY, retry_seconds=bucket.day_remaining_seconds)
         if limit.max_per_hour is not None and bucket.hour_count >= limit.max_per_hour:
-            return cls(count=count, exhausted_kind=PER_HOUR, retry_seconds=bucket.hour_seconds_left)
+            return cls(count=count, exhausted_kind=PER_HOUR, retry_seconds=bucket.hour_remaining_seconds)
         if bucket.tokens < 1:
             seconds = (1 - bucket.tokens) / limit.rate if limit.rate > 0 else _MINUTE_SECONDS
             return cls(count=count, exhausted_kind=limit.kind, retry_seconds=min(seconds, _HOUR_SECONDS))

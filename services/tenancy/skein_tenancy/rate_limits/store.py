@@ -92,7 +92,7 @@ async def _acquire(
         tokens=row["tokens"],
         hour_count=row["hour_count"],
         day_count=row["day_count"],
-        hour_seconds_left=(hour + timedelta(hours=1) - at).total_seconds(),
-        day_seconds_left=(day + timedelta(days=1) - at).total_seconds(),
+        hour_remaining_seconds=(hour + timedelta(hours=1) - at).total_seconds(),
+        day_remaining_seconds=(day + timedelta(days=1) - at).total_seconds(),
     )
     return RateLease.create(limit, row["leased"], bucket)
