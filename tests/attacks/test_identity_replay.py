@@ -200,8 +200,8 @@ async def test_what_opens_the_doors_opens_no_service_behind_them(
 async def test_no_identity_that_differs_from_what_auth_signs_is_taken(
     cluster: Cluster, keyring: Keyring, tenant: Tenant
 ) -> None:
-    ours, theirs = await keyring.active(), OKPKey.generate_key("Ed25519")
-    access = await keyring.active("access")
+    ours, theirs = await keyring.active_key(), OKPKey.generate_key("Ed25519")
+    access = await keyring.active_key("access")
     caller = Caller(principal="api_key:x", tenant_id=tenant.tenant_id, permissions=frozenset({"memory.read"}))
     genuine, _ = sign_identity_token(caller, key=ours, at=time.time())
     claims = jwt.decode(genuine, ours, algorithms=[ALGORITHM]).claims

@@ -118,7 +118,7 @@ async def test_a_tenants_key_is_refused_in_the_same_words_whatever_is_right_of_i
 async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secret(app: App) -> None:
     real = BearerToken.decode(clients.SECRET_PREFIX, app.secret)
     assert real is not None
-    names = ("get_client", "reserve_attempts", "settle_attempts")
+    names = ("get_client", "reserve_attempts", "record_attempt_outcomes")
 
     def revoking(client_id: str, secret: str) -> Callable[[], Awaitable[object]]:
         proof = oauth_pb2.ClientAuthentication(

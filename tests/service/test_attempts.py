@@ -55,7 +55,7 @@ def wrong() -> None:
 async def fails(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     """Try something that is wrong and say how that was answered."""
     try:
-        async with attempts.failing(*subjects):
+        async with attempts.limit_failures(*subjects):
             wrong()
     except TooManyAttempts:
         return "too many"
@@ -66,7 +66,7 @@ async def fails(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
 
 async def succeeds(attempts: AttemptLimiter, *subjects: tuple[str, str]) -> str:
     try:
-        async with attempts.failing(*subjects):
+        async with attempts.limit_failures(*subjects):
             return "right"
     except TooManyAttempts:
         return "too many"
@@ -81,7 +81,7 @@ async def test_the_eleventh_failure_within_the_window_is_refused_before_any_work
     worked = False
 
     with pytest.raises(TooManyAttempts) as refused:
-        async with attempts.failing(SIGN_IN, ("identity", "198.51.100.7")):
+        async with attempts.limit_failures(SIGN_IN, ("identity", "198.51.100.7")):
             worked = True
 
     assert not worked
@@ -126,7 +126,7 @@ async def test_of_a_burst_of_wrong_tries_no_more_than_ten_are_let_through(pool: 
     async def try_it(number: int) -> str:
         nonlocal tried
         try:
-            async with replicas[number % 2].failing(*pair[:: 1 if number % 3 else -1]):
+            async with replicas[number % 2].limit_failures(*pair[:: 1 if number % 3 else -1]):
                 tried += 1
                 await asyncio.sleep(0)
                 wrong()
@@ -148,7 +148,7 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
     async def sign_in(number: int) -> str:
         nonlocal at_once, most
-        async with attempts.failing(("second_factor", f"{number}@example.org"), ("identity", "192.0.2.4")):
+        async with attempts.limit_failures(("second_factor", f"{number}@example.org"), ("identity", "192.0.2.4")):
             at_once += 1
             most = max(most, at_once)
             await asyncio.sleep(0)
@@ -166,7 +166,7 @@ async def test_what_is_nobodys_fault_does_not_count(attempts: AttemptLimiter, er
     subject = ("second_factor", "d@example.org")
     for _ in range(2 * MOST):
         with pytest.raises(type(error)):
-            async with attempts.failing(subject):
+            async with attempts.limit_failures(subject):
                 raise error
 
     assert await succeeds(attempts, subject) == "right"
@@ -175,7 +175,7 @@ async def test_what_is_nobodys_fault_does_not_count(attempts: AttemptLimiter, er
 async def test_a_refusal_counts_whatever_was_guessed(attempts: AttemptLimiter) -> None:
     for _ in range(MOST):
         with pytest.raises(ApiKeyNotFound):
-            async with attempts.failing(("identity", "192.0.2.5")):
+            async with attempts.limit_failures(("identity", "192.0.2.5")):
                 raise ApiKeyNotFound
 
     assert await succeeds(attempts, ("identity", "192.0.2.5")) == "too many"

@@ -18,7 +18,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import oauth_pb2
 from skein.tenancy.v1 import members_pb2
 from skein_auth.accounts.model import TokenPurpose
-from skein_auth.accounts.one_time_tokens import MAX_WAITING, OutgoingMail, TokenMailer
+from skein_auth.accounts.one_time_tokens import MAX_QUEUED_MAILS, OutgoingMail, TokenMailer
 from skein_auth.settings import AuthSettings
 from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.bearer_token import BearerToken
@@ -128,7 +128,7 @@ async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
     nobody = cast("Any", None)
     post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
 
-    for _ in range(MAX_WAITING + 1):
+    for _ in range(MAX_QUEUED_MAILS + 1):
         post.send(OutgoingMail(account_id=new_id(now()), purpose=TokenPurpose.PASSWORD_RESET, email=new_email()))
 
 

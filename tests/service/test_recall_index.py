@@ -205,7 +205,7 @@ async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(choking: R
     assert [await vectors_of(choking, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
     assert failures() - before == 1
     told = log.getvalue()
-    assert told.count("item_not_embedded") == 1
+    assert told.count("item_embedding_failed") == 1
     assert ids[1] in told
 
 

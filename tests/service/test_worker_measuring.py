@@ -248,7 +248,7 @@ async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(me
         return bool(await measured.value("skein_wal_archive_failures_total"))
 
     await measured.until(fails)
-    failing = shown("skein_wal_archive_age_seconds")
+    failing = shown("skein_wal_archive_delay_seconds")
 
     archive = measured.server.data_dir / "archive"
     archive.mkdir()
@@ -256,11 +256,11 @@ async def test_an_archive_that_fails_is_counted_and_what_is_in_none_grows_old(me
 
     async def is_complete() -> bool:
         await measured.superuser.execute("SELECT pg_switch_wal()")
-        return await measured.value("skein_wal_archive_age_seconds") == 0
+        return await measured.value("skein_wal_archive_delay_seconds") == 0
 
     await measured.until(is_complete)
     await measured.superuser.execute("CREATE TABLE public.part AS SELECT n FROM generate_series(1, 9999) AS n")
-    written = await measured.value("skein_wal_archive_age_seconds")
+    written = await measured.value("skein_wal_archive_delay_seconds")
 
     assert failing is not None
     assert failing > 0

@@ -154,7 +154,7 @@ async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at
     assert len(endpoint.asked) == MAX_FAILURES
     assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
     told = log.getvalue()
-    assert told.count("model_circuit") == 1
+    assert told.count("model_circuit_changed") == 1
     assert SECRET not in told
     assert "tea" not in told
 
@@ -247,7 +247,7 @@ async def test_read_vectors_another_length_are_refused_loudly(endpoint: Embeddin
         await made(endpoint).embed(["tea"])
 
     assert caught.value.metadata["problem"] == "a vector of 2 dimensions, not 64"
-    assert "model_answers_wrong" in log.getvalue()
+    assert "model_response_invalid" in log.getvalue()
 
 
 async def test_a_private_address_is_asked_only_where_the_operator_allows_it(endpoint: EmbeddingServer) -> None:

@@ -78,7 +78,7 @@ def _log_unhandled(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
     task = context.get("task") or context.get("future")
     coroutine = task.get_coro() if isinstance(task, asyncio.Task) else None
     _log.error(
-        "background_failure",
+        "background_error",
         what=" ".join(str(context.get("message", "")).split()[:_WORDS]),
         work=getattr(coroutine, "__qualname__", ""),
         exc_info=error if isinstance(error, BaseException) else None,

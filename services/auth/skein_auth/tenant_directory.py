@@ -50,7 +50,7 @@ class Invitation:
     """An open invitation."""
 
     # Its token was mailed to the invited address alone, so its holder owns the address.
-    mailed: bool
+    is_mailed: bool
 
 
 class TenantDirectory:
@@ -87,7 +87,7 @@ class TenantDirectory:
             if error.code() is grpc.StatusCode.NOT_FOUND:
                 return None
             raise
-        return Invitation(mailed=response.mailed)
+        return Invitation(is_mailed=response.mailed)
 
     async def remove_account(self, account_id: UUID) -> None:
         """Remove all memberships of an account; tenancy refuses with LAST_OWNER for the last owner of a tenant."""

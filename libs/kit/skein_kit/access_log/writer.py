@@ -217,7 +217,7 @@ class AccessLog:
                             last_access_time=at,
                         )
         except (RpcError, asyncpg.PostgresError) as error:
-            log.warning("uses_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
+            log.warning("use_counts_lost", tenant_id=str(tenant_id), count=len(uses), error=type(error).__name__)
 
     async def _begin(self, access: AccessEvent) -> dict[str | None, UUID]:
         """Write the begin of an access; return the ids of its rows by memory id."""

@@ -52,7 +52,7 @@ async def _serve(names: tuple[str, ...]) -> None:
     name = f"skein-{names[0]}" if len(names) == 1 else "skein"
 
     def cut_off(number: str) -> None:
-        log.warning("ended_at_once", signal=number)
+        log.warning("shutdown_forced", signal=number)
 
     with export_traces(settings, name=name), StopSignal.on_signals(cut_off) as stopping:
         async with run_services(services, host) as cluster:

@@ -31,7 +31,7 @@ from skein_pc2.transport.curve import CurveCertificates
 from skein_recall.providers.api_keys import ApiKeys
 from skein_session.settings import SessionSettings
 from skein_session.summaries.chat_model import ChatModel
-from skein_worker.settings import check as check_worker
+from skein_worker.settings import check_system_key as check_worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -43,7 +43,7 @@ class ServerSupervisor:
             if self.process.poll() is None:
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
-            _log.error("postgres_ended", code=self.process.returncode)
+            _log.error("postgres_exited", code=self.process.returncode)
             if loop.time() - started > _GOOD_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
             while not await self._is_back(pause):
@@ -56,8 +56,8 @@ class ServerSupervisor:
             self.process = await self._start()
         except (PostgresDidNotStart, OSError) as error:
             # Also when the machine cannot start a process or write the server's files.
-            _log.error("postgres_did_not_start", why=str(error), pause_seconds=pause)
+            _log.error("postgres_start_failed", why=str(error), pause_seconds=pause)
             await asyncio.sleep(pause)
             return False
-        _log.warning("postgres_is_back", process=self.process.pid)
+        _log.warning("postgres_restarted", process=self.process.pid)
         return True

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     AcquireLease = Callable[[pb.AcquireRateLimitRequest], Awaitable[pb.AcquireRateLimitResponse]]
 
-LIMITED = Counter("skein_gateway_rate_limited_total", "Calls refused by a rate limit, by its name.", ["kind"])
+LIMITED = Counter("skein_gateway_rate_limited_calls_total", "Calls refused by a rate limit, by its name.", ["kind"])
 LEASE_FAILURES = Counter(
     "skein_gateway_rate_limit_lease_failures_total",
     "Leases of tokens that tenancy did not grant; meanwhile no rate limit is enforced.",

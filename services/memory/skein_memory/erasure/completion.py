@@ -59,7 +59,7 @@ class ErasureCompleter:
                 self._outdated = at
             await self._refresh()
         except (RpcError, asyncpg.PostgresError) as error:
-            log.warning("erasure_not_finished", tenant_id=str(tenant_id), error=type(error).__name__)
+            log.warning("erasure_completion_failed", tenant_id=str(tenant_id), error=type(error).__name__)
 
     async def _consume(self, queue: asyncio.Queue[tuple[float, UUID]]) -> None:
         while True:
@@ -73,7 +73,7 @@ class ErasureCompleter:
             try:
                 await self._refresh()
             except (RpcError, asyncpg.PostgresError) as error:
-                log.warning("statistics_not_refreshed", error=type(error).__name__)
+                log.warning("statistics_refresh_failed", error=type(error).__name__)
 
     async def _refresh(self) -> None:
         """Refresh outdated planner statistics for all tenants at once, at a limited rate."""

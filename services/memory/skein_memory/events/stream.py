@@ -226,7 +226,7 @@ class EventStream:
                     batch = await self._store.read_after(tail.tenant_id, tail.position, self._batch_size)
             except Exception as error:  # noqa: BLE001 - the next poll tries again.
                 failures += 1
-                log.warning("watch_failed", error=type(error).__name__, failures=failures)
+                log.warning("change_poll_failed", error=type(error).__name__, failures=failures)
                 if failures >= _FAILURES:
                     for subscriber in tail.subscribers:
                         subscriber.fail(error if isinstance(error, RpcError) else DatabaseUnavailable())

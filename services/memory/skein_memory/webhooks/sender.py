@@ -166,7 +166,7 @@ class WebhookSender:
             return str(refused), is_healthy(refused.status)
         except SecretUndecryptable:
             DELIVERIES.labels("failed").inc()
-            log.warning("webhook_key_sealed", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
+            log.warning("webhook_secret_undecryptable", tenant_id=str(tenant_id), webhook_id=str(webhook.webhook_id))
             return "key", None
         except Exception as error:
             DELIVERIES.labels("failed").inc()

@@ -86,7 +86,7 @@ class EventPublisher:
                     self._position = before = ""
                 failures += 1
                 if failures == _LOGGED_FAILURES:
-                    log.warning("events_interrupted", reason=reason)
+                    log.warning("change_stream_interrupted", reason=reason)
             if self._position != before:
                 pause, failures = _FIRST_PAUSE_SECONDS, 0
             await asyncio.sleep(pause)

@@ -78,7 +78,7 @@ class Ports:
             if port.has_identity():
                 await self._open(port)
             else:
-                log.info("port_waits_for_identity", port=port.config.number)
+                log.info("port_identity_missing", port=port.config.number)
                 self._waiting[port.config.number] = port
 
     async def open_waiting(self) -> None:

@@ -148,7 +148,7 @@ class OpenAIProvider:
             outcome = "answer"
             # Retries cannot help: the endpoint's model differs from the registered one.
             self._circuit.on_failure()
-            log.error("model_answers_wrong", model=self._model.model, problem=str(error))  # noqa: TRY400 - no bug of ours.
+            log.error("model_response_invalid", model=self._model.model, problem=str(error))  # noqa: TRY400 - no bug of ours.
             raise ModelResponseInvalid(model=self._model.model, problem=str(error)) from None
         finally:
             if outcome == "cancelled":
@@ -167,7 +167,7 @@ class OpenAIProvider:
         elif error.status != _TOO_MANY_REQUESTS:
             self._circuit.on_failure()
         if error.status not in _TEXT_STATUSES:
-            log.warning("model_did_not_answer", model=self._model.model, why=str(error))
+            log.warning("model_unavailable", model=self._model.model, why=str(error))
 
     def _rpc_error(self, error: OutboundError) -> Exception:
         if error.status in _TEXT_STATUSES:
@@ -182,7 +182,7 @@ class OpenAIProvider:
 
     def _on_change(self, state: CircuitState) -> None:
         CIRCUIT.labels(self._model.model).set(state)
-        log.warning("model_circuit", model=self._model.model, state=state.name.lower())
+        log.warning("model_circuit_changed", model=self._model.model, state=state.name.lower())
 
 
 class InvalidResponse(Exception):

@@ -129,7 +129,7 @@ class Sampler:
             except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
                 # The database is away or busy, or the model was dropped; the next sample may work.
                 RECALL_UNSAMPLED.inc()
-                log.warning("sample_not_judged", reason=type(error).__name__)
+                log.warning("sample_evaluation_failed", reason=type(error).__name__)
             if loop.time() - logged > _LOG_SECONDS:
                 logged = loop.time()
                 self._log_worst()
@@ -154,7 +154,7 @@ class Sampler:
     def _log_worst(self) -> None:
         """Log the tenants whose searches missed most since the last time."""
         for tenant_id, searches in self._misses.most_common(_LOGGED_TENANTS):
-            log.warning("recall_missed", tenant_id=str(tenant_id), searches=searches)
+            log.warning("neighbours_missed", tenant_id=str(tenant_id), searches=searches)
         self._misses.clear()
 
 

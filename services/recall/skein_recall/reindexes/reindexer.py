@@ -70,7 +70,7 @@ class Reindexer:
             try:
                 embedded += await self._scan_page(tenant_id, pending, model, deadline)
             except (ModelUnavailable, ModelResponseInvalid) as error:
-                log.warning("reindex_waits", model=model.model, reason=error.reason)
+                log.warning("reindex_skipped", model=model.model, reason=error.reason)
                 skipped.add(pending.reindex_id)
             if time.monotonic() >= deadline:
                 return embedded, True
@@ -152,7 +152,7 @@ class Reindexer:
             if len(batch) > 1:
                 return sum([await self._embed(tenant_id, pending, model, [item]) for item in batch])
             log.error(  # noqa: TRY400 - the words of an error may quote the text.
-                "item_not_reindexed",
+                "item_reindex_failed",
                 tenant_id=str(tenant_id),
                 item_id=str(batch[0].item_id),
                 model=model.model,

@@ -34,11 +34,11 @@ class ItemStore:
         self, tx: Transaction, tenant_id: UUID, put: ItemPut, *, at: datetime, created_by: str
     ) -> Record:
         """Store an item in place of the one under its key. Raises SessionNotFound, ItemsFull and QuotaExceeded."""
-        of_session = {"tenant_id": tenant_id, "session_id": put.session_id}
+        session_key = {"tenant_id": tenant_id, "session_id": put.session_id}
         await lock_session_shared(tx, tenant_id, put.session_id)
         row = await tx.row(
             _QUERIES["put_item"],
-            **of_session,
+            **session_key,
             key=put.key,
             value=put.value,
             expire_time=put.expire_time,
@@ -49,7 +49,7 @@ class ItemStore:
         )
         if row is None:  # The statement always returns a row.
             raise TransactionConflict
-        if row["is_new"] and await tx.value(_QUERIES["count_items"], **of_session, limit=MAX_ITEMS + 1) > MAX_ITEMS:
+        if row["is_new"] and await tx.value(_QUERIES["count_items"], **session_key, limit=MAX_ITEMS + 1) > MAX_ITEMS:
             raise ItemsFull(limit=MAX_ITEMS)
         await self._quotas.charge(tx, tenant_id, {"session_items": int(row["is_new"])})
         return row
@@ -92,6 +92,6 @@ class ItemStore:
     async def delete_expired(self, tenant_id: UUID, at: datetime, *, count: int) -> int:
         """Delete up to `count` expired items; return how many."""
         async with self._database.transaction(tenant_id) as tx:
-            deleted = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
-            await self._quotas.charge(tx, tenant_id, {"session_items": -deleted})
-        return deleted
+            deleted_count = await tx.execute(_QUERIES["delete_expired_items"], tenant_id=tenant_id, at=at, count=count)
+            await self._quotas.charge(tx, tenant_id, {"session_items": -deleted_count})
+        return deleted_count

@@ -67,9 +67,11 @@ class SearchHandlers:
         self, tenant_id: UUID, request: pb.SearchMessagesRequest, query: SearchQuery, remaining: float
     ) -> list[MessageHit]:
         await self._store.require_session(tenant_id, query.session_id)
-        embedded = await self._recall.EmbedText(recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining)
+        embed_response = await self._recall.EmbedText(
+            recall_pb2.EmbedTextRequest(texts=[query.text]), timeout=remaining
+        )
         scores, _ = await self._recall_scores(
-            request, query, embedding=embedded.embeddings[0].values, seconds=remaining
+            request, query, embedding=embed_response.embeddings[0].values, seconds=remaining
         )
         return await self._store.read_hits(tenant_id, query, scores)
 

@@ -116,13 +116,13 @@ class DeletionStore:
             deletion = await _lock_deletion(tx, tenant_id)
             if deletion is None:
                 raise TenantNotDeleted
-            updated = await _update_deletion(tx, deletion, **deletion.apply(progress, now()))
+            updated_deletion = await _update_deletion(tx, deletion, **deletion.apply(progress, now()))
             if progress.is_finished:
                 # When the last two tenants finish at once, the second sees that the first is gone.
                 await tx.value(QUERIES["lock_organization_any"], organization_id=deletion.organization_id)
                 await tx.execute(QUERIES["purge_tenant_row"], tenant_id=tenant_id)
                 await tx.execute(QUERIES["purge_organization_row"], organization_id=deletion.organization_id)
-            return updated
+            return updated_deletion
 
     async def purge_tenant(self, tenant_id: UUID, limit: int) -> tuple[dict[str, int], bool]:
         """Remove up to `limit` rows of a deleted tenant; return rows by table, and whether more may remain."""

@@ -119,12 +119,12 @@ def _search_probe(path: str, build: Callable[[str], Message]) -> Probe:
     return Probe(path=path, request_for_both=lambda own, other: build(f"{own.word} {other.word}"))
 
 
-def _built_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
+def _custom_probe(path: str, build: Callable[[SyntheticData], Message]) -> Probe:
     """Return a probe whose request needs a builder of its own."""
     return Probe(path=path, request_for=build)
 
 
-def _visible(data: SyntheticData) -> memory_pb2.MemoryFilter:
+def _visible_filter(data: SyntheticData) -> memory_pb2.MemoryFilter:
     context = memory_pb2.ScopeContext(agent_id=data["agent"], subject_id=data["subject"])
     return memory_pb2.MemoryFilter(visible_to=context)
 
@@ -160,7 +160,7 @@ _OF_SESSION = (
     _by_id_probe(f"{SESSIONS}GetSession", session_pb2.GetSessionRequest, session_id="session"),
     _fixed_probe(f"{SESSIONS}ListSessions", session_pb2.ListSessionsRequest),
     _by_id_probe(f"{SESSIONS}GetMessage", session_pb2.GetMessageRequest, message_id="message"),
-    _built_probe(
+    _custom_probe(
         f"{SESSIONS}StreamMessages",
         lambda data: session_pb2.StreamMessagesRequest(session_id=data["session"], after_sequence=0),
     ),
@@ -179,7 +179,7 @@ _OF_SESSION = (
 )
 _OF_MEMORY = (
     _by_id_probe(f"{MEMORIES}GetMemory", memory_pb2.GetMemoryRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{MEMORIES}BatchGetMemories",
         lambda data: memory_pb2.BatchGetMemoriesRequest(memory_ids=[data["memory"], data["other_memory"]]),
     ),
@@ -188,10 +188,10 @@ _OF_MEMORY = (
     # By external id, so that the id is a mark in the response.
     Probe(
         path=f"{MEMORIES}ExplainScore",
-        request_for=lambda data: scores_pb2.ExplainScoreRequest(memory_id=data.chosen_id("memory")),
+        request_for=lambda data: scores_pb2.ExplainScoreRequest(memory_id=data.external_id("memory")),
     ),
     _by_id_probe(f"{MEMORIES}ListMemoryVersions", memory_pb2.ListMemoryVersionsRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{MEMORIES}ExportMemories",
         lambda data: memory_pb2.ExportMemoriesRequest(
             selection=memory_pb2.MemorySelection(memory_ids=[data["memory"]])
@@ -204,18 +204,18 @@ _OF_MEMORY = (
     _by_id_probe(f"{LINKS}GetLink", memory_pb2.GetLinkRequest, link_id="link"),
     _by_id_probe(f"{LINKS}ListLinks", memory_pb2.ListLinksRequest, memory_id="memory"),
     _by_id_probe(f"{LINKS}TraverseLinks", memory_pb2.TraverseLinksRequest, memory_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}GetSubgraph",
         lambda data: memory_pb2.GetSubgraphRequest(memory_ids=[data["memory"]], include_memories=True),
     ),
     _by_id_probe(
         f"{LINKS}FindPaths", memory_pb2.FindPathsRequest, from_memory_id="memory", to_memory_id="other_memory"
     ),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}SpreadActivation",
         lambda data: memory_pb2.SpreadActivationRequest(seeds=[memory_pb2.ActivationSeed(memory_id=data["memory"])]),
     ),
-    _built_probe(
+    _custom_probe(
         f"{LINKS}SuggestLinks",
         lambda data: memory_pb2.SuggestLinksRequest(memory_id=data["alike"], min_score=0.0),
     ),
@@ -261,15 +261,15 @@ _OF_HISTORY = (
 _OF_RECALL = (
     _search_probe(f"{RECALL}Recall", lambda query: recall_pb2.RecallRequest(query=query)),
     _by_id_probe(f"{RECALL}FindSimilar", recall_pb2.FindSimilarRequest, item_id="memory"),
-    _built_probe(
+    _custom_probe(
         f"{RECALL}BatchGetIndexStates",
         # By external id, so that the id is a mark in the response.
-        lambda data: recall_pb2.BatchGetIndexStatesRequest(item_ids=[data.chosen_id("memory")]),
+        lambda data: recall_pb2.BatchGetIndexStatesRequest(item_ids=[data.external_id("memory")]),
     ),
     Probe(
         path=f"{GATEWAY}Recall",
         request_for_both=lambda own, other: gateway_pb2.RecallRequest(
-            query=f"{own.word} {other.word}", filter=_visible(own)
+            query=f"{own.word} {other.word}", filter=_visible_filter(own)
         ),
     ),
     Probe(
