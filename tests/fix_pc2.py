@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Deployed agents wait for three and five seconds; a machine that runs tests may stand still for one of them.
 CLIENT_MILLISECONDS = 30_000
 # What a port then gives the services that it asks.
-PATIENT_SECONDS = 25.0
+LONG_REPLY_SECONDS = 25.0
 ORCHESTRATOR_PORTS = (5570, 5576)
 MAIN_PORTS = (5570, 5576, 5596, 5574, 7140)
 HEALTH_PORTS = (5617, 5597, 5599, 5575, 7141, 8140)
@@ -113,8 +113,8 @@ async def assistant_of(
         async with AsyncExitStack() as stack:
             # They are read at the start: others of the same process keep theirs.
             with pytest.MonkeyPatch.context() as patched:
-                for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
-                    patched.setattr(service, name, PATIENT_SECONDS)
+                for name in ("REPLY_SECONDS", "LONG_REPLY_SECONDS") if patient else ():
+                    patched.setattr(service, name, LONG_REPLY_SECONDS)
                 pc2 = await stack.enter_async_context(run_services([SERVICE], host))
             yield Alone(context, OpenPorts(host.addresses), values, pc2)
     finally:

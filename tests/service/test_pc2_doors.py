@@ -13,7 +13,7 @@ import zmq.asyncio
 from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Alone, Assistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
-from skein_pc2.transport.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
+from skein_pc2.transport.router import GRACE_SECONDS, LONG_REPLY_SECONDS, REPLY_SECONDS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,8 +104,8 @@ async def test_a_checker_that_asks_by_request_type_reads_success(assistant: Assi
 
 
 def test_ports_answer_before_their_clients_give_up() -> None:
-    assert ANSWER_SECONDS + GRACE_SECONDS < IMPATIENT_CLIENT_SECONDS
-    assert PATIENT_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS
+    assert REPLY_SECONDS + GRACE_SECONDS < IMPATIENT_CLIENT_SECONDS
+    assert LONG_REPLY_SECONDS + GRACE_SECONDS < PATIENT_CLIENT_SECONDS
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)

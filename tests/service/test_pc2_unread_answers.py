@@ -55,7 +55,7 @@ async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_late
     monkeypatch: pytest.MonkeyPatch, waves: list[list[int]], unread_bytes: int, identity: bytes
 ) -> None:
     # So few that one test can fill them.
-    monkeypatch.setattr(router, "_UNREAD_BYTES", unread_bytes)
+    monkeypatch.setattr(router, "_MAX_UNREAD_BYTES", unread_bytes)
     last = [unread_bytes // 40] * 39
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()

@@ -108,7 +108,7 @@ async def test_an_update_is_tried_again_while_the_cluster_is_away(monkeypatch: p
 
 
 async def test_more_updates_than_may_wait_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(background_updates, "MAX_WAITING", 2)
+    monkeypatch.setattr(background_updates, "MAX_QUEUED_UPDATES", 2)
     updates, done = BackgroundUpdates(), list[str]()
     for target in ("a", "b", "c"):
         updates.submit(target, writing(done, target))

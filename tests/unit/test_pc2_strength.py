@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from skein.memory.v1 import memory_pb2
 from skein_pc2.protocol.errors import RequestError
 from skein_pc2.reasoning.records import convert as records
-from skein_pc2.reasoning.records.strength import FORGOTTEN, MOST, NEW, PERIOD, Strength
+from skein_pc2.reasoning.records.strength import DECAY_PERIOD, FORGOTTEN_STRENGTH, MAX_STRENGTH, NEW_STRENGTH, Strength
 
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
-values = st.floats(min_value=0, max_value=MOST)
+values = st.floats(min_value=0, max_value=MAX_STRENGTH)
 spans = st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=3650))
 strengths = st.builds(
     lambda value, idle, count: Strength(value=value, last_accessed=AT - idle, reinforcements=count),
@@ -29,10 +29,10 @@ strengths = st.builds(
 def test_a_tenth_is_lost_with_each_whole_day() -> None:
     strength = Strength(last_accessed=AT)
 
-    assert strength.current(AT) == NEW
-    assert strength.current(AT + PERIOD - timedelta(seconds=1)) == NEW
-    assert strength.current(AT + PERIOD) == 0.9
-    assert strength.current(AT + 2 * PERIOD) == pytest.approx(0.81)
+    assert strength.current(AT) == NEW_STRENGTH
+    assert strength.current(AT + DECAY_PERIOD - timedelta(seconds=1)) == NEW_STRENGTH
+    assert strength.current(AT + DECAY_PERIOD) == 0.9
+    assert strength.current(AT + 2 * DECAY_PERIOD) == pytest.approx(0.81)
 
 
 def test_a_new_memory_is_forgotten_after_22_idle_days() -> None:
@@ -64,18 +64,18 @@ def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: tim
 def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
     after = strength.after_reinforcement(AT)
 
-    assert strength.current(AT) <= after.current(AT) <= MOST
+    assert strength.current(AT) <= after.current(AT) <= MAX_STRENGTH
     assert after.reinforcements == strength.reinforcements + 1
 
 
-@given(st.floats(min_value=0.0001, max_value=MOST))
+@given(st.floats(min_value=0.0001, max_value=MAX_STRENGTH))
 def test_whatever_is_left_can_be_brought_back(value: float) -> None:
     strength = Strength(value=value, last_accessed=AT)
     for _ in range(60):
         strength = strength.after_reinforcement(AT)
 
     assert not strength.is_forgotten(AT)
-    assert strength.value == pytest.approx(MOST)
+    assert strength.value == pytest.approx(MAX_STRENGTH)
 
 
 @given(strengths, strengths)
@@ -130,9 +130,9 @@ def test_what_has_no_strength_is_as_good_as_new() -> None:
 def test_no_other_system_knows_the_future() -> None:
     told = records.given_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
 
-    assert (told.value, told.last_accessed) == (MOST, AT)
+    assert (told.value, told.last_accessed) == (MAX_STRENGTH, AT)
     assert records.given_strength({"strength": -1}, AT).value == 0
-    assert records.given_strength({"strength": 10**400}, AT).value == MOST
+    assert records.given_strength({"strength": 10**400}, AT).value == MAX_STRENGTH
     assert records.given_strength({}, AT) == Strength(last_accessed=AT)
     for wrong in ({"strength": "1"}, {"strength": True}, {"last_accessed": "soon"}):
         with pytest.raises(RequestError):
@@ -140,4 +140,4 @@ def test_no_other_system_knows_the_future() -> None:
 
 
 def test_the_threshold_itself_is_not_forgotten() -> None:
-    assert not Strength(value=FORGOTTEN, last_accessed=AT).is_forgotten(AT)
+    assert not Strength(value=FORGOTTEN_STRENGTH, last_accessed=AT).is_forgotten(AT)

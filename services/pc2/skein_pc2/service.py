@@ -25,7 +25,7 @@ from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
 from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
 from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports
-from skein_pc2.transport.router import ANSWER_SECONDS, PATIENT_SECONDS, PortConfig
+from skein_pc2.transport.router import LONG_REPLY_SECONDS, REPLY_SECONDS, PortConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from skein_pc2.transport.publisher import Publisher
 
 # Ports whose documented clients wait for five seconds.
-_PATIENT = (5570, 5576)
+_LONG_REPLY_PORTS = (5570, 5576)
 # The port of heartbeats, and those of events.
-_PULSE = 6583
-_EVENTS = (5598, 7240, 5599)
+_HEARTBEAT_PORT = 6583
+_EVENT_PORTS = (5598, 7240, 5599)
 # Ports that act as the agent of another port.
 _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | {
     **dict.fromkeys((5617, 5597), 5596),
@@ -48,7 +48,7 @@ _AGENTS = {number: number for number in (5570, 5576, 5596, 5574, 7140, 5598)} | 
 }
 _MAX_SOCKETS = 16_384
 # Health ports that also publish, except with CURVE, which hides a peer's socket type.
-_HEALTH = frozenset({5599})
+_HEALTH_EVENT_PORTS = frozenset({5599})
 
 
 @asynccontextmanager
@@ -102,7 +102,7 @@ def _port_configs(
             port=port_of(environment, number, position=position, base_port=settings.base_port),
             networks=networks,
             certificates=certificates,
-            answer_seconds=PATIENT_SECONDS if number in _PATIENT else ANSWER_SECONDS,
+            answer_seconds=LONG_REPLY_SECONDS if number in _LONG_REPLY_PORTS else REPLY_SECONDS,
         )
         for position, number in enumerate(PORTS)
     }
@@ -120,7 +120,7 @@ def _port_roles(
             yield number, dialect, None
         elif certificates is None:
             yield number, dialect, publishers[number]
-        elif number in _HEALTH:
+        elif number in _HEALTH_EVENT_PORTS:
             yield number, dialect, None
         else:
             yield number, None, publishers[number]
@@ -129,16 +129,18 @@ def _port_roles(
 def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
     """Return the publisher list of each publishing port; event ports with the same key share one."""
     events: dict[GatewayApi, list[Publisher]] = {}
-    return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENTS} | {_PULSE: []}
+    return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENT_PORTS} | {_HEARTBEAT_PORT: []}
 
 
 def _publisher_tasks(
     apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return the background tasks that publish, each with the key of its agent."""
-    by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENTS}
+    by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENT_PORTS}
     works = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
-    pulse = HeartbeatPublisher(apis.of(_AGENTS[_PULSE]), publishers[_PULSE], seconds=settings.pulse_seconds)
+    pulse = HeartbeatPublisher(
+        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], seconds=settings.pulse_seconds
+    )
     return {**works, "pc2 pulse": pulse.run}
 
 

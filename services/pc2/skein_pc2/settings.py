@@ -19,9 +19,9 @@ EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.
 # The ports of the protocol, in the order of a row of ports that begins at SKEIN_PC2_BASE_PORT: new ones come last.
 PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
 
-_LAST_PORT = 65535
+_MAX_PORT = 65535
 # The shortest prefixes of networks, by version of IP, that may be allowed without `allow_wide`.
-_SHORTEST_PREFIX = {4: 24, 6: 64}
+_MIN_PREFIX_BITS = {4: 24, 6: 64}
 _MAPPED_BITS = 96
 _API_KEY = "SKEIN_PC2_API_KEY"
 # Ports that publish and answer, and the values of their settings: the first for both (with CURVE: it publishes), the
@@ -68,7 +68,7 @@ class Pc2Settings(Settings):
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
-        wide = [str(network) for network in networks if network.prefixlen < _SHORTEST_PREFIX[network.version]]
+        wide = [str(network) for network in networks if network.prefixlen < _MIN_PREFIX_BITS[network.version]]
         if wide and not result.allow_wide:
             raise SettingInvalid(
                 f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
@@ -183,8 +183,8 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
         if base_port is None:
             return number
         return base_port + position if base_port else 0
-    if not (text.isascii() and text.isdecimal()) or int(text) > _LAST_PORT:
-        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_LAST_PORT}, not {text!r}.")
+    if not (text.isascii() and text.isdecimal()) or int(text) > _MAX_PORT:
+        raise SettingInvalid(f"{setting_of(number)} should be a port, 0 to {_MAX_PORT}, not {text!r}.")
     return int(text)
 
 

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-_LOWEST_PRIORITY, _HIGHEST_PRIORITY = 1, 10
+_MIN_PRIORITY, _MAX_PRIORITY = 1, 10
 # The type of a `save` without a type.
 SAVED_TYPE = "context"
 # Parts of a content that memories have fields for; the rest becomes data.
-_ABOUT = frozenset({"text", "source_agent", "metadata"})
-_MOST_TYPES, _MOST_TAGS = 50, 50
+_MEMORY_FIELD_KEYS = frozenset({"text", "source_agent", "metadata"})
+_MAX_TYPES, _MAX_TAGS = 50, 50
 # Timestamps count from here, in UTC.
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a zone would be written out.
 # Year 9999 is the last that calendars agree on.
@@ -109,10 +109,10 @@ def condition(filters: Mapping[str, Any], field: str, *, session_id: str) -> pb.
     """
     types = texts(filters.get("memory_types") or filters.get("memory_type"), f"{field}.memory_types")
     tags = texts(filters.get("tags"), f"{field}.tags")
-    if len(types) > _MOST_TYPES:
-        raise invalid(f"{field}.memory_types", f"are at most {_MOST_TYPES}")
-    if len(tags) > _MOST_TAGS:
-        raise invalid(f"{field}.tags", f"are at most {_MOST_TAGS}")
+    if len(types) > _MAX_TYPES:
+        raise invalid(f"{field}.memory_types", f"are at most {_MAX_TYPES}")
+    if len(tags) > _MAX_TAGS:
+        raise invalid(f"{field}.tags", f"are at most {_MAX_TAGS}")
     result = pb.MemoryFilter(types=[memory_type(name) for name in types], tags_any=tags, session_id=session_id)
     span = mapping(filters.get("time_range"), f"{field}.time_range")
     for name, target in (("start", result.start_time), ("end", result.end_time)):
@@ -176,7 +176,7 @@ def _parse_content(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_text(memory: pb.Memory, content: Mapping[str, Any]) -> None:
-    if not memory.content.strip() and not content.keys() - _ABOUT:
+    if not memory.content.strip() and not content.keys() - _MEMORY_FIELD_KEYS:
         raise invalid("content.text", "needs at least one character that is not a space")
 
 
@@ -188,7 +188,7 @@ def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
     if metadata:
         memory.metadata.CopyFrom(struct(metadata, "content.metadata"))
     # Memory fields cannot tell an empty value from a missing one, and the service strips texts.
-    more = {name: value for name, value in content.items() if name not in _ABOUT or not value}
+    more = {name: value for name, value in content.items() if name not in _MEMORY_FIELD_KEYS or not value}
     if memory.content != memory.content.strip():
         more["text"] = memory.content
     if more:
@@ -200,12 +200,8 @@ def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
 def _importance(priority: object) -> float:
     if priority is None:
         priority = DEFAULT_PRIORITY
-    if (
-        not isinstance(priority, int)
-        or isinstance(priority, bool)
-        or not _LOWEST_PRIORITY <= priority <= _HIGHEST_PRIORITY
-    ):
-        raise invalid("priority", f"is a whole number from {_LOWEST_PRIORITY} to {_HIGHEST_PRIORITY}")
+    if not isinstance(priority, int) or isinstance(priority, bool) or not _MIN_PRIORITY <= priority <= _MAX_PRIORITY:
+        raise invalid("priority", f"is a whole number from {_MIN_PRIORITY} to {_MAX_PRIORITY}")
     return importance_of(priority)
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 # Fields that an upsert replaces; the memory stays in the session that stored it first.
-_REPLACED = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")
+_REPLACED_FIELDS = ("type", "content", "data", "source_agent", "metadata", "tags", "importance", "expire_time")
 
 
 class Memories:
@@ -96,7 +96,9 @@ class Memories:
 
     async def _replace(self, memory: pb.Memory, request: Request) -> pb.Memory | None:
         """Replace a memory's fields; None when it does not exist."""
-        call = pb.UpdateMemoryRequest(defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED))
+        call = pb.UpdateMemoryRequest(
+            defer_embedding=True, memory=memory, update_mask=FieldMask(paths=_REPLACED_FIELDS)
+        )
         call.memory.memory_id = memory.external_id
         reply = await self._api.find(self._api.memories.UpdateMemory, call, request)
         return None if reply is None else reply.memory

@@ -14,7 +14,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.text.summary import DEFAULT_CHARACTERS, MAX_READ_CHARACTERS, SpeakerTurn, summarize
 from skein_pc2.envelope import convert as wire
-from skein_pc2.envelope.pagination import MOST_SORTED, BatchReadQuery, fit_reply, matches
+from skein_pc2.envelope.pagination import MAX_SORTED_MEMORIES, BatchReadQuery, fit_reply, matches
 from skein_pc2.protocol.errors import STORAGE_ERROR, RequestError
 from skein_pc2.protocol.fields import invalid, mapping, read_time
 from skein_pc2.protocol.frames import timestamp
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from skein_pc2.gateway_api.client import GatewayApi
 
 # Most BatchGetMemories calls of one request; each reply has up to 4 MiB.
-_MOST_ANSWERS = 20
+_MAX_READ_CALLS = 20
 _PAGE_SIZE = 1000
 # Memories of one deletion call, all or none: few enough for a busy machine.
-PORTION = 50
+DELETION_BATCH_SIZE = 50
 # Most deletion calls of one request, and the time reserved for its reply.
-MOST_BATCHES = 200
+MAX_DELETION_CALLS = 200
 _MARGIN_SECONDS = 0.2
-_MOST_SUMMARIZED = 500
+_MAX_SUMMARIZED_MEMORIES = 500
 _BULK_CONDITIONS = frozenset({"memory_type", "memory_types", "older_than", "tags", "time_range"})
 
 
@@ -81,7 +81,7 @@ class MemoryLists:
 
     async def _get_named(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
         memory_ids, result = page.memory_ids, []
-        for _ in range(_MOST_ANSWERS):
+        for _ in range(_MAX_READ_CALLS):
             call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)
             response = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             result += [memory for memory in response.memories if matches(memory, page.filter)]
@@ -98,10 +98,10 @@ class MemoryLists:
             most = page.offset + page.limit + 1
             result = await self._list(page.filter, most, request, order_by=page.order_by, is_counted=True)
         else:
-            result = await self._list(page.filter, MOST_SORTED, request)
+            result = await self._list(page.filter, MAX_SORTED_MEMORIES, request)
             if result.has_more:
                 raise invalid(
-                    "filter.sort", f"has no index: it takes a filter that at most {MOST_SORTED} memories pass"
+                    "filter.sort", f"has no index: it takes a filter that at most {MAX_SORTED_MEMORIES} memories pass"
                 )
             result.memories.sort(key=page.key, reverse=page.is_descending)
         skipped = min(page.offset, len(result.memories))
@@ -142,11 +142,11 @@ class MemoryLists:
         session_id = request.scope()
         values = mapping(request.payload.get("filter"), "filter")
         condition, applied = _bulk_filter(values, session_id=session_id)
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=PORTION)
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=DELETION_BATCH_SIZE)
         # The reply reports finished deletions even when time runs out.
         margin_request = replace(request, deadline=request.deadline - _MARGIN_SECONDS)
         count = 0
-        for batch_number in range(MOST_BATCHES):
+        for batch_number in range(MAX_DELETION_CALLS):
             if request.repeat_id:
                 call.request_id = f"{request.repeat_id}-{batch_number}"
             try:
@@ -162,7 +162,7 @@ class MemoryLists:
         has_more = bool(call.page_token)
         if has_more:
             _limit_to_before(condition, received_at)
-            self._deletions.submit(self._api, pb.MemorySelection(filter=condition), page_size=PORTION)
+            self._deletions.submit(self._api, pb.MemorySelection(filter=condition), page_size=DELETION_BATCH_SIZE)
         return {"deleted_count": count, "filter_applied": applied, "has_more": has_more}
 
     async def _summarize(self, request: Request) -> dict[str, Any]:
@@ -170,7 +170,7 @@ class MemoryLists:
         condition = wire.condition(request.payload, "payload", session_id=request.scope())
         if not condition.types:
             raise invalid("memory_type", "is needed, such as conversation")
-        result = await self._list(condition, _MOST_SUMMARIZED, request, most_characters=MAX_READ_CHARACTERS)
+        result = await self._list(condition, _MAX_SUMMARIZED_MEMORIES, request, most_characters=MAX_READ_CHARACTERS)
         summarized = _within(result.memories, MAX_READ_CHARACTERS)
         turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(summarized)]
         summary = await asyncio.to_thread(summarize, turns)

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 # Most memories that are sorted here, for orders without an index.
-MOST_SORTED = 1000
-_MOST_IDS = 1000
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
+MAX_SORTED_MEMORIES = 1000
+_MAX_IDS = 1000
+_DEFAULT_LIMIT, _MAX_LIMIT = 50, 200
 # Rows before a page are read and dropped.
-_HIGHEST_OFFSET = 1000
-_ANSWER_BYTES = 3 * 1024 * 1024
+_MAX_OFFSET = 1000
+_MAX_REPLY_BYTES = 3 * 1024 * 1024
 _DESCENDING = {"desc": True, "descending": True, "asc": False, "ascending": False}
 _FIELDS = {
     "created_at": "create_time",
@@ -48,20 +48,20 @@ class BatchReadQuery:
         """
         filters = mapping(payload.get("filter"), "filter")
         memory_ids = texts(payload.get("memory_ids"), "memory_ids")
-        if len(memory_ids) > _MOST_IDS:
-            raise invalid("memory_ids", f"are at most {_MOST_IDS}")
+        if len(memory_ids) > _MAX_IDS:
+            raise invalid("memory_ids", f"are at most {_MAX_IDS}")
         if payload.get("memory_ids") == [] and not filters:
             raise invalid("memory_ids", "names no memory, and there is no filter")
         limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
         offset = integer(filters.get("offset"), "filter.offset", default=0, least=0)
-        if offset > _HIGHEST_OFFSET:
-            rule = f"is at most {_HIGHEST_OFFSET}; narrow the time_range to go further"
+        if offset > _MAX_OFFSET:
+            rule = f"is at most {_MAX_OFFSET}; narrow the time_range to go further"
             raise invalid("filter.offset", rule)
         column, is_descending = _order(filters.get("sort"))
         return cls(
             memory_ids=memory_ids,
             filter=wire.condition(filters, "filter", session_id=session_id),
-            limit=len(memory_ids) or min(limit, _HIGHEST_LIMIT),
+            limit=len(memory_ids) or min(limit, _MAX_LIMIT),
             offset=0 if memory_ids else offset,
             column=column,
             is_descending=is_descending,
@@ -98,7 +98,7 @@ def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
     size = 0
     for memory in memories:
         size += memory.ByteSize()
-        if fitting and size > _ANSWER_BYTES:
+        if fitting and size > _MAX_REPLY_BYTES:
             break
         fitting.append(memory)
     return fitting

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 SEMANTIC, KEYWORD, HYBRID = "semantic", "keyword", "hybrid"
 
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 5, 100
+_DEFAULT_LIMIT, _MAX_LIMIT = 5, 100
 _DEFAULT_MIN_SIMILARITY = 0.7
 # Signals are fused before the cut, so a search with a threshold of its own takes more candidates.
-_CANDIDATES = 50
+_MIN_CANDIDATES = 50
 _MODES = {
     SEMANTIC: recall_pb2.SEARCH_MODE_SEMANTIC,
     KEYWORD: recall_pb2.SEARCH_MODE_KEYWORD,
@@ -59,14 +59,14 @@ class SearchRequest:
         if self.type not in (SEMANTIC, KEYWORD, HYBRID):
             raise invalid("search_type", "is semantic, keyword or hybrid")
         limit = filters.get("limit", payload.get("limit"))
-        self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _HIGHEST_LIMIT)
+        self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, least=1), _MAX_LIMIT)
         self._min_similarity = _similarity(filters.get("min_similarity"))
         self._filter = wire.condition(filters, "filters", session_id=session_id)
 
     def request(self) -> recall_pb2.RecallRequest:
         """Return the Recall request for candidates."""
         picks = self.type == HYBRID and self._min_similarity is not None
-        candidates = min(_HIGHEST_LIMIT, max(_CANDIDATES, 2 * self.limit)) if picks else self.limit
+        candidates = min(_MAX_LIMIT, max(_MIN_CANDIDATES, 2 * self.limit)) if picks else self.limit
         least = _DEFAULT_MIN_SIMILARITY if self._min_similarity is None else self._min_similarity
         return recall_pb2.RecallRequest(
             query=self._query,

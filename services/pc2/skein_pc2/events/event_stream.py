@@ -46,16 +46,16 @@ TOPICS = {
     "memory_forget_hard": _DELETED,
 }
 # Changes whose memories' names are read by one call.
-_AT_ONCE = 50
+_MAX_BATCH_CHANGES = 50
 # Queued changes; the stream waits when the queue is full.
-_WAITING = 1000
+_MAX_QUEUED_CHANGES = 1000
 # The stream sends something every 15 seconds, if only a heartbeat.
 _SILENCE_SECONDS = 60.0
-_LOOK_SECONDS = 5.0
-_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.2, 5.0
+_CALL_SECONDS = 5.0
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 5.0
 # Failures in a row until a warning, about six seconds: a starting cluster causes one or two.
 _LOGGED_FAILURES = 6
-_MOST_NAMES = 10_000
+_MAX_CACHED_NAMES = 10_000
 
 log = logs.get("pc2")
 
@@ -72,7 +72,7 @@ class EventPublisher:
 
     async def run(self) -> None:
         """Publish changes from now on, until cancelled."""
-        pause, failures = _FIRST_PAUSE_SECONDS, 0
+        pause, failures = _MIN_PAUSE_SECONDS, 0
         while True:
             before = self._position
             try:
@@ -89,19 +89,19 @@ class EventPublisher:
                 if failures == _LOGGED_FAILURES:
                     log.warning("events_interrupted", reason=reason)
             if self._position != before:
-                pause, failures = _FIRST_PAUSE_SECONDS, 0
+                pause, failures = _MIN_PAUSE_SECONDS, 0
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def _stream(self) -> None:
         """Publish the changes of one stream."""
-        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_WAITING)
+        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_MAX_QUEUED_CHANGES)
         reading = asyncio.create_task(self._read(waiting))
         try:
             while True:
                 async with asyncio.timeout(_SILENCE_SECONDS):
                     answers = [await waiting.get()]
-                while not waiting.empty() and len(answers) < _AT_ONCE:
+                while not waiting.empty() and len(answers) < _MAX_BATCH_CHANGES:
                     answers.append(waiting.get_nowait())
                 await self._publish([answer for answer in answers if answer is not None])
                 if answers[-1] is None:
@@ -163,7 +163,7 @@ class _MemoryNames:
                 show_archived=True,
                 show_deleted=True,
             )
-            context = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _LOOK_SECONDS)
+            context = RequestContext(request_id="", deadline=asyncio.get_running_loop().time() + _CALL_SECONDS)
             while True:
                 page = await self._api.call(self._api.memories.ListMemories, request, context)
                 self._names_by_id |= {
@@ -175,7 +175,7 @@ class _MemoryNames:
         names = {id_: self._names_by_id[id_] for id_ in memory_ids if id_ in self._names_by_id}
         for id_ in names:
             self._names_by_id.move_to_end(id_)
-        while len(self._names_by_id) > _MOST_NAMES:
+        while len(self._names_by_id) > _MAX_CACHED_NAMES:
             self._names_by_id.popitem(last=False)
         return names
 

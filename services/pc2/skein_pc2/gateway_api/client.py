@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from skein_pc2.protocol.concurrency import RequestContext
 
-_ASK_SECONDS = 1.5
-_ACCEPTED_SECONDS = 10.0
-_REFUSED_SECONDS = 1.0
+_CHECK_SECONDS = 1.5
+_ACCEPTED_CACHE_SECONDS = 10.0
+_REJECTED_CACHE_SECONDS = 1.0
 # Shortest and longest pause before an OVERLOADED call is repeated.
-_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.05, 0.4
+_MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.05, 0.4
 _PRINTABLE = re.compile(r"[\x21-\x7e]{1,128}")
 
 Request_contra = TypeVar("Request_contra", contravariant=True)
@@ -83,11 +83,11 @@ class GatewayApi:
         loop = asyncio.get_running_loop()
         if self.has_key() and loop.time() >= self._ask_again:
             try:
-                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_ASK_SECONDS, metadata=self.metadata(""))
+                await self._auth.GetMe(auth_pb2.GetMeRequest(), timeout=_CHECK_SECONDS, metadata=self.metadata(""))
                 self._accepted = True
             except aio.AioRpcError:
                 self._accepted = False
-            self._ask_again = loop.time() + (_ACCEPTED_SECONDS if self._accepted else _REFUSED_SECONDS)
+            self._ask_again = loop.time() + (_ACCEPTED_CACHE_SECONDS if self._accepted else _REJECTED_CACHE_SECONDS)
         return self._accepted
 
     async def find(
@@ -109,7 +109,7 @@ class GatewayApi:
         An OVERLOADED call had no effect, and assistants do not repeat it, so this method does: after the pause that the
         gateway names, or after half of the remaining time if that is shorter.
         """
-        pause = _PAUSE_SECONDS
+        pause = _MIN_PAUSE_SECONDS
         if isinstance(request, Message):
             unmark_message(request)
         while True:
@@ -126,7 +126,7 @@ class GatewayApi:
                 return reply
             spread = random.uniform(1.0, 1.5)  # noqa: S311 - only spreads the calls.
             await asyncio.sleep(min(max(retry_pause, pause) * spread, left / 2))
-            pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+            pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def dimensions(self, model: str, context: RequestContext) -> int | None:
         """Return the dimensions of a model; None for an unknown model."""

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
-_MOST_ADDED, _MOST_READ = 500, 200
-_LONGEST_ID = 255
+_MAX_ADDED_MEMORIES, _MAX_READ_MEMORIES = 500, 200
+_MAX_ID_CHARACTERS = 255
 _MISSING = "There is no memory of this id"
 _NO_ROOM = "The answer has no room for this one; ask for it again"
 # Errors of one item, whose index the service names.
-_FAULTS = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
+_ITEM_ERROR_CODES = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
 
 
 class Batches:
@@ -38,7 +38,7 @@ class Batches:
 
     async def add(self, request: ActionRequest) -> Message:
         """Create memories; `memory_ids` has an id or null for each."""
-        items = _items(request, "memories", _MOST_ADDED)
+        items = _items(request, "memories", _MAX_ADDED_MEMORIES)
         failures: dict[int, str] = {}
         drafts: dict[int, pb.Memory] = {}
         parents: dict[int, str] = {}
@@ -73,13 +73,15 @@ class Batches:
 
     async def get(self, request: ActionRequest) -> Message:
         """Read memories, in the order of the request."""
-        sent_ids = _items(request, "memory_ids", _MOST_READ)
+        sent_ids = _items(request, "memory_ids", _MAX_READ_MEMORIES)
         memory_ids = list(dict.fromkeys(item for item in sent_ids if isinstance(item, str)))
         failures: list[dict[str, Any]] = [
             {"memory_id": None, "message": "A memory_id is a text"} for item in sent_ids if not isinstance(item, str)
         ]
         good = [name for name in memory_ids if _is_id(name)]
-        failures += [{"memory_id": name[:_LONGEST_ID], "message": _MISSING} for name in memory_ids if not _is_id(name)]
+        failures += [
+            {"memory_id": name[:_MAX_ID_CHARACTERS], "message": _MISSING} for name in memory_ids if not _is_id(name)
+        ]
         memories: list[pb.Memory] = []
         if good:
             call = pb.BatchGetMemoriesRequest(memory_ids=good)
@@ -103,7 +105,7 @@ class Batches:
                 answer = await self._api.call(self._api.memories.BatchCreateMemories, call, request)
             except aio.AioRpcError as error:
                 index = _index(error)
-                if error.code() not in _FAULTS or index is None or not 0 <= index < len(places):
+                if error.code() not in _ITEM_ERROR_CODES or index is None or not 0 <= index < len(places):
                     raise
                 failures[places[index]] = error_text(to_request_error(error, transient=""))
                 del left[places[index]]
@@ -137,7 +139,7 @@ def _is_id(name: str) -> bool:
         fields.require_text(name, "memory_id")
     except RequestError:
         return False
-    return 0 < len(name) <= _LONGEST_ID and "\0" not in name
+    return 0 < len(name) <= _MAX_ID_CHARACTERS and "\0" not in name
 
 
 def _index(error: aio.AioRpcError) -> int | None:

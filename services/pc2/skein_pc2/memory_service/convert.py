@@ -21,7 +21,7 @@ PARENT, MEMBER = "child_of", "member_of"
 # Relations that records show as fields.
 STRUCTURAL = frozenset({PARENT, MEMBER})
 # Relation of names that cannot be relations; the label keeps the name.
-_OTHER = "related"
+_DEFAULT_RELATION = "related"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LEVELS = {"short": pb.LEVEL_CONTEXTUAL, "medium": pb.LEVEL_OPERATIONAL, "long": pb.LEVEL_STRATEGIC}
 _TIERS = {
@@ -31,15 +31,15 @@ _TIERS = {
     pb.LEVEL_STRATEGIC: "long",
 }
 # A context group's id is this prefix and a number that every JSON reader keeps exactly.
-GROUP_PREFIX, LARGEST_GROUP = "group-", 2**53 - 1
-_LONGEST_TTL = timedelta(days=36_500)
+GROUP_PREFIX, MAX_GROUP_NUMBER = "group-", 2**53 - 1
+_MAX_TTL = timedelta(days=36_500)
 _DEFAULT_TYPE, _DEFAULT_LEVEL = "general", pb.LEVEL_CONTEXTUAL
 # Types whose data has a schema; an object sent as content is kept in the metadata instead.
-_FORMED_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
+_SCHEMA_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
 _OBJECT_KEY = "pc2_content"
 # Searched characters of an object without a text.
-_SEARCHED_CHARACTERS = 10_000
-_LONGEST_TITLE, _LONGEST_ID = 1000, 255
+_MAX_SEARCHED_CHARACTERS = 10_000
+_MAX_TITLE_CHARACTERS, _MAX_ID_CHARACTERS = 1000, 255
 _MICROSECONDS = 1_000_000
 
 
@@ -100,9 +100,9 @@ def merge_into(stored: pb.Memory, new: pb.Memory, mask: Sequence[str]) -> tuple[
     if "content" in names:
         _form(result)
         # A text replaces an object, but not data with a schema.
-        if result.type not in _FORMED_TYPES and "data" not in names:
+        if result.type not in _SCHEMA_TYPES and "data" not in names:
             names.append("data")
-        elif result.type in _FORMED_TYPES and "data" in names:
+        elif result.type in _SCHEMA_TYPES and "data" in names:
             names.remove("data")
     if result.metadata != stored.metadata and "metadata" not in names:
         names.append("metadata")
@@ -167,7 +167,7 @@ def group_number(group_id: str) -> int | str:
     """Return a context group's name on the port: the number in its id, or the id that its assistant chose."""
     digits = group_id.removeprefix(GROUP_PREFIX)
     is_number = digits.isascii() and digits.isdecimal() and digits != group_id and not digits.startswith("0")
-    return int(digits) if is_number and int(digits) <= LARGEST_GROUP else group_id
+    return int(digits) if is_number and int(digits) <= MAX_GROUP_NUMBER else group_id
 
 
 def group_id(value: object, field: str = "group_id") -> str:
@@ -199,7 +199,7 @@ def relation(value: str) -> tuple[str, str]:
     A name that cannot be a relation becomes the label.
     """
     result = _snake(value)
-    return result or _OTHER, "" if result == value else value[:1000]
+    return result or _DEFAULT_RELATION, "" if result == value else value[:1000]
 
 
 def is_relation(value: str) -> bool:
@@ -258,7 +258,7 @@ def _read_rest(values: Mapping[str, Any], into: pb.Memory) -> list[str]:
 
 
 def _ttl(values: Mapping[str, Any]) -> timedelta:
-    seconds = number(values["ttl"], "ttl", default=0, least=1, most=_LONGEST_TTL.total_seconds())
+    seconds = number(values["ttl"], "ttl", default=0, least=1, most=_MAX_TTL.total_seconds())
     return timedelta(seconds=seconds)
 
 
@@ -271,19 +271,19 @@ def _level(value: object, field: str) -> pb.Level:
 
 def _form(memory: pb.Memory) -> None:
     """Move an object content into the metadata when the memory's type has a data schema."""
-    if memory.HasField("data") and memory.type in _FORMED_TYPES:
+    if memory.HasField("data") and memory.type in _SCHEMA_TYPES:
         memory.metadata.fields[_OBJECT_KEY].struct_value.CopyFrom(memory.data)
         memory.ClearField("data")
 
 
 def _title_of(memory: pb.Memory) -> str:
-    return query.topic_of(memory)[:_LONGEST_TITLE]
+    return query.topic_of(memory)[:_MAX_TITLE_CHARACTERS]
 
 
 def _subject_of(memory: pb.Memory) -> str:
     """Return the metadata's user_id; "" when it cannot be a subject's id."""
     user_id = memory.metadata.fields["user_id"].string_value if "user_id" in memory.metadata.fields else ""
-    return user_id if len(user_id) <= _LONGEST_ID else ""
+    return user_id if len(user_id) <= _MAX_ID_CHARACTERS else ""
 
 
 def _content(memory: pb.Memory) -> str | dict[str, Any]:
@@ -312,7 +312,7 @@ def _texts_of(value: object) -> str:
             rest.extend(item[key] for key in sorted(item, reverse=True))
         elif isinstance(item, list):
             rest.extend(reversed(item))
-    return "\n".join(line for line in lines if line)[:_SEARCHED_CHARACTERS]
+    return "\n".join(line for line in lines if line)[:_MAX_SEARCHED_CHARACTERS]
 
 
 def _snake(value: str) -> str:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
 
 TYPE = "context_group"
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
-_MOST_MEMBERS_AT_ONCE = 100
+_DEFAULT_LIMIT, _MAX_LIMIT = 100, 200
+_MAX_ADDED_MEMBERS = 100
 
 
 class Groups:
@@ -32,7 +32,7 @@ class Groups:
     async def create(self, request: ActionRequest) -> Message:
         name = fields.required_text(request.fields, "name")
         metadata = fields.mapping(request.fields.get("metadata"), "metadata")
-        number = request.new_id().int % records.LARGEST_GROUP + 1
+        number = request.new_id().int % records.MAX_GROUP_NUMBER + 1
         group_id = (
             f"{records.GROUP_PREFIX}{number}"
             if request.fields.get("group_id") is None
@@ -56,8 +56,8 @@ class Groups:
         if not several:
             await self._join(fields.required_text(request.fields, "memory_id"), group_id, request)
             return {"group_id": records.group_number(group_id), "added_count": 1}
-        if len(several) > _MOST_MEMBERS_AT_ONCE:
-            raise fields.invalid("memory_ids", f"holds at most {_MOST_MEMBERS_AT_ONCE} ids")
+        if len(several) > _MAX_ADDED_MEMBERS:
+            raise fields.invalid("memory_ids", f"holds at most {_MAX_ADDED_MEMBERS} ids")
         failures = []
         for memory_id in several:
             try:
@@ -74,9 +74,7 @@ class Groups:
 
     async def memories(self, request: ActionRequest) -> Message:
         group_id = await self._group(request)
-        limit = min(
-            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
-        )
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         links, more = await relations.links_of(
             self._api,
             request,

@@ -29,12 +29,12 @@ _DAILY_LOSS = {"short": 0.1, "medium": 0.05, "long": 0.01}
 _NEXT_TIER = {"short": (pb.LEVEL_OPERATIONAL, 0.4), "medium": (pb.LEVEL_STRATEGIC, 0.2)}
 _DAY = timedelta(days=1)
 # Shorter idle times are not written.
-_LEAST_IDLE = timedelta(hours=1)
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 1000, 1000
-_MIN_AGE_HOURS, _MAX_IMPORTANCE = 24, 0.5
-_CLEANUP_AGE_DAYS, _CLEANUP_IMPORTANCE = 90, 0.1
-_LONGEST_AGE = timedelta(days=36_500)
-_ATTEMPTS = 5
+_MIN_IDLE = timedelta(hours=1)
+_DEFAULT_LIMIT, _MAX_LIMIT = 1000, 1000
+_DEFAULT_MIN_AGE_HOURS, _DEFAULT_MAX_IMPORTANCE = 24, 0.5
+_DEFAULT_CLEANUP_AGE_DAYS, _DEFAULT_CLEANUP_IMPORTANCE = 90, 0.1
+_MAX_AGE = timedelta(days=36_500)
+_MAX_ATTEMPTS = 5
 
 Change = tuple[pb.Memory, list[str]]
 
@@ -55,15 +55,15 @@ class Lifecycle:
         tier = request.fields.get("memory_tier")
         condition = pb.MemoryFilter(
             where=search_filters.equals("level", records.level_names("short" if tier is None else tier)),
-            max_importance=_importance(request, _MAX_IMPORTANCE),
+            max_importance=_importance(request, _DEFAULT_MAX_IMPORTANCE),
         )
-        condition.end_time.FromDatetime(_before(request, "min_age_hours", timedelta(hours=1), _MIN_AGE_HOURS))
+        condition.end_time.FromDatetime(_before(request, "min_age_hours", timedelta(hours=1), _DEFAULT_MIN_AGE_HOURS))
         return await self._list(request, condition)
 
     async def for_cleanup(self, request: ActionRequest) -> Message:
         """List memories that are old and unimportant enough to be archived."""
-        condition = pb.MemoryFilter(max_importance=_importance(request, _CLEANUP_IMPORTANCE))
-        condition.end_time.FromDatetime(_before(request, "min_age_days", _DAY, _CLEANUP_AGE_DAYS))
+        condition = pb.MemoryFilter(max_importance=_importance(request, _DEFAULT_CLEANUP_IMPORTANCE))
+        condition.end_time.FromDatetime(_before(request, "min_age_days", _DAY, _DEFAULT_CLEANUP_AGE_DAYS))
         return await self._list(request, condition)
 
     async def decay(self, request: ActionRequest) -> Message:
@@ -115,9 +115,7 @@ class Lifecycle:
 
     async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that a truncated list holds those that wait longest."""
-        limit = min(
-            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
-        )
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         memories, is_more = await links.listing(self._api, request, condition, order_by="create_time", most=limit + 1)
         if is_more and len(memories) < limit:
             # The oldest are mostly of the long tier, and a scan is bounded; the short tier is among the newest.
@@ -135,7 +133,7 @@ class Lifecycle:
     ) -> tuple[pb.Memory, pb.Memory]:
         """Change a memory depending on its state; return it before and after. Concurrent changes are retried."""
         memory_id = fields.required_text(request.fields, "memory_id")
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             before = await links.read_memory(self._api, request, memory_id)
             if before is None:
                 raise RequestError(MEMORY_NOT_FOUND, "There is no memory of this id")
@@ -147,7 +145,7 @@ class Lifecycle:
             try:
                 return before, await self._update(request, after, mask)
             except aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _MAX_ATTEMPTS:
                     raise
         raise RequestError(STORAGE_ERROR, "The memory changes all the time; try again soon")
 
@@ -161,7 +159,7 @@ def _decay(memory: pb.Memory, at: datetime) -> Change:
     tier = records.tier(memory)
     idle = at - _last_use(memory)
     mask = []
-    if idle >= _LEAST_IDLE:
+    if idle >= _MIN_IDLE:
         memory.importance = max(0.0, memory.importance * (1 - _DAILY_LOSS[tier] * (idle / _DAY)))
         mask.append("importance")
     level, bound = _NEXT_TIER.get(tier, (memory.level, 0.0))
@@ -202,5 +200,5 @@ def _importance(request: ActionRequest, default: float) -> float:
 
 def _before(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
     """Return the latest creation time of a memory that is old enough."""
-    age = records.number(request.fields.get(name), name, default=default, least=0, most=_LONGEST_AGE / unit)
+    age = records.number(request.fields.get(name), name, default=default, least=0, most=_MAX_AGE / unit)
     return datetime.now(UTC) - age * unit

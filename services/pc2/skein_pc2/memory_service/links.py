@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
 
 # Memories of one GetSubgraph call, and nodes of its reply.
-_AT_ONCE, _NODES = 20, 120
+_SUBGRAPH_MEMORIES, _MAX_SUBGRAPH_NODES = 20, 120
 # Most children in one reply: those with the newest links.
-MOST_CHILDREN = 500
-_PAGE = 200
+MAX_CHILDREN = 500
+_PAGE_SIZE = 200
 # Memories of one page, and bytes of all memories in one reply: each is written two or three times.
-MOST_LISTED, MOST_BYTES = 1000, 2 * 1024 * 1024
+MAX_PAGE_SIZE, MAX_REPLY_BYTES = 1000, 2 * 1024 * 1024
 # Most calls of one list.
-_CALLS = 20
+_MAX_CALLS = 20
 # Depth of one traversal to descendants, and its nodes.
-_HOPS, _WALKED = 4, 1000
-_DOWN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
+_MAX_HOPS, _MAX_TRAVERSED_NODES = 4, 1000
+_TO_CHILDREN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
 # Most descendants of one cascading deletion.
-MOST_DESCENDANTS = 2000
+MAX_DESCENDANTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +87,12 @@ class Neighborhood:
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
     """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
     result = Neighborhood()
-    batches = [memory_ids[start : start + _AT_ONCE] for start in range(0, len(memory_ids), _AT_ONCE)]
+    batches = [
+        memory_ids[start : start + _SUBGRAPH_MEMORIES] for start in range(0, len(memory_ids), _SUBGRAPH_MEMORIES)
+    ]
 
     async def read_batch(batch: Sequence[str]) -> None:
-        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_NODES, include_memories=True)
+        call = pb.GetSubgraphRequest(memory_ids=batch, radius=1, max_nodes=_MAX_SUBGRAPH_NODES, include_memories=True)
         subgraph = await api.find(api.links.GetSubgraph, call, context)
         if subgraph is not None:
             result.add(subgraph)
@@ -133,7 +135,7 @@ async def pages(
 
     A page scans a bounded number of memories, matching or not.
     """
-    call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MOST_LISTED))
+    call = pb.ListMemoriesRequest(filter=condition, order_by=order_by, page_size=min(page_size, MAX_PAGE_SIZE))
     while True:
         page = await api.call(api.memories.ListMemories, call, context)
         yield list(page.memories)
@@ -149,7 +151,7 @@ async def listing(
     *,
     order_by: str,
     most: int,
-    calls: int = _CALLS,
+    calls: int = _MAX_CALLS,
 ) -> tuple[list[pb.Memory], bool]:
     """Return up to `most` matching memories in order, and whether there may be more.
 
@@ -158,7 +160,7 @@ async def listing(
     result: list[pb.Memory] = []
     call = pb.ListMemoriesRequest(filter=condition, order_by=order_by)
     for _ in range(calls):
-        call.page_size = min(most - len(result), MOST_LISTED)
+        call.page_size = min(most - len(result), MAX_PAGE_SIZE)
         page = await api.call(api.memories.ListMemories, call, context)
         result += page.memories
         call.page_token = page.next_page_token
@@ -174,7 +176,7 @@ def fit_reply(memories: Sequence[pb.Memory], limit: int) -> list[pb.Memory]:
     size = 0
     for count, memory in enumerate(memories[:limit]):
         size += memory.ByteSize()
-        if size > MOST_BYTES and count:
+        if size > MAX_REPLY_BYTES and count:
             return list(memories[:count])
     return list(memories[:limit])
 
@@ -192,7 +194,7 @@ async def links_of(
     api: GatewayApi, context: RequestContext, memory_id: str, *, direction: pb.LinkDirection, relation: str, most: int
 ) -> tuple[list[pb.Link], bool]:
     """Return a memory's links, newest first, and whether there are more than `most`."""
-    call = pb.ListLinksRequest(memory_id=memory_id, direction=direction, relation=relation, page_size=_PAGE)
+    call = pb.ListLinksRequest(memory_id=memory_id, direction=direction, relation=relation, page_size=_PAGE_SIZE)
     links: list[pb.Link] = []
     while len(links) <= most:
         page = await api.call(api.links.ListLinks, call, context)
@@ -211,7 +213,7 @@ async def set_parent(api: GatewayApi, context: RequestContext, memory_id: str, p
         stored = await api.call(api.links.UpsertLink, pb.UpsertLinkRequest(link=link), context)
         parent_link_id = stored.link.link_id
     before, _ = await links_of(
-        api, context, memory_id, direction=pb.LINK_DIRECTION_OUTGOING, relation=records.PARENT, most=_PAGE
+        api, context, memory_id, direction=pb.LINK_DIRECTION_OUTGOING, relation=records.PARENT, most=_PAGE_SIZE
     )
     for link in before:
         if link.link_id != parent_link_id:
@@ -221,25 +223,27 @@ async def set_parent(api: GatewayApi, context: RequestContext, memory_id: str, p
 async def children(api: GatewayApi, context: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
     """Return a memory's children, newest links first, and whether there are more."""
     call = pb.GetSubgraphRequest(
-        memory_ids=[memory_id], radius=1, max_nodes=MOST_CHILDREN, filter=_DOWN, include_memories=True
+        memory_ids=[memory_id], radius=1, max_nodes=MAX_CHILDREN, filter=_TO_CHILDREN, include_memories=True
     )
     answer = await api.call(api.links.GetSubgraph, call, context)
     nodes = [node for node in answer.nodes if node.hop]
     memories = {node.memory_id: node.memory for node in nodes if node.HasField("memory")}
     # Large children do not all fit into one reply.
     rest = [node.memory_id for node in nodes if node.memory_id not in memories]
-    for start in range(0, len(rest), _PAGE):
-        memories |= {memory.memory_id: memory for memory in await read(api, context, rest[start : start + _PAGE])}
+    for start in range(0, len(rest), _PAGE_SIZE):
+        memories |= {memory.memory_id: memory for memory in await read(api, context, rest[start : start + _PAGE_SIZE])}
     result = [memories[node.memory_id] for node in nodes if node.memory_id in memories]
     return result, answer.truncated or len(result) < len(nodes)
 
 
 async def descendants(api: GatewayApi, context: RequestContext, memory_id: str) -> list[list[str]]:
     """Return the ids of a memory's descendants by generation."""
-    walk = pb.TraverseLinksRequest(memory_id=memory_id, hops=_HOPS, max_nodes=_WALKED, filter=_DOWN)
+    walk = pb.TraverseLinksRequest(
+        memory_id=memory_id, hops=_MAX_HOPS, max_nodes=_MAX_TRAVERSED_NODES, filter=_TO_CHILDREN
+    )
     near = await api.call(api.links.TraverseLinks, walk, context)
-    if not near.truncated and all(node.hop < _HOPS for node in near.nodes):
-        result = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _HOPS)]
+    if not near.truncated and all(node.hop < _MAX_HOPS for node in near.nodes):
+        result = [[node.memory_id for node in near.nodes if node.hop == hop] for hop in range(1, _MAX_HOPS)]
         return [generation for generation in result if generation]
     return await generations(api, context, [memory_id])
 
@@ -250,14 +254,14 @@ async def generations(api: GatewayApi, context: RequestContext, memory_ids: Sequ
     generation, below = list(memory_ids), []
     while generation:
         children: list[str] = []
-        for start in range(0, len(generation), _AT_ONCE):
-            children += await _children(api, context, generation[start : start + _AT_ONCE])
+        for start in range(0, len(generation), _SUBGRAPH_MEMORIES):
+            children += await _children(api, context, generation[start : start + _SUBGRAPH_MEMORIES])
         seen |= set(generation)
         generation = [child for child in dict.fromkeys(children) if child not in seen]
         below.append(generation)
-        if len(seen) + len(generation) > MOST_DESCENDANTS:
+        if len(seen) + len(generation) > MAX_DESCENDANTS:
             raise RequestError(
-                VALIDATION_ERROR, f"More than {MOST_DESCENDANTS} memories would be deleted; delete a part of them first"
+                VALIDATION_ERROR, f"More than {MAX_DESCENDANTS} memories would be deleted; delete a part of them first"
             )
     return below
 
@@ -266,8 +270,8 @@ async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[
     call = pb.GetSubgraphRequest(
         memory_ids=parents,
         radius=1,
-        max_nodes=MOST_CHILDREN,
-        filter=_DOWN,
+        max_nodes=MAX_CHILDREN,
+        filter=_TO_CHILDREN,
     )
     answer = await api.call(api.links.GetSubgraph, call, context)
     if not answer.truncated:
@@ -280,7 +284,7 @@ async def _children(api: GatewayApi, context: RequestContext, parents: Sequence[
             parent,
             direction=pb.LINK_DIRECTION_INCOMING,
             relation=records.PARENT,
-            most=MOST_DESCENDANTS + 1,
+            most=MAX_DESCENDANTS + 1,
         )
         result += [link.from_memory_id for link in links]
     return result

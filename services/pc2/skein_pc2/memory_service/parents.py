@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.concurrency import RequestContext
     from skein_pc2.protocol.frames import Message
 
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 50, 200
+_DEFAULT_LIMIT, _MAX_LIMIT = 50, 200
 _ORDERS = {
     ("created_at", True): "create_time desc",
     ("created_at", False): "create_time",
 }
 _FIELDS = {"timestamp": "created_at", "importance_score": "importance"}
 # Children converted together when they are sorted here.
-_WRITTEN_AT_ONCE = 50
+_RECORD_BATCH_SIZE = 50
 # Children of one deletion call, and attempts of a session update with concurrent changes.
-_DELETED_AT_ONCE, _ATTEMPTS = 50, 5
+_DELETION_BATCH_SIZE, _MAX_ATTEMPTS = 50, 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,8 +59,8 @@ class Order:
         """Read sort_field and sort_order: the newest first unless they say otherwise."""
         name = fields.text(values, "sort_field") or "created_at"
         field = _FIELDS.get(name, name)
-        if field not in _KEYS:
-            raise fields.invalid("sort_field", f"is one of {', '.join(_KEYS)}")
+        if field not in _SORT_KEYS:
+            raise fields.invalid("sort_field", f"is one of {', '.join(_SORT_KEYS)}")
         direction = (fields.text(values, "sort_order") or "desc").strip().lower()
         if direction not in {"asc", "desc", "ascending", "descending"}:
             raise fields.invalid("sort_order", "is asc or desc")
@@ -68,8 +68,8 @@ class Order:
 
     def sort(self, memories: list[pb.Memory]) -> None:
         """Sort memories; ties come newest first."""
-        memories.sort(key=_KEYS["created_at"], reverse=True)
-        memories.sort(key=_KEYS[self.field], reverse=self.is_descending)
+        memories.sort(key=_SORT_KEYS["created_at"], reverse=True)
+        memories.sort(key=_SORT_KEYS[self.field], reverse=self.is_descending)
 
 
 async def parent_of(api: GatewayApi, context: RequestContext, parent_id: str) -> Parent:
@@ -94,7 +94,7 @@ async def session_of(api: GatewayApi, context: RequestContext, session_id: str) 
 async def children(api: GatewayApi, request: ActionRequest) -> Message:
     """List the children of a memory or a session."""
     parent_id, order = fields.required_text(request.fields, "parent_id"), Order.of(request.fields)
-    limit = min(_HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
     parent = await parent_of(api, request, parent_id)
     is_more = False
     if parent.session is None:
@@ -121,7 +121,7 @@ async def _children_of_session(
                 if record["parent_id"] != session_id:
                     continue
                 size += memory.ByteSize()
-                if len(result) == limit or (result and size > links.MOST_BYTES):
+                if len(result) == limit or (result and size > links.MAX_REPLY_BYTES):
                     return result, True
                 result.append(record)
     return result, False
@@ -138,15 +138,15 @@ async def _of_session(
             yield page
         return
     memories, is_more = await links.listing(
-        api, request, condition, order_by="create_time desc", most=links.MOST_LISTED
+        api, request, condition, order_by="create_time desc", most=links.MAX_PAGE_SIZE
     )
     if is_more:
         raise RequestError(
-            VALIDATION_ERROR, f"This order is made of {links.MOST_LISTED} memories at most; sort by created_at"
+            VALIDATION_ERROR, f"This order is made of {links.MAX_PAGE_SIZE} memories at most; sort by created_at"
         )
     order.sort(memories)
-    for start in range(0, len(memories), _WRITTEN_AT_ONCE):
-        yield memories[start : start + _WRITTEN_AT_ONCE]
+    for start in range(0, len(memories), _RECORD_BATCH_SIZE):
+        yield memories[start : start + _RECORD_BATCH_SIZE]
 
 
 def session_record(session: session_pb2.Session) -> dict[str, Any]:
@@ -184,7 +184,7 @@ async def update_session(api: GatewayApi, context: RequestContext, session_id: s
     if update.get("metadata") is None:
         raise RequestError(VALIDATION_ERROR, "This is the id of a session, of which metadata alone can be updated")
     new = fields.struct(metadata, "metadata")
-    for attempt in range(1, _ATTEMPTS + 1):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         for key, value in new.fields.items():
             session.metadata.fields[key].CopyFrom(value)
         changed = session_pb2.Session(session_id=session_id, metadata=session.metadata, revision=session.revision)
@@ -192,7 +192,7 @@ async def update_session(api: GatewayApi, context: RequestContext, session_id: s
         try:
             await api.call(api.sessions.UpdateSession, call, context)
         except aio.AioRpcError as error:
-            if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+            if error.code() is not grpc.StatusCode.ABORTED or attempt == _MAX_ATTEMPTS:
                 raise
             latest = await session_of(api, context, session_id)
             if latest is None:
@@ -220,7 +220,7 @@ async def delete_session(api: GatewayApi, request: ActionRequest, session_id: st
 async def _delete_memories(api: GatewayApi, context: RequestContext, session_id: str) -> int:
     count = 0
     condition = pb.MemoryFilter(session_id=session_id)
-    listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETED_AT_ONCE)
+    listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETION_BATCH_SIZE)
     while True:
         page = await api.call(api.memories.ListMemories, listing, context)
         memory_ids = [memory.memory_id for memory in page.memories]
@@ -233,7 +233,7 @@ async def _delete_memories(api: GatewayApi, context: RequestContext, session_id:
             if not page.next_page_token:
                 break
     # Lists leave out expired and archived memories.
-    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETED_AT_ONCE)
+    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETION_BATCH_SIZE)
     while True:
         answer = await api.call(api.memories.ForgetMemories, call, context)
         count += len(answer.memory_ids)
@@ -245,9 +245,9 @@ async def _delete_memories(api: GatewayApi, context: RequestContext, session_id:
 async def delete_memories(api: GatewayApi, context: RequestContext, memory_ids: list[str]) -> int:
     """Delete memories in batches, each all or none, so that a repeat continues after the last batch."""
     count = 0
-    for start in range(0, len(memory_ids), _DELETED_AT_ONCE):
-        batch = memory_ids[start : start + _DELETED_AT_ONCE]
-        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=batch), page_size=_DELETED_AT_ONCE)
+    for start in range(0, len(memory_ids), _DELETION_BATCH_SIZE):
+        batch = memory_ids[start : start + _DELETION_BATCH_SIZE]
+        call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(memory_ids=batch), page_size=_DELETION_BATCH_SIZE)
         count += len((await api.call(api.memories.ForgetMemories, call, context)).memory_ids)
     return count
 
@@ -257,7 +257,7 @@ def _time(memory: pb.Memory, field: str) -> tuple[int, int, str]:
     return time.seconds, time.nanos, memory.memory_id
 
 
-_KEYS: dict[str, Callable[[pb.Memory], Any]] = {
+_SORT_KEYS: dict[str, Callable[[pb.Memory], Any]] = {
     "created_at": lambda memory: _time(memory, "create_time"),
     "updated_at": lambda memory: _time(memory, "update_time"),
     "last_accessed_at": lambda memory: _time(

@@ -22,7 +22,7 @@ _STOP_WORDS = frozenset(
     }
 )  # fmt: skip
 # In shorter words a final "s" is no plural.
-_LEAST_PLURAL = 4
+_MIN_PLURAL_CHARACTERS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,5 +69,5 @@ def statuses(query: str) -> list[str]:
 
 def _is_among(word: str, words: set[str]) -> bool:
     """Say whether `words` has the word, its singular, or a word that begins with it."""
-    is_plural = len(word) >= _LEAST_PLURAL and word.endswith("s") and not word.endswith("ss")
+    is_plural = len(word) >= _MIN_PLURAL_CHARACTERS and word.endswith("s") and not word.endswith("ss")
     return (is_plural and word[:-1] in words) or any(other.startswith(word) for other in words)

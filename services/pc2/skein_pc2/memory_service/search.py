@@ -19,25 +19,25 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.actions import ActionRequest
     from skein_pc2.protocol.frames import Message
 
-_DEFAULT_LIMIT, _DEFAULT_K, _HIGHEST_LIMIT, _HIGHEST_K = 10, 5, 200, 100
+_DEFAULT_LIMIT, _DEFAULT_K, _MAX_LIMIT, _MAX_K = 10, 5, 200, 100
 # Extra hits, because some are removed afterwards.
 _SPARE_HITS = 10
 # Lowest cosine of a hit without any word of the query, measured with all-MiniLM-L6-v2, where
 # unrelated pairs stay below 0.27 and related ones begin at 0.38. A fact answers for its own topic, so a neighbouring
 # topic (0.44 between two capitals) must not take its place.
-_LEAST_SIMILARITY, _LEAST_OF_FACTS = 0.3, 0.5
+_MIN_SIMILARITY, _MIN_FACT_SIMILARITY = 0.3, 0.5
 # No text is expected to contain a longer query.
-_LONGEST_PHRASE = 300
+_MAX_PHRASE_CHARACTERS = 300
 # Scores of a memory that contains the query, or has it as its topic.
 _PHRASE_SCORE, _TOPIC_SCORE = 0.5, 1.0
 _BY_IMPORTANCE, _NEWEST = "importance desc", "create_time desc"
 # Memories sorted by importance here, and the calls that read them.
-_SORTED, _SORTING_CALLS = 200, 10
+_MAX_SORTED_MEMORIES, _MAX_SORT_CALLS = 200, 10
 
 
 async def by_words(api: GatewayApi, request: ActionRequest) -> Message:
     """Find memories by words, most important first; without words, by type or status."""
-    limit = _count(request, "limit", _DEFAULT_LIMIT, _HIGHEST_LIMIT)
+    limit = _count(request, "limit", _DEFAULT_LIMIT, _MAX_LIMIT)
     text = fields.text(request.fields, "query")
     scope = await search_filters.parse_scope(api, request)
     if not text.strip() and not (scope.has_type() or scope.is_narrow):
@@ -50,7 +50,7 @@ async def by_words(api: GatewayApi, request: ActionRequest) -> Message:
         return await _answer(api, request, scope, [(memory, None) for memory in memories], limit, more=is_more)
     query = matching.Query.of(text)
     hits, holding = await asyncio.gather(
-        _recall(api, request, text, scope, min(_HIGHEST_K, limit + _SPARE_HITS), recall_pb2.SEARCH_MODE_KEYWORD),
+        _recall(api, request, text, scope, min(_MAX_K, limit + _SPARE_HITS), recall_pb2.SEARCH_MODE_KEYWORD),
         _holding(api, request, text, scope, limit + 1),
     )
     likeness = {hit.item_id: (hit.memory, hit.score) for hit in hits}
@@ -69,11 +69,11 @@ async def by_words(api: GatewayApi, request: ActionRequest) -> Message:
 
 async def by_meaning(api: GatewayApi, request: ActionRequest) -> Message:
     """Find the memories nearest in meaning; none when no memory of the tenant matches the query."""
-    k = _count(request, "k", _count(request, "limit", _DEFAULT_K, _HIGHEST_K), _HIGHEST_K)
+    k = _count(request, "k", _count(request, "limit", _DEFAULT_K, _MAX_K), _MAX_K)
     text = fields.required_text(request.fields, "query")
     query = matching.Query.of(text)
     scope = await search_filters.parse_scope(api, request)
-    limit = min(_HIGHEST_K, k + _SPARE_HITS)
+    limit = min(_MAX_K, k + _SPARE_HITS)
     near, worded = await asyncio.gather(
         _recall(api, request, text, scope, limit, recall_pb2.SEARCH_MODE_SEMANTIC),
         _recall(api, request, text, scope, limit, recall_pb2.SEARCH_MODE_KEYWORD),
@@ -127,7 +127,7 @@ async def _holding(
     The scan for contents reads the tenant's most important memories, as far as one call goes.
     """
     phrase = text.strip()
-    if len(phrase) > _LONGEST_PHRASE:
+    if len(phrase) > _MAX_PHRASE_CHARACTERS:
         return []
     literal = json.dumps(phrase)
     tags = ", ".join(dict.fromkeys((literal, json.dumps(phrase.lower()))))
@@ -155,12 +155,12 @@ async def _important(
     async def of(condition: pb.MemoryFilter) -> tuple[list[pb.Memory], bool]:
         # The filter's index has the order of creation; the order of importance scans all memories.
         memories, is_more = await links.listing(
-            api, request, condition, order_by=_NEWEST, most=max(most, _SORTED), calls=_SORTING_CALLS
+            api, request, condition, order_by=_NEWEST, most=max(most, _MAX_SORTED_MEMORIES), calls=_MAX_SORT_CALLS
         )
         if not is_more:
             return memories, False
         first, _ = await links.listing(
-            api, request, condition, order_by=_BY_IMPORTANCE, most=most, calls=_SORTING_CALLS
+            api, request, condition, order_by=_BY_IMPORTANCE, most=most, calls=_MAX_SORT_CALLS
         )
         return [*first, *memories], True
 
@@ -212,7 +212,7 @@ def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bo
         return True, _TOPIC_SCORE
     if query.is_answered_by(hit.memory):
         return True, hit.score if similarity is None else similarity
-    least = _LEAST_OF_FACTS if matching.topic_of(hit.memory) else _LEAST_SIMILARITY
+    least = _MIN_FACT_SIMILARITY if matching.topic_of(hit.memory) else _MIN_SIMILARITY
     return similarity is not None and similarity >= least, similarity
 
 

@@ -33,10 +33,10 @@ _NAMES = {
     "max_importance": "max_importance",
 }
 # Restrictions beside `filters`; other fields of a message are ignored.
-_BESIDE = frozenset({"parent_id", "session_id", "user_id", "memory_type", "memory_tier", "tags"})
+_TOP_LEVEL_NAMES = frozenset({"parent_id", "session_id", "user_id", "memory_type", "memory_tier", "tags"})
 # Most ids of one `where` condition.
-_IDS_AT_ONCE = 80
-_MOST_VALUES = 50
+_MAX_CONDITION_IDS = 80
+_MAX_VALUES = 50
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,10 +94,10 @@ async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
         filters = [condition]
     else:
         filters = []
-        for start in range(0, len(child_ids), _IDS_AT_ONCE):
+        for start in range(0, len(child_ids), _MAX_CONDITION_IDS):
             batch_filter = pb.MemoryFilter()
             batch_filter.CopyFrom(condition)
-            ids = ", ".join(json.dumps(memory_id) for memory_id in child_ids[start : start + _IDS_AT_ONCE])
+            ids = ", ".join(json.dumps(memory_id) for memory_id in child_ids[start : start + _MAX_CONDITION_IDS])
             batch_filter.where = _all_of([*wheres, f"memory_id IN ({ids})"])
             filters.append(batch_filter)
     is_narrow = bool({"parent_id", "session_id"} & values.keys())
@@ -111,7 +111,7 @@ def equals(path: str, values: list[Any]) -> str:
 
 def _values(message_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a search's restrictions by name; unknown names in `filters` restrict the metadata."""
-    values = {name: message_fields[name] for name in sorted(_BESIDE) if message_fields.get(name) is not None}
+    values = {name: message_fields[name] for name in sorted(_TOP_LEVEL_NAMES) if message_fields.get(name) is not None}
     metadata: dict[str, Any] = {}
     for name, value in fields.mapping(message_fields.get("filters"), "filters").items():
         if value is None:
@@ -156,9 +156,9 @@ def _about(key: str, value: Any) -> str:
         raise fields.invalid("filters", "names a field of the metadata by an empty text")
     fields.require_text(key, "filters")
     values = value if isinstance(value, list) else [value]
-    if not values or len(values) > _MOST_VALUES or not all(isinstance(one, str | int | float) for one in values):
+    if not values or len(values) > _MAX_VALUES or not all(isinstance(one, str | int | float) for one in values):
         raise fields.invalid(
-            f"filters.{key[:100]}", f"is a text, a number, true or false, or up to {_MOST_VALUES} of them"
+            f"filters.{key[:100]}", f"is a text, a number, true or false, or up to {_MAX_VALUES} of them"
         )
     for one in values:
         if isinstance(one, str):

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.health import Health
 
 _DEFAULT_FACTOR = 1.2
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 100, 200
+_DEFAULT_LIMIT, _MAX_LIMIT = 100, 200
 # Memories whose reads are counted ahead of the service.
 _MAX_COUNTED_MEMORIES = 10_000
 # Attempts of an update with concurrent changes.
-_ATTEMPTS = 5
+_MAX_ATTEMPTS = 5
 _NOT_FOUND, _UPDATED = "There is no memory of this id", "Memory updated"
 _RELATED_FIELDS = ("memory_id", "content", "memory_type", "memory_tier", "importance")
 _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMING: "incoming"}
@@ -203,13 +203,13 @@ class MemoryService(ActionPort):
         if not records.depends_on_stored(mask):
             await self._write(request, new, mask, repeat)
             return
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             memory, names = records.merge_into(stored, new, mask)
             try:
                 # A repeated merge gives the same result, so no request_id is needed.
                 await self._write(request, memory, names, "")
             except aio.AioRpcError as error:
-                if error.code() is not grpc.StatusCode.ABORTED or attempt == _ATTEMPTS:
+                if error.code() is not grpc.StatusCode.ABORTED or attempt == _MAX_ATTEMPTS:
                     raise
                 latest = await relations.read_memory(self._api, request, stored.memory_id)
                 if latest is None:
@@ -290,7 +290,7 @@ class _AccessCounts:
 
 
 def _limit(request: ActionRequest) -> int:
-    return min(_HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    return min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
 
 
 def _update_data(request: ActionRequest) -> dict[str, Any]:

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.health import Health
 
 # Longest request_id that a reply repeats.
-_LONGEST_ECHO = 1000
+_MAX_REQUEST_ID_CHARACTERS = 1000
 # Longest name of an unknown action that a reply repeats.
-_LONGEST_NAME = 100
+_MAX_ACTION_CHARACTERS = 100
 # Objects that may hold the fields, besides the message itself.
-_HOLDERS = ("data", "payload")
+_FIELD_OBJECTS = ("data", "payload")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,13 +84,13 @@ class ActionPort:
 
 def _unknown(action: object) -> str:
     """Return the original agents' message for an unknown action."""
-    name = action[:_LONGEST_NAME] if isinstance(action, str) else "none"
+    name = action[:_MAX_ACTION_CHARACTERS] if isinstance(action, str) else "none"
     return f"Unknown action: {name}"
 
 
 def _parse_request(message: Message, deadline: float) -> ActionRequest:
-    values = {name: value for name, value in message.items() if name not in _HOLDERS}
-    for holder in _HOLDERS:
+    values = {name: value for name, value in message.items() if name not in _FIELD_OBJECTS}
+    for holder in _FIELD_OBJECTS:
         values |= fields.mapping(message.get(holder), holder)
     sent_id = message.get("request_id")
     request_id = sent_id if isinstance(sent_id, str) and sent_id else f"req-{secrets.token_hex(8)}"
@@ -107,6 +107,6 @@ def _repeat_id(message: Message) -> str:
 def _echo(message: Message) -> Message:
     """Return the request_id as it was sent, unless it is very long or neither text nor number."""
     sent_id = message.get("request_id")
-    if isinstance(sent_id, str) and len(sent_id) > _LONGEST_ECHO:
+    if isinstance(sent_id, str) and len(sent_id) > _MAX_REQUEST_ID_CHARACTERS:
         return {}
     return {"request_id": sent_id} if isinstance(sent_id, str | int | float) else {}

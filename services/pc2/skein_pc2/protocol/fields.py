@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 # Each JSON level is three protobuf levels, of which protobuf parses a hundred.
-_DEEPEST = 30
+_MAX_LEVELS = 30
 
 
 def invalid(field: str, rule: str) -> RequestError:
@@ -103,8 +103,8 @@ def read_time(value: object, field: str) -> datetime:
 
 def struct(value: dict[str, Any], field: str) -> Struct:
     """Read an object of any shape."""
-    if _is_deeper(value, _DEEPEST):
-        raise invalid(field, f"is nested more than {_DEEPEST} levels deep")
+    if _is_deeper(value, _MAX_LEVELS):
+        raise invalid(field, f"is nested more than {_MAX_LEVELS} levels deep")
     result = Struct()
     try:
         exact_json.check_numbers(exact_json.to_decimals(value))

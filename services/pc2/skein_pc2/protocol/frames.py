@@ -19,7 +19,7 @@ MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 
 # Most values and levels of a message, because one thread handles all messages.
 MAX_VALUES = 20_000
-_MOST_LEVELS = 400
+_MAX_LEVELS = 400
 
 Message = dict[str, Any]
 
@@ -64,7 +64,7 @@ def parse_json(body: bytes) -> Message:
     if len(body) > MAX_MESSAGE_BYTES:
         raise MalformedMessage(f"The message is larger than {MAX_MESSAGE_BYTES} bytes")
     try:
-        message = _MESSAGES.decode(body.decode("utf-8"))
+        message = _DECODER.decode(body.decode("utf-8"))
     except UnicodeDecodeError:
         raise MalformedMessage("The message is not UTF-8") from None
     except RecursionError:
@@ -118,7 +118,7 @@ def _dump(message: Message, separators: tuple[str, str], *, sort_keys: bool = Fa
 
 
 # Created once: creation costs as much as one use.
-_MESSAGES = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 def _check_bounds(message: Message) -> None:
@@ -127,7 +127,7 @@ def _check_bounds(message: Message) -> None:
     while row:
         levels += 1
         count += sum(len(item) for item in row)
-        if levels > _MOST_LEVELS:
+        if levels > _MAX_LEVELS:
             raise MalformedMessage("The message is nested too deeply")
         if count > MAX_VALUES:
             raise MalformedMessage(f"The message holds more than {MAX_VALUES} values")

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from skein_pc2.transport.publisher import Publisher
 
 DEFAULT_USER = "default"
-_DEFAULT_TOKENS, _MOST_TOKENS = 2000, 250_000
-_TOKEN_CHARACTERS = 4
-_MOST_TURNS = 1000
-_DEFAULT_LIMIT, _HIGHEST_LIMIT = 10, 100
+_DEFAULT_TOKENS, _MAX_TOKENS = 2000, 250_000
+_CHARACTERS_PER_TOKEN = 4
+_MAX_TURNS = 1000
+_DEFAULT_LIMIT, _MAX_LIMIT = 10, 100
 # Most recent sessions of one person that a search covers.
-_SEARCHED_SESSIONS = 20
-_PAGE, _PURGED_AT_ONCE = 100, 500
+_MAX_SEARCHED_SESSIONS = 20
+_PAGE_SIZE, _PURGE_SIZE = 100, 500
 _ROLES = {
     "user": pb.MESSAGE_ROLE_USER,
     "human": pb.MESSAGE_ROLE_USER,
@@ -56,10 +56,10 @@ _NAMES = {
 # Metadata key for roles that Skein does not have.
 _ROLE_KEY = "pc2_role"
 # Page size and pages of the session count, which also bound it.
-_COUNTED_PAGE, _COUNTED_PAGES = 1000, 5
+_COUNT_PAGE_SIZE, _MAX_COUNT_PAGES = 1000, 5
 # A count is reused for two heartbeats, or this long.
-_LONGEST_COUNT_SECONDS = 30.0
-_LOOK_SECONDS = 2.0
+_MAX_COUNT_AGE_SECONDS = 30.0
+_COUNT_SECONDS = 2.0
 
 log = logs.get("pc2")
 
@@ -131,13 +131,15 @@ class SessionAgent(ActionPort):
     async def _context(self, request: ActionRequest) -> Message:
         """Return the newest messages within `limit` and `max_tokens`, oldest first."""
         session_id = fields.required_text(request.fields, "session_id")
-        limit = fields.integer(request.fields.get("limit"), "limit", default=_MOST_TURNS, least=0)
+        limit = fields.integer(request.fields.get("limit"), "limit", default=_MAX_TURNS, least=0)
         # With `limit` alone, tokens are not limited.
-        most_tokens = _DEFAULT_TOKENS if request.fields.get("limit") is None else _MOST_TOKENS
+        most_tokens = _DEFAULT_TOKENS if request.fields.get("limit") is None else _MAX_TOKENS
         tokens = fields.integer(request.fields.get("max_tokens"), "max_tokens", default=most_tokens, least=0)
-        left = min(tokens, _MOST_TOKENS) * _TOKEN_CHARACTERS
-        most_turns = min(limit, _MOST_TURNS)
-        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PAGE, newest_first=True, show_archived=True)
+        left = min(tokens, _MAX_TOKENS) * _CHARACTERS_PER_TOKEN
+        most_turns = min(limit, _MAX_TURNS)
+        call = pb.ListMessagesRequest(
+            session_id=session_id, page_size=_PAGE_SIZE, newest_first=True, show_archived=True
+        )
         turns: list[pb.Message] = []
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, call, request)
@@ -158,9 +160,7 @@ class SessionAgent(ActionPort):
         query = fields.text(request.fields, "query")
         if not query.strip():
             raise RequestError(VALIDATION_ERROR, "Missing query")
-        limit = min(
-            _HIGHEST_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1)
-        )
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
         session_id, user_id = fields.text(request.fields, "session_id"), fields.text(request.fields, "user_id")
         session_ids = await self._sessions_of(user_id, request) if user_id else [session_id]
         if session_id:
@@ -183,20 +183,20 @@ class SessionAgent(ActionPort):
 
     async def _sessions_of(self, user_id: str, request: ActionRequest) -> list[str]:
         """Return a person's most recent sessions."""
-        call = pb.ListSessionsRequest(subject_id=user_id, page_size=_SEARCHED_SESSIONS)
+        call = pb.ListSessionsRequest(subject_id=user_id, page_size=_MAX_SEARCHED_SESSIONS)
         session_ids: list[str] = []
-        while len(session_ids) < _SEARCHED_SESSIONS:
+        while len(session_ids) < _MAX_SEARCHED_SESSIONS:
             page = await self._api.call(self._api.sessions.ListSessions, call, request)
             session_ids += [session.session_id for session in page.sessions]
             call.page_token = page.next_page_token
             if not page.next_page_token:
                 break
-        return list(dict.fromkeys(session_ids))[:_SEARCHED_SESSIONS]
+        return list(dict.fromkeys(session_ids))[:_MAX_SEARCHED_SESSIONS]
 
     async def _clear(self, request: ActionRequest) -> Message:
         """Purge a session's messages, as the original agent did; the session stays."""
         session_id = fields.required_text(request.fields, "session_id")
-        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGED_AT_ONCE, show_archived=True)
+        call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_archived=True)
         while True:
             page = await self._api.call(self._api.sessions.ListMessages, call, request)
             if not page.messages:
@@ -264,17 +264,17 @@ class HeartbeatPublisher:
         loop = asyncio.get_running_loop()
         if self._active is not None and loop.time() < self._count_again:
             return
-        context = RequestContext(request_id="", deadline=loop.time() + _LOOK_SECONDS)
+        context = RequestContext(request_id="", deadline=loop.time() + _COUNT_SECONDS)
         try:
             self._active = await self._count_active(context)
-            self._count_again = loop.time() + min(2 * self._seconds, _LONGEST_COUNT_SECONDS)
+            self._count_again = loop.time() + min(2 * self._seconds, _MAX_COUNT_AGE_SECONDS)
         except (RequestError, aio.AioRpcError):
             self._active = None
 
     async def _count_active(self, context: RequestContext) -> int:
-        call = pb.ListSessionsRequest(state=pb.SESSION_STATE_ACTIVE, page_size=_COUNTED_PAGE)
+        call = pb.ListSessionsRequest(state=pb.SESSION_STATE_ACTIVE, page_size=_COUNT_PAGE_SIZE)
         counted: set[str] = set()
-        for _ in range(_COUNTED_PAGES):
+        for _ in range(_MAX_COUNT_PAGES):
             page = await self._api.call(self._api.sessions.ListSessions, call, context)
             counted |= {session.session_id for session in page.sessions}
             call.page_token = page.next_page_token

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 SERVER = "server"
 _SECRET, _PUBLIC = ".key_secret", ".key"
-_OTHERS, _OTHERS_WRITE = 0o077, 0o022
-_MOST_REFUSED = 1000
+_OTHERS_ACCESS, _OTHERS_WRITE = 0o077, 0o022
+_MAX_LOGGED_PEERS = 1000
 # Address of libzmq's authentication requests.
-_QUESTIONS = "inproc://zeromq.zap.01"
+_ZAP_ADDRESS = "inproc://zeromq.zap.01"
 
 log = logs.get("pc2")
 
@@ -51,7 +51,7 @@ class CurveCertificates:
             )
         path = folder / f"{SERVER}{_SECRET}"
         try:
-            is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS
+            is_open = folder.stat().st_mode & _OTHERS_WRITE or path.stat().st_mode & _OTHERS_ACCESS
             public_key, secret_key = zmq.auth.load_certificate(path)
         except (OSError, ValueError):
             secret_key = None
@@ -88,7 +88,7 @@ class _ZapHandler:
         self._socket = socket
         self._certificates = certificates
         # A rejected client retries for ever, so it is logged once.
-        self._refused = RecentNames(_MOST_REFUSED)
+        self._refused = RecentNames(_MAX_LOGGED_PEERS)
 
     async def answer(self) -> None:
         """Answer until cancelled."""
@@ -133,7 +133,7 @@ async def run_zap_handler(context: zmq.asyncio.Context, certificates: CurveCerti
     socket = context.socket(zmq.REP)
     try:
         socket.setsockopt(zmq.LINGER, 0)
-        socket.bind(_QUESTIONS)
+        socket.bind(_ZAP_ADDRESS)
         async with background_tasks(**{"pc2 admission": _ZapHandler(socket, certificates).answer}):
             yield
     finally:

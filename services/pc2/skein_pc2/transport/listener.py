@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
 # File descriptors of a connection: TCP, both ends of the Unix socket, its listener, and the socket's wake-up.
 _FILES_PER_CONNECTION = 6
-_LEAST_CONNECTIONS_OF_ALL_PORTS = 64
+_MIN_CONNECTIONS_OF_ALL_PORTS = 64
 # Socket types of subscribers, and of clients with requests.
 _SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
 # Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
 _CHUNK_BYTES = 64 * 1024
 # A rejected peer retries for ever, so it is logged once.
-_MOST_REFUSED = 1000
+_MAX_LOGGED_PEERS = 1000
 # The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS; the folder and the socket need some.
 _MAX_BASE_BYTES = 64
 
@@ -53,7 +53,7 @@ class ConnectionCount:
     def __init__(self) -> None:
         # Half of the file descriptors; the rest serves the gateway and logs.
         most = open_files.limit() // (2 * _FILES_PER_CONNECTION)
-        self.most = max(_LEAST_CONNECTIONS_OF_ALL_PORTS, most)
+        self.most = max(_MIN_CONNECTIONS_OF_ALL_PORTS, most)
         self.count = 0
 
 
@@ -77,7 +77,7 @@ class Listener:
         self._tasks: set[asyncio.Task[None]] = set()
         # Connections whose greeting is being read.
         self._greeting: set[asyncio.Task[None]] = set()
-        self._refused = RecentNames(_MOST_REFUSED)
+        self._refused = RecentNames(_MAX_LOGGED_PEERS)
         self._names = itertools.count()
         self._folder = ""
         self._server: asyncio.Server | None = None

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from skein_pc2.transport.router import PortConfig
 
 # Queued messages of one subscriber, besides the system's buffers.
-QUEUED_MESSAGES = 10_000
+MAX_QUEUED_MESSAGES = 10_000
 # Each takes some file descriptors; more are rejected.
-MOST_SUBSCRIBERS = 100
+MAX_SUBSCRIBERS = 100
 # Subscribers send topics, which are short.
-_LONGEST_TOPIC = 4096
+_MAX_TOPIC_BYTES = 4096
 
 PUBLISHED = prometheus_client.Counter(
     "skein_pc2_publications_total", "Events and heartbeats that were published.", ["port"]
@@ -42,7 +42,7 @@ SUBSCRIBERS = prometheus_client.Gauge("skein_pc2_subscribers", "Connected subscr
 class Publisher:
     """The publisher of one port."""
 
-    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, *, queued: int = QUEUED_MESSAGES) -> None:
+    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, *, queued: int = MAX_QUEUED_MESSAGES) -> None:
         """Queue up to `queued` messages for each subscriber."""
         self._context = context
         self._config = config
@@ -60,7 +60,7 @@ class Publisher:
     @property
     def has_room(self) -> bool:
         """Say whether one more subscriber is allowed."""
-        return len(self._sockets) < MOST_SUBSCRIBERS
+        return len(self._sockets) < MAX_SUBSCRIBERS
 
     def publish(self, message: str) -> None:
         """Send a message to all subscribers without waiting; a subscriber with a full queue loses it."""
@@ -79,7 +79,7 @@ class Publisher:
             own.setsockopt(zmq.SNDHWM, self._queued)
             # Report messages for which the queue has no room.
             own.setsockopt(zmq.XPUB_NODROP, 1)
-            own.setsockopt(zmq.MAXMSGSIZE, _LONGEST_TOPIC)
+            own.setsockopt(zmq.MAXMSGSIZE, _MAX_TOPIC_BYTES)
             own.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
             if self._config.certificates is not None:
                 self._config.certificates.secure(own)

@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from skein_pc2.transport.curve import CurveCertificates
 
 # Most clients wait for three seconds; a REQ socket that gave up is stuck.
-ANSWER_SECONDS = 2.7
+REPLY_SECONDS = 2.7
 # The envelope dialect's clients wait for five.
-PATIENT_SECONDS = 4.0
+LONG_REPLY_SECONDS = 4.0
 # Extra time for a dialect that misses its deadline.
 GRACE_SECONDS = 0.2
 # Frames up to this size are rejected with a reply; beyond, libzmq drops the peer.
-_FRAME_LIMIT = 16 * 1024 * 1024
+_MAX_FRAME_BYTES = 16 * 1024 * 1024
 # A message has one body frame after routing frames: one per proxy, and an empty one.
-_MOST_FRAMES = 16
+_MAX_FRAMES = 16
 # A connection without a handshake by then is closed.
 HANDSHAKE_MILLISECONDS = 10_000
 # Queued messages from a peer, and replies to a peer that does not read; more are dropped.
-_QUEUED_MESSAGES = 1000
+_MAX_QUEUED_MESSAGES = 1000
 # Bytes of replies that a peer has not read; more are dropped.
-_UNREAD_BYTES = 64 * 1024 * 1024
+_MAX_UNREAD_BYTES = 64 * 1024 * 1024
 _LINGER_MILLISECONDS = 500
 # The address of most peers.
-_HOME = "127.0.0.1"
+_LOOPBACK = "127.0.0.1"
 # Bytes of all unanswered messages of a port.
-_WAITING_BYTES = 64 * 1024 * 1024
+_MAX_PENDING_BYTES = 64 * 1024 * 1024
 # One peer may fill one part of so many of the queue.
 _PEERS_SHARE = 4
 
 # The peer's queue is full, or the peer is gone.
 _UNSENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 # A frame's head: flags and a length, of one byte up to the first size and of eight beyond (ZMTP 3.1).
-_SHORT_FRAME, _SHORT_HEAD, _LONG_HEAD = 255, 2, 9
+_MAX_SHORT_FRAME_BYTES, _SHORT_HEAD_BYTES, _LONG_HEAD_BYTES = 255, 2, 9
 
 ANSWERED = prometheus_client.Counter(
     "skein_pc2_messages_total", "Messages of voice assistants that were answered, by status.", ["port", "status"]
@@ -81,13 +81,13 @@ class PortConfig:
     # Networks whose peers may connect; this machine always may.
     networks: Sequence[Network]
     # Deadline of replies, in seconds.
-    answer_seconds: float = ANSWER_SECONDS
+    answer_seconds: float = REPLY_SECONDS
     # Set: only clients with a certificate may connect, encrypted.
     certificates: CurveCertificates | None = None
 
     def admits(self, address: str) -> bool:
         """Say whether a peer may connect."""
-        if address == _HOME:
+        if address == _LOOPBACK:
             return True
         try:
             peer = ipaddress.ip_address(address)
@@ -138,9 +138,9 @@ class Router:
         task: asyncio.Task[None] | None = None
         try:
             socket.setsockopt(zmq.LINGER, _LINGER_MILLISECONDS)
-            socket.setsockopt(zmq.MAXMSGSIZE, _FRAME_LIMIT)
-            socket.setsockopt(zmq.RCVHWM, _QUEUED_MESSAGES)
-            socket.setsockopt(zmq.SNDHWM, _QUEUED_MESSAGES)
+            socket.setsockopt(zmq.MAXMSGSIZE, _MAX_FRAME_BYTES)
+            socket.setsockopt(zmq.RCVHWM, _MAX_QUEUED_MESSAGES)
+            socket.setsockopt(zmq.SNDHWM, _MAX_QUEUED_MESSAGES)
             # Raise an error for replies that cannot be queued.
             socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
             socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)
@@ -172,8 +172,8 @@ class Router:
 
     async def _begin(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
         deadline = asyncio.get_running_loop().time() + self._config.answer_seconds
-        frames = Frames.of([part.bytes for part in parts[:_MOST_FRAMES]])
-        if len(parts) > _MOST_FRAMES:
+        frames = Frames.of([part.bytes for part in parts[:_MAX_FRAMES]])
+        if len(parts) > _MAX_FRAMES:
             refusal = self._dialect.error_reply(INVALID_REQUEST, "The message has too many frames")
             await self._send(connection, frames, refusal)
         elif self._is_full(connection, frames.size()):
@@ -186,8 +186,8 @@ class Router:
         """Say whether the queue, or the peer's share of it, is full."""
         share = max(1, self._waiting // _PEERS_SHARE)
         return not (
-            self._all.has_room(size, self._waiting, _WAITING_BYTES)
-            and connection.load.has_room(size, share, _WAITING_BYTES // _PEERS_SHARE)
+            self._all.has_room(size, self._waiting, _MAX_PENDING_BYTES)
+            and connection.load.has_room(size, share, _MAX_PENDING_BYTES // _PEERS_SHARE)
         )
 
     def _start(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
@@ -256,7 +256,7 @@ class RouterConnection:
             await asyncio.gather(self.serving, return_exceptions=True)
         # No message is left, or the socket is unusable.
         with suppress(zmq.ZMQError):
-            for _ in range(_QUEUED_MESSAGES):
+            for _ in range(_MAX_QUEUED_MESSAGES):
                 await self._router.accept(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         if not is_peer_gone:
             await self._router.wait_answered(self)
@@ -264,7 +264,7 @@ class RouterConnection:
 
     async def send(self, frames: Sequence[bytes]) -> None:
         """Send a reply, unless the connection has ended or its peer does not read."""
-        if self._socket.closed or self._unread >= _UNREAD_BYTES:
+        if self._socket.closed or self._unread >= _MAX_UNREAD_BYTES:
             return
         size = _wire_bytes(frames)
         self._unread += size
@@ -283,4 +283,7 @@ class RouterConnection:
 
 def _wire_bytes(frames: Sequence[bytes]) -> int:
     """Return a reply's bytes on the wire: all frames except the identity."""
-    return sum(len(frame) + (_SHORT_HEAD if len(frame) <= _SHORT_FRAME else _LONG_HEAD) for frame in frames[1:])
+    return sum(
+        len(frame) + (_SHORT_HEAD_BYTES if len(frame) <= _MAX_SHORT_FRAME_BYTES else _LONG_HEAD_BYTES)
+        for frame in frames[1:]
+    )

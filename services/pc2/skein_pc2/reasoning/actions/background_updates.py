@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 # Longest queue of updates.
-MAX_WAITING = 10_000
-_AT_ONCE = 8
+MAX_QUEUED_UPDATES = 10_000
+_MAX_CONCURRENT_UPDATES = 8
 _CALL_SECONDS = 30.0
-_MAX_TRIES, _PAUSE_SECONDS = 5, 0.5
+_MAX_ATTEMPTS, _PAUSE_SECONDS = 5, 0.5
 
 Update = Callable[[RequestContext], Awaitable[object]]
 
@@ -39,7 +39,7 @@ class BackgroundUpdates:
 
     def submit(self, target: str, update: Update) -> None:
         """Update a target as soon as possible. When the queue is full, log a warning and do nothing."""
-        if len(self._waiting) >= MAX_WAITING and target not in self._waiting:
+        if len(self._waiting) >= MAX_QUEUED_UPDATES and target not in self._waiting:
             log.warning("background_update_stopped", reason="TOO_MANY_WAITING")
             return
         self._waiting[target] = update
@@ -60,7 +60,7 @@ class BackgroundUpdates:
         """Run queued updates until cancelled."""
         while True:
             await self._has_waiting.wait()
-            batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _AT_ONCE))]
+            batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _MAX_CONCURRENT_UPDATES))]
             self._has_finished_batch.clear()
             try:
                 await asyncio.gather(*(self._update(update) for update in batch))
@@ -72,12 +72,12 @@ class BackgroundUpdates:
 
     async def _update(self, update: Update) -> None:
         loop = asyncio.get_running_loop()
-        for attempt in range(1, _MAX_TRIES + 1):
+        for attempt in range(1, _MAX_ATTEMPTS + 1):
             try:
                 await update(RequestContext(request_id="", deadline=loop.time() + _CALL_SECONDS))
             except (RequestError, aio.AioRpcError) as error:
                 is_retryable = isinstance(error, aio.AioRpcError) and error.code() in RETRYABLE
-                if is_retryable and attempt < _MAX_TRIES:
+                if is_retryable and attempt < _MAX_ATTEMPTS:
                     await asyncio.sleep(_PAUSE_SECONDS)
                     continue
                 log.warning("background_update_stopped", reason=log_reason(error))

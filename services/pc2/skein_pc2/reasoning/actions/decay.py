@@ -28,8 +28,8 @@ _MEMORY_FIELDS = frozenset(
     {"id", "memory_id", "memory_type", "content", "text", "title", "priority", "tags", "metadata"}
 )
 _MESSAGE_FIELDS = frozenset({"id", "message_id"})
-_NOTHING = object()
-_FIRST_MOMENT = datetime(1970, 1, 1, tzinfo=UTC)
+_MISSING = object()
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb
         {**item, "type": own_type}, external_id=external_id, importance=record_values.importance(item.get("priority"))
     )
     created = _parse_time(item.get("timestamp"))
-    if created is not None and created >= _FIRST_MOMENT:
+    if created is not None and created >= _EPOCH:
         memory.create_time.FromDatetime(min(created, at))
     sent = {**memory_item(memory, at), "id": external_id}
     _keep_changes(memory.metadata, sent, item, _MEMORY_FIELDS)
@@ -115,7 +115,7 @@ def key_of(item: Mapping[str, Any]) -> tuple[object, ...]:
 
 def _keep_changes(metadata: Struct, sent: Mapping[str, Any], item: Mapping[str, Any], other: frozenset[str]) -> bool:
     """Keep an item's fields that differ from those sent before, except `other`; return whether there are any."""
-    changed = {name: item[name] for name in item if name not in other and sent.get(name, _NOTHING) != item[name]}
+    changed = {name: item[name] for name in item if name not in other and sent.get(name, _MISSING) != item[name]}
     if changed:
         records.set_own_object(metadata, _DECAY, {**records.own_object(metadata, _DECAY), **changed})
     return bool(changed)

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-_TRIES = 10
+_MAX_ATTEMPTS = 10
 # A concurrent change won: read again.
-_LOST = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
+_CONFLICT_CODES = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
 # Fields of a subject that is not only a twin.
-_OTHERWISE = ("display_name", "timezone", "preferences", "account_id")
+_OTHER_SUBJECT_FIELDS = ("display_name", "timezone", "preferences", "account_id")
 
 
 class Twins:
@@ -48,7 +48,7 @@ class Twins:
 
     async def merge(self, request: AgentRequest, name: str, profile: Struct) -> None:
         """Merge `profile` into a subject's profile; create the subject if needed."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             subject = await self.find(request, name)
             try:
                 if subject is None:
@@ -61,7 +61,7 @@ class Twins:
                         subject.profile.fields[key].CopyFrom(value)
                     await self._write(request, subject)
             except aio.AioRpcError as error:
-                if error.code() not in _LOST:
+                if error.code() not in _CONFLICT_CODES:
                     raise
             else:
                 return
@@ -76,7 +76,10 @@ class Twins:
         subject = await self.find(request, record_values.user_id(request.message))
         if subject is None or not subject.profile.fields:
             raise RequestError(MEMORY_NOT_FOUND, "User not found")
-        if any(subject.HasField(name) if name == "preferences" else getattr(subject, name) for name in _OTHERWISE):
+        if any(
+            subject.HasField(name) if name == "preferences" else getattr(subject, name)
+            for name in _OTHER_SUBJECT_FIELDS
+        ):
             subject.ClearField("profile")
             await self._write(request, subject)
         else:

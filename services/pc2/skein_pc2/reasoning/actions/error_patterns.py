@@ -27,17 +27,17 @@ if TYPE_CHECKING:
 
 # Type of memories that hold patterns.
 TYPE = "error_pattern"
-MOST_PATTERN_CHARACTERS = 1000
+MAX_PATTERN_CHARACTERS = 1000
 # Searched characters of an error message, which begins with its type.
-MOST_MESSAGE_CHARACTERS = 20_000
+MAX_MESSAGE_CHARACTERS = 20_000
 # Searched patterns of a tenant, newest first.
-MOST_PATTERNS = 1000
-_PAGE = 250
+MAX_PATTERNS = 1000
+_PAGE_SIZE = 250
 # Memory of one expression in bytes, and number of compiled expressions.
-_MEMORY = 256 * 1024
-_COMPILED = 256
+_MAX_EXPRESSION_BYTES = 256 * 1024
+_MAX_CACHED_EXPRESSIONS = 256
 # Below, matching is faster than a thread switch.
-_CHARACTERS_AT_ONCE = 20_000
+_MAX_INLINE_CHARACTERS = 20_000
 # Time reserved for the reply.
 _MARGIN_SECONDS = 0.5
 
@@ -83,21 +83,21 @@ class Patterns:
 
     async def _solution(self, request: AgentRequest) -> Message:
         """Return the solution of the newest matching pattern that has one."""
-        text = record_values.required_text(request.message, "error_message")[:MOST_MESSAGE_CHARACTERS]
+        text = record_values.required_text(request.message, "error_message")[:MAX_MESSAGE_CHARACTERS]
         error_type = record_values.text(request.message, "error_type")
-        call = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE)
+        call = pb.ListMemoriesRequest(filter=pb.MemoryFilter(types=[TYPE]), page_size=_PAGE_SIZE)
         seen = 0
         while True:
             page = await self._api.call(self._api.memories.ListMemories, call, request)
             patterns = [pair for memory in page.memories if (pair := pattern_of(memory, error_type)) is not None]
             until = time.monotonic() + request.seconds() - _MARGIN_SECONDS
-            if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _CHARACTERS_AT_ONCE:
+            if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _MAX_INLINE_CHARACTERS:
                 solution = first_match(patterns, text, until=until)
             else:
                 solution = await asyncio.to_thread(first_match, patterns, text, until=until)
-            seen += max(_PAGE // 10, len(page.memories))
+            seen += max(_PAGE_SIZE // 10, len(page.memories))
             call.page_token = page.next_page_token
-            if solution is not None or not call.page_token or seen >= MOST_PATTERNS:
+            if solution is not None or not call.page_token or seen >= MAX_PATTERNS:
                 break
         answer: Message = {"status": "ok", "solution": solution}
         if solution is None and call.page_token:
@@ -107,8 +107,8 @@ class Patterns:
 
 def pattern_memory(error_type: str, pattern: str, solution: str) -> pb.Memory:
     """Return the memory of a pattern; its id is a hash of both arguments. Raises RequestError."""
-    if len(pattern) > MOST_PATTERN_CHARACTERS:
-        raise fields.invalid("pattern", f"has {MOST_PATTERN_CHARACTERS} characters at most")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise fields.invalid("pattern", f"has {MAX_PATTERN_CHARACTERS} characters at most")
     try:
         compile_pattern(pattern)
     except PatternInvalid as invalid:
@@ -143,7 +143,7 @@ def first_match(patterns: Sequence[tuple[str, str]], text: str, *, until: float)
         if time.monotonic() > until:
             break
         try:
-            if len(pattern) <= MOST_PATTERN_CHARACTERS and compile_pattern(pattern).search(text) is not None:
+            if len(pattern) <= MAX_PATTERN_CHARACTERS and compile_pattern(pattern).search(text) is not None:
                 return solution
         except PatternInvalid:
             # Typed clients may store invalid patterns.
@@ -151,11 +151,11 @@ def first_match(patterns: Sequence[tuple[str, str]], text: str, *, until: float)
     return None
 
 
-@lru_cache(maxsize=_COMPILED)
+@lru_cache(maxsize=_MAX_CACHED_EXPRESSIONS)
 def compile_pattern(pattern: str) -> Any:
     """Compile an expression. Raises PatternInvalid."""
     options = re2.Options()
-    options.max_mem = _MEMORY
+    options.max_mem = _MAX_EXPRESSION_BYTES
     options.log_errors = False
     try:
         return re2.compile(pattern, options)

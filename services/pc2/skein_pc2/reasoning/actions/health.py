@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Message
 
 # Longest age of counts, and longest wait of a document for new ones.
-_FRESH_SECONDS, _WAIT_SECONDS = 3.0, 0.4
+_MAX_COUNT_AGE_SECONDS, _COUNT_SECONDS = 3.0, 0.4
 _SESSIONS = "sessions"
 
 
@@ -67,8 +67,8 @@ class ReasoningHealth(Health):
         loop = asyncio.get_running_loop()
         if self.is_ready() and loop.time() >= self._count_again:
             # Other requests use the last counts meanwhile.
-            self._count_again = loop.time() + _FRESH_SECONDS
-            context = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _WAIT_SECONDS)
+            self._count_again = loop.time() + _MAX_COUNT_AGE_SECONDS
+            context = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _COUNT_SECONDS)
             await asyncio.gather(self._count_patterns(context), self._count_sessions(context))
         return self.document()
 

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 # Newest messages read of one session.
-MOST_MESSAGES = 300
+MAX_MESSAGES = 300
 # Default and highest number of recent interactions, and the number of newest sessions read for them.
-_RECENT, _MAX_RECENT = 5, 100
-_RECENT_SESSIONS = 8
+_DEFAULT_RECENT, _MAX_RECENT = 5, 100
+_MAX_RECENT_SESSIONS = 8
 # Sessions among which a person's latest is found, and pages of the person's messages.
-_SESSIONS_OF_PERSON, _PAGES_OF_PERSON = 4, 3
+_MAX_SUBJECT_SESSIONS, _MAX_SUBJECT_PAGES = 4, 3
 _PURGE_SIZE = 500
 # Time reserved for the reply.
 _MARGIN_SECONDS = 0.5
@@ -130,7 +130,7 @@ class Interactions:
 
     async def _recent(self, request: AgentRequest) -> Message:
         """Return the newest interactions of a session or person, or of all sessions."""
-        limit = fields.integer(request.message.get("limit"), "limit", default=_RECENT, least=1)
+        limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_RECENT, least=1)
         newest = await self._newest(request, min(limit, _MAX_RECENT))
         return {
             "status": "success",
@@ -147,7 +147,7 @@ class Interactions:
         elif record_values.text(request.message, "user_id").strip():
             return await self._messages_about(request, person_of(request.message), limit)
         else:
-            call = pb.ListSessionsRequest(page_size=_RECENT_SESSIONS)
+            call = pb.ListSessionsRequest(page_size=_MAX_RECENT_SESSIONS)
             session_list = await self._api.call(self._api.sessions.ListSessions, call, request)
             session_ids = [session.session_id for session in session_list.sessions]
         pages = await asyncio.gather(*(self._newest_of(request, session_id, limit) for session_id in session_ids))
@@ -168,7 +168,7 @@ class Interactions:
         """Return the newest messages about a person, newest first."""
         call = pb.ListAgentMessagesRequest(subject_id=person, page_size=limit)
         context: list[pb.Message] = []
-        for _ in range(_PAGES_OF_PERSON):
+        for _ in range(_MAX_SUBJECT_PAGES):
             page = await self._api.call(self._api.sessions.ListAgentMessages, call, request)
             context += page.messages
             call.page_token = page.next_page_token
@@ -178,7 +178,7 @@ class Interactions:
 
     async def _latest_session(self, request: AgentRequest, person: str) -> str:
         """Return the session with the newest message by or with a person; "" for none."""
-        call = pb.ListSessionsRequest(subject_id=person, page_size=_SESSIONS_OF_PERSON)
+        call = pb.ListSessionsRequest(subject_id=person, page_size=_MAX_SUBJECT_SESSIONS)
         newest, session_list = await asyncio.gather(
             self._messages_about(request, person, 1), self._api.call(self._api.sessions.ListSessions, call, request)
         )
@@ -224,7 +224,7 @@ class Interactions:
         """
         max_tokens = _max_tokens(request)
         messages = pb.ListMessagesRequest(
-            session_id=session_id, page_size=MOST_MESSAGES, newest_first=True, show_archived=True
+            session_id=session_id, page_size=MAX_MESSAGES, newest_first=True, show_archived=True
         )
         try:
             page, session_reply = await asyncio.gather(

@@ -40,9 +40,9 @@ _MAX_SESSIONS, _MAX_MESSAGES = 8, 25
 # Bytes of recent messages in a reply, which clients send back as a whole.
 _MAX_MESSAGE_BYTES = 512 * 1024
 # Share of a list's time that it waits for background updates.
-_SHARE_OF_TIME_TO_SETTLE = 0.5
+_BACKGROUND_WAIT_SHARE = 0.5
 # Sessions or messages were deleted or archived meanwhile.
-_GONE = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
+_MISSING_CODES = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class MemoryUpdates:
     async def wait_background(self, request: AgentRequest) -> None:
         """Wait for background updates, for a share of the time left."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._background.wait_drained(), request.seconds() * _SHARE_OF_TIME_TO_SETTLE)
+            await asyncio.wait_for(self._background.wait_drained(), request.seconds() * _BACKGROUND_WAIT_SHARE)
 
     async def recent_messages(self, request: AgentRequest) -> tuple[list[session_pb2.Message], bool]:
         """Return the newest messages of the newest sessions, newest first, and whether there are more."""
@@ -139,7 +139,7 @@ class MemoryUpdates:
         try:
             return await self._api.call(self._api.sessions.ListMessages, call, request)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return session_pb2.ListMessagesResponse()
 
@@ -152,7 +152,7 @@ class MemoryUpdates:
             index.memories.update({name: memory for name in names if (memory := result.get(name)) is not None})
         has_nameless = any(not _name(item) and not record_values.text(item, "message_id") for item in items)
         if has_nameless:
-            page = await memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=memory_lists.MOST)
+            page = await memory_lists.list_memories(self._api, request, pb.MemoryFilter(), limit=memory_lists.MAX_LIMIT)
             for memory in page.memories:
                 index.memories.setdefault(decay.key_of(decay.memory_item(memory, request.at)), memory)
         if message_ids or has_nameless:
@@ -174,7 +174,7 @@ class MemoryUpdates:
         try:
             index.messages[name] = (await self._api.call(self._api.sessions.GetMessage, call, request)).message
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
         return True
 
@@ -187,7 +187,7 @@ class MemoryUpdates:
         try:
             await self._memories.update(context, memory, paths)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return False
         return True
@@ -199,7 +199,7 @@ class MemoryUpdates:
             async with self._locks.hold(message.session_id):
                 await self._api.call(self._api.sessions.UpdateMessage, call, context)
         except aio.AioRpcError as error:
-            if error.code() not in _GONE:
+            if error.code() not in _MISSING_CODES:
                 raise
             return False
         return True

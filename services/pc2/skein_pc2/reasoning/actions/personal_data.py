@@ -29,12 +29,12 @@ REMINDER, CONTEXT = "reminder", "context"
 _MAX_REMINDERS = 500
 _DEFAULT_MEMORIES, _MAX_MEMORIES = 10, 200
 # Newest memories whose fields are searched for a keyword; older ones are found by content alone.
-_MAX_SEARCHED = 200
+_MAX_SEARCHED_MEMORIES = 200
 _MAX_CONTEXTS = 20
 _MAX_KEYWORD_CHARACTERS = 1000
 _OLDEST_FIRST = "create_time"
 _OWN_CONTEXTS = f'metadata.{records.PC2}.{records.KIND} = "{CONTEXT}"'
-_MEMORIES = f'type != "{REMINDER}" AND metadata.{records.PC2}.{records.KIND} != "{CONTEXT}"'
+_OTHER_MEMORIES = f'type != "{REMINDER}" AND metadata.{records.PC2}.{records.KIND} != "{CONTEXT}"'
 
 
 class PersonalDataActions:
@@ -108,7 +108,7 @@ class PersonalDataActions:
         return {"status": "ok", "profile": _profile(user, await self._twins.find(request, user))}
 
     async def _get_memory(self, request: AgentRequest) -> Message:
-        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message), where=_MEMORIES)
+        about = pb.MemoryFilter(subject_id=record_values.user_id(request.message), where=_OTHER_MEMORIES)
         page = await memory_lists.list_memories(self._api, request, about, limit=_limit(request))
         return {"status": "ok", "memory": [_entry(memory) for memory in reversed(page.memories)], **page.rest()}
 
@@ -118,11 +118,11 @@ class PersonalDataActions:
         if len(keyword) > _MAX_KEYWORD_CHARACTERS:
             raise fields.invalid("keyword", f"has {_MAX_KEYWORD_CHARACTERS} characters at most")
         user, limit = record_values.user_id(request.message), _limit(request)
-        by_text = pb.MemoryFilter(subject_id=user, where=f"{_MEMORIES} AND content:{quoted(keyword)}")
-        newest = pb.MemoryFilter(subject_id=user, where=_MEMORIES)
+        by_text = pb.MemoryFilter(subject_id=user, where=f"{_OTHER_MEMORIES} AND content:{quoted(keyword)}")
+        newest = pb.MemoryFilter(subject_id=user, where=_OTHER_MEMORIES)
         pages = await asyncio.gather(
             memory_lists.list_memories(self._api, request, by_text, limit=limit),
-            memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED),
+            memory_lists.list_memories(self._api, request, newest, limit=_MAX_SEARCHED_MEMORIES),
         )
         result = {memory.memory_id: memory for memory in pages[0].memories}
         result |= {memory.memory_id: memory for memory in pages[1].memories if _holds(memory, keyword)}

@@ -13,14 +13,14 @@ from skein_pc2.protocol.frames import timestamp
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-CHARACTERS_OF_A_TOKEN = 4
+CHARACTERS_PER_TOKEN = 4
 DEFAULT_TOKENS = 2000
 # Metadata key of an interaction's type.
 TYPE = "interaction_type"
 ERROR, CODE, DECISION = "error", "code", "decision"
 
 _SPEECH = "speech"
-_CUT = "…"
+_ELLIPSIS = "…"
 # Part of the budget that each of decisions, errors and code may fill, so that recent speech has room.
 _SHARE = 4
 _ROLES = {
@@ -80,8 +80,8 @@ class ContextLine:
         """Return the line cut to `room` characters; None when no content fits."""
         if len(self.text) <= room:
             return self
-        left = room - len(self.label) - len(": ") - len(_CUT)
-        return replace(self, content=self.content[:left] + _CUT) if left > 0 else None
+        left = room - len(self.label) - len(": ") - len(_ELLIPSIS)
+        return replace(self, content=self.content[:left] + _ELLIPSIS) if left > 0 else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +138,7 @@ def context_of(messages: Sequence[pb.Message], *, max_tokens: int, earlier: str 
     takes less than half of the room.
     """
     lines = [ContextLine.of(message) for message in messages if message.content]
-    budget = CHARACTERS_OF_A_TOKEN * max_tokens
+    budget = CHARACTERS_PER_TOKEN * max_tokens
     room = _CharacterBudget(budget)
     is_short = sum(len(line.text) + 1 for line in lines) <= room.left
     for kind in _KINDS:

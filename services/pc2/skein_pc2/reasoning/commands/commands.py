@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NO_MEMORY_ID = "No memory_id provided"
 # Newest memories with a strength that the sums cover.
-_MOST_COUNTED = 200
+_MAX_COUNTED_MEMORIES = 200
 
 
 class Commands:
@@ -91,7 +91,7 @@ class Commands:
         """Count all memories, and sum up the strengths of the newest."""
         mine = pb.MemoryFilter(where=f'metadata.{records.PC2}.agent = "{record_values.AGENT}"')
         statistics, page = await asyncio.gather(
-            self._counted(request), memory_lists.list_memories(self._api, request, mine, limit=_MOST_COUNTED)
+            self._counted(request), memory_lists.list_memories(self._api, request, mine, limit=_MAX_COUNTED_MEMORIES)
         )
         result = strengths(page.memories, request)
         forgotten = sum(1 for strength in result if strength.is_forgotten(request.at))

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from skein_pc2.reasoning.records.memory_store import MemoryStore
     from skein_pc2.reasoning.records.strength import Strength
 
-MOST_MEMORIES = 500
-_MOST_ID_CHARACTERS = 255
-_TRIES = 5
+MAX_MEMORIES = 500
+_MAX_ID_CHARACTERS = 255
+_MAX_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +84,7 @@ class Synchronizer:
         return [True] * len(new_memories)
 
     async def _apply(self, request: AgentRequest, remote: RemoteMemory, memory: pb.Memory) -> bool:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             strength = records.strength_of(memory, memory.update_time.ToDatetime(tzinfo=request.at.tzinfo))
             merged = strength.merged_with(remote.strength)
             if merged is None:
@@ -114,8 +114,8 @@ def parse_remotes(items: object, request: AgentRequest) -> dict[str, RemoteMemor
     """Read the sent memories; of duplicates the newer one counts. Raises RequestError."""
     if not isinstance(items, list) or not items:
         raise RequestError(INVALID_REQUEST, "No memories provided")
-    if len(items) > MOST_MEMORIES:
-        raise fields.invalid("memories", f"are {MOST_MEMORIES} at most")
+    if len(items) > MAX_MEMORIES:
+        raise fields.invalid("memories", f"are {MAX_MEMORIES} at most")
     remote_memories: dict[str, RemoteMemory] = {}
     for position, item in enumerate(items):
         remote = _parse_remote(item, f"memories[{position}]", records.new_id(request.message, position), request.at)
@@ -130,8 +130,8 @@ def _parse_remote(item: object, field: str, new_id: str, at: datetime) -> Remote
     if not values:
         raise fields.invalid(field, "says nothing")
     name = record_values.text(values, "id", "memory_id") or new_id
-    if len(name) > _MOST_ID_CHARACTERS:
-        raise fields.invalid(f"{field}.id", f"has {_MOST_ID_CHARACTERS} characters at most")
+    if len(name) > _MAX_ID_CHARACTERS:
+        raise fields.invalid(f"{field}.id", f"has {_MAX_ID_CHARACTERS} characters at most")
     record_values.required_text(records.with_text(values), "content", missing=f"{field}.content is needed")
     created = values.get("created_at")
     return RemoteMemory(

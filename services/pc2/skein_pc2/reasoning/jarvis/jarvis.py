@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Keys of a value that hold its text, best first.
 _TEXTS = ("text", "content", "message", "value", "summary", "note")
-_MOST_CHARACTERS = 100_000
+_MAX_CONTENT_CHARACTERS = 100_000
 _VALUE, _VALUE_JSON = "memory", "memory_json"
 
 
@@ -176,7 +176,7 @@ def _content(value: Any) -> str:
     name = _string_values(value) if isinstance(value, dict) else ""
     if name:
         return record_values.replace_unstorable(value[name])
-    return record_values.replace_unstorable(record_values.to_compact_json(value))[:_MOST_CHARACTERS]
+    return record_values.replace_unstorable(record_values.to_compact_json(value))[:_MAX_CONTENT_CHARACTERS]
 
 
 def _string_values(value: Mapping[str, Any]) -> str:

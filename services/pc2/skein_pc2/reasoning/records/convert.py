@@ -16,7 +16,7 @@ from skein_kit.json_values import exact
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.frames import repeat_key, timestamp
 from skein_pc2.reasoning.records import memory_lists, record_values
-from skein_pc2.reasoning.records.strength import MOST, NEW, Strength
+from skein_pc2.reasoning.records.strength import MAX_STRENGTH, NEW_STRENGTH, Strength
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ def id_of(*names: str) -> str:
 def memory_of(values: Mapping[str, Any], *, external_id: str, importance: float) -> pb.Memory:
     """Read a memory as assistants send it: content, type, title, url, source_agent (or source), tags, metadata."""
     url, source_agent = record_values.text(values, "url"), record_values.text(values, "source_agent")
-    own: dict[str, Any] = {"agent": record_values.AGENT, "strength": NEW}
+    own: dict[str, Any] = {"agent": record_values.AGENT, "strength": NEW_STRENGTH}
     if url:
         own["url"] = url
     metadata = {**fields.mapping(values.get("metadata"), "metadata"), PC2: own}
@@ -156,7 +156,7 @@ def strength_of(memory: pb.Memory, at: datetime) -> Strength:
     if "strength" not in own:
         return Strength(last_accessed=at)
     return Strength(
-        value=_number(own, "strength", NEW),
+        value=_number(own, "strength", NEW_STRENGTH),
         last_accessed=_moment(own.get("last_accessed")) or memory_lists.create_time_of(memory),
         reinforcements=int(_number(own, "reinforcements", 0)),
         decays=int(_number(own, "decays", 0)),
@@ -203,7 +203,7 @@ def given_strength(values: Mapping[str, Any], at: datetime) -> Strength:
         raise fields.invalid("strength", "is a number")
     sent_time = values.get("last_accessed") or values.get("created_at")
     return Strength(
-        value=NEW if value is None else float(min(MOST, max(0.0, value))),
+        value=NEW_STRENGTH if value is None else float(min(MAX_STRENGTH, max(0.0, value))),
         last_accessed=at if sent_time is None else min(at, fields.read_time(sent_time, "last_accessed")),
     )
 

@@ -19,7 +19,7 @@ from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
 from skein_pc2.reasoning.records import convert as records
 from skein_pc2.reasoning.records import memory_lists, record_values
-from skein_pc2.reasoning.records.strength import FORGOTTEN
+from skein_pc2.reasoning.records.strength import FORGOTTEN_STRENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
 
 NO_QUERY = "No query parameters provided"
 
-_MOST_KEYWORDS, _MOST_IDS, _MOST_HITS = 50, 500, 100
-_MOST_QUERY_CHARACTERS = 10_000
+_MAX_KEYWORDS, _MAX_IDS, _MAX_HITS = 50, 500, 100
+_MAX_QUERY_CHARACTERS = 10_000
 # First hits of a query whose last use is updated, each at most once a day.
-_MOST_USED = 20
-_TRIES = 20
-_PAUSE_SECONDS = 0.01
+_MAX_USED_MEMORIES = 20
+_MAX_ATTEMPTS = 20
+_MAX_PAUSE_SECONDS = 0.01
 # Concurrent calls of one message.
-_AT_ONCE = 8
+_MAX_CONCURRENT_CALLS = 8
 # Time reserved for the end of calls and the reply.
 _MARGIN_SECONDS = 0.6
 # Latest operations that a memory keeps.
-_MOST_OPERATIONS = 16
+_MAX_OPERATIONS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class MemoryStore:
 
     async def reinforce(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> float:
         """Reinforce a memory once for each operation; return its strength."""
-        for _ in range(_TRIES):
+        for _ in range(_MAX_ATTEMPTS):
             memory = await self.get(request, memory_id)
             strength = records.strength_of(memory, request.at)
             if operation and operation in records.operations(memory):
@@ -126,14 +126,14 @@ class MemoryStore:
             strength = strength.after_reinforcement(request.at)
             records.set_strength(memory, strength)
             if operation:
-                records.set_operations(memory, [*records.operations(memory), operation][-_MOST_OPERATIONS:])
+                records.set_operations(memory, [*records.operations(memory), operation][-_MAX_OPERATIONS:])
             try:
                 await self.update(request, memory, ["metadata"])
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED:
                     raise _not_found(error, memory_id) from None
                 # Concurrent reinforcements all count.
-                await asyncio.sleep(random.uniform(0, _PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
+                await asyncio.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
                 return strength.current(request.at)
         raise RequestError(
@@ -163,7 +163,7 @@ class MemoryStore:
 
         Such a call may have had its effect all the same.
         """
-        free = asyncio.Semaphore(_AT_ONCE)
+        free = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
 
         async def one(call: Callable[[], Awaitable[Any]]) -> Any:
             async with free:
@@ -192,7 +192,7 @@ class MemoryStore:
         return SearchResult([memory])
 
     async def _find_by_ids(self, request: AgentRequest, names: Sequence[str]) -> SearchResult:
-        selected = names[:_MOST_IDS]
+        selected = names[:_MAX_IDS]
         response = await self._api.call(
             self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected), request
         )
@@ -200,25 +200,25 @@ class MemoryStore:
 
     async def _find_by_keywords(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         keywords = fields.texts(query["keywords"], "keywords")
-        if len(keywords) > _MOST_KEYWORDS:
-            raise fields.invalid("keywords", f"are {_MOST_KEYWORDS} at most")
+        if len(keywords) > _MAX_KEYWORDS:
+            raise fields.invalid("keywords", f"are {_MAX_KEYWORDS} at most")
         text = " ".join(keywords)
-        if len(text) > _MOST_QUERY_CHARACTERS:
-            raise fields.invalid("keywords", f"have {_MOST_QUERY_CHARACTERS} characters at most")
+        if len(text) > _MAX_QUERY_CHARACTERS:
+            raise fields.invalid("keywords", f"have {_MAX_QUERY_CHARACTERS} characters at most")
         if "\0" in text:
             raise fields.invalid("keywords", "hold a NUL character")
         source = record_values.text(query, "source")
         name = quoted(source)
         call = recall_pb2.RecallRequest(
             query=text,
-            limit=_MOST_HITS,
+            limit=_MAX_HITS,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             filter=pb.MemoryFilter(where=f"source = {name} OR source_agent = {name}" if source else ""),
             mode=recall_pb2.SEARCH_MODE_KEYWORD,
             show_superseded=True,
         )
         response = await self._api.call(self._api.index.Recall, call, request)
-        is_cut = len(response.hits) == _MOST_HITS or response.filter_truncated
+        is_cut = len(response.hits) == _MAX_HITS or response.filter_truncated
         return SearchResult([hit.memory for hit in response.hits], is_cut)
 
     async def _find_by_source(self, request: AgentRequest, source: str) -> SearchResult:
@@ -239,8 +239,8 @@ class MemoryStore:
         if not isinstance(least, int | float) or isinstance(least, bool):
             raise fields.invalid("min_strength", "is a number")
         if query.get("include_forgotten") is not True:
-            least = max(least, FORGOTTEN)
-        elif least <= FORGOTTEN:
+            least = max(least, FORGOTTEN_STRENGTH)
+        elif least <= FORGOTTEN_STRENGTH:
             # Clients always send the threshold, even when they want memories below it.
             least = 0
         return SearchResult(
@@ -265,7 +265,8 @@ class MemoryStore:
                 records.set_strength(changed, records.strength_of(memory, request.at).after_use(request.at))
                 idle.append(changed)
         await asyncio.gather(
-            *(self.update(request, memory, ["metadata"]) for memory in idle[:_MOST_USED]), return_exceptions=True
+            *(self.update(request, memory, ["metadata"]) for memory in idle[:_MAX_USED_MEMORIES]),
+            return_exceptions=True,
         )
 
 

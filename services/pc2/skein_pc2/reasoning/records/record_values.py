@@ -22,16 +22,21 @@ DEFAULT_USER = "default"
 DEFAULT_TYPE = "note"
 
 # Each JSON level is up to three protobuf levels, of which protobuf parses a hundred.
-_MOST_LEVELS = 24
+_MAX_LEVELS = 24
 # Doubles cannot hold larger whole numbers exactly.
-_LARGEST_WHOLE = 2**53
-_NO_NAME = re.compile(r"[^a-z0-9]+")
+_MAX_EXACT_INTEGER = 2**53
+_NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 # Characters that the database cannot store.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
-_SHOWN_CHARACTERS = 100
-_FEW, _DEFAULT_IMPORTANCE, _MUCH = 0.2, 0.5, 0.8
-_PRIORITIES = {"LOW": _FEW, "MEDIUM": _DEFAULT_IMPORTANCE, "NORMAL": _DEFAULT_IMPORTANCE, "HIGH": _MUCH}
+_MAX_NAME_CHARACTERS = 100
+_LOW_IMPORTANCE, _DEFAULT_IMPORTANCE, _HIGH_IMPORTANCE = 0.2, 0.5, 0.8
+_PRIORITIES = {
+    "LOW": _LOW_IMPORTANCE,
+    "MEDIUM": _DEFAULT_IMPORTANCE,
+    "NORMAL": _DEFAULT_IMPORTANCE,
+    "HIGH": _HIGH_IMPORTANCE,
+}
 
 
 def text(values: Mapping[str, Any], *names: str) -> str:
@@ -60,8 +65,8 @@ def user_id(values: Mapping[str, Any]) -> str:
 
 def struct(value: Mapping[str, Any], field: str) -> Struct:
     """Read an object of bounded depth."""
-    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
-        raise fields.invalid(field, f"is nested deeper than {_MOST_LEVELS} levels")
+    if json_depth(value, most=_MAX_LEVELS) > _MAX_LEVELS:
+        raise fields.invalid(field, f"is nested deeper than {_MAX_LEVELS} levels")
     return fields.struct(dict(value), field)
 
 
@@ -79,7 +84,7 @@ def json_depth(value: Any, *, most: int) -> int:
 
 def is_storable(value: Any) -> bool:
     """Say whether a Struct returns a JSON value unchanged."""
-    if json_depth(value, most=_MOST_LEVELS) > _MOST_LEVELS:
+    if json_depth(value, most=_MAX_LEVELS) > _MAX_LEVELS:
         return False
     left = [value]
     while left:
@@ -91,7 +96,7 @@ def is_storable(value: Any) -> bool:
         elif isinstance(one, str):
             if _UNSTORABLE.search(one):
                 return False
-        elif isinstance(one, int) and abs(one) > _LARGEST_WHOLE:
+        elif isinstance(one, int) and abs(one) > _MAX_EXACT_INTEGER:
             return False
     return True
 
@@ -110,7 +115,7 @@ def plain_value(value: Value) -> Any:
         return [plain_value(inner) for inner in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
-        return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+        return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT_INTEGER else number
     if kind == "string_value" and (exact := number_in(value.string_value)) is not None:
         return exact
     return None if kind in (None, "null_value") else getattr(value, str(kind))
@@ -121,7 +126,7 @@ def type_name(value: object) -> str:
     if value is None or value == "":
         return DEFAULT_TYPE
     if isinstance(value, str):
-        name = _NO_NAME.sub("_", value.strip().lower()).strip("_")
+        name = _NON_NAME_CHARACTERS.sub("_", value.strip().lower()).strip("_")
         if _TYPE.fullmatch(name):
             return name
     raise fields.invalid("type", "is a name of letters, digits and underscores, such as web_data")
@@ -155,4 +160,4 @@ def to_compact_json(value: Any) -> str:
 
 def truncate_name(value: object) -> str:
     """Return a sender's name, cut to 100 characters."""
-    return str(value)[:_SHOWN_CHARACTERS]
+    return str(value)[:_MAX_NAME_CHARACTERS]
