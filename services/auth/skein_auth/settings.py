@@ -9,8 +9,8 @@ from skein_kit.settings import SettingInvalid, Settings
 
 MIN_SYSTEM_KEY = 32
 _REGISTRATION = ("open", "token", "closed")
-_LEAST_TOKEN = 32
-_MOST_CODE_SECONDS = 600
+_MIN_TOKEN_CHARACTERS = 32
+_MAX_CODE_SECONDS = 600
 _AT_LEAST_ONE = (
     "access_token_seconds",
     "refresh_token_seconds",
@@ -135,10 +135,10 @@ def check_oauth_settings(settings: AuthSettings) -> None:
     """Raises SettingInvalid for an invalid setting of OAuth."""
     if settings.registration not in _REGISTRATION:
         raise SettingInvalid(f"SKEIN_REGISTRATION should be one of {', '.join(_REGISTRATION)}.")
-    if settings.registration == "token" and len(settings.initial_access_token) < _LEAST_TOKEN:
-        raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_LEAST_TOKEN} characters.")
-    if not 1 <= settings.code_seconds <= _MOST_CODE_SECONDS:
-        raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MOST_CODE_SECONDS}.")
+    if settings.registration == "token" and len(settings.initial_access_token) < _MIN_TOKEN_CHARACTERS:
+        raise SettingInvalid(f"SKEIN_INITIAL_ACCESS_TOKEN needs at least {_MIN_TOKEN_CHARACTERS} characters.")
+    if not 1 <= settings.code_seconds <= _MAX_CODE_SECONDS:
+        raise SettingInvalid(f"SKEIN_CODE_SECONDS should be 1 to {_MAX_CODE_SECONDS}.")
     for name in _AT_LEAST_ONE:
         if getattr(settings, name) < 1:
             raise SettingInvalid(f"SKEIN_{name.upper()} should be at least 1.")

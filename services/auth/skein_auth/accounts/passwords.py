@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-LEAST_CHARACTERS = 10
-MOST_CHARACTERS = 1024
+MIN_CHARACTERS = 10
+MAX_CHARACTERS = 1024
 _SALT_BYTES = 16
 _HASH_BYTES = 32
 # Limits of the cost of an imported hash, which another system chose.
 _MOST_PBKDF2_ITERATIONS = 10_000_000
-_MOST_MEMORY_KIB = 262_144
-_MOST_PASSES = 16
-_MOST_LANES = 16
+_MAX_MEMORY_KIB = 262_144
+_MAX_PASSES = 16
+_MAX_LANES = 16
 _PBKDF2 = "pbkdf2_sha256"
 _PBKDF2_BYTES = range(16, 65)
 # Argon2 needs this much for each lane.
-_LEAST_LANE_KIB = 8
+_MIN_LANE_KIB = 8
 # Longest wait in a queue that does not get shorter; in a burst, three times as long.
 _WAIT_SECONDS = 2.0
 _RETRY_SECONDS = 1.0
@@ -132,19 +132,19 @@ def is_known(stored: str) -> bool:
         return False
     return (
         parsed.type is Type.ID
-        and parsed.memory_cost <= _MOST_MEMORY_KIB
-        and parsed.time_cost <= _MOST_PASSES
-        and parsed.parallelism <= _MOST_LANES
+        and parsed.memory_cost <= _MAX_MEMORY_KIB
+        and parsed.time_cost <= _MAX_PASSES
+        and parsed.parallelism <= _MAX_LANES
     )
 
 
 def accepted(text: str) -> str:
     """Return a new password in its normal form. Raises PasswordTooShort and PasswordTooLong."""
     normal = _normal(text)
-    if len(normal) < LEAST_CHARACTERS:
-        raise PasswordTooShort(least=LEAST_CHARACTERS)
-    if len(normal) > MOST_CHARACTERS:
-        raise PasswordTooLong(violations=[("password", f"has more than {MOST_CHARACTERS} characters")])
+    if len(normal) < MIN_CHARACTERS:
+        raise PasswordTooShort(least=MIN_CHARACTERS)
+    if len(normal) > MAX_CHARACTERS:
+        raise PasswordTooLong(violations=[("password", f"has more than {MAX_CHARACTERS} characters")])
     return normal
 
 
@@ -153,7 +153,7 @@ def check_password_settings(settings: AuthSettings) -> None:
     lanes = settings.password_hash_parallelism
     if lanes < 1 or settings.password_hash_iterations < 1 or settings.password_hash_threads < 1:
         raise SettingInvalid("SKEIN_PASSWORD_HASH_ITERATIONS, _PARALLELISM and _THREADS should be at least 1.")
-    if settings.password_hash_memory_kib < _LEAST_LANE_KIB * lanes:
+    if settings.password_hash_memory_kib < _MIN_LANE_KIB * lanes:
         raise SettingInvalid("SKEIN_PASSWORD_HASH_MEMORY_KIB should be at least 8 for each lane of parallelism.")
 
 

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from skein_kit.outbound.fetch import SafeHttpClient
 
 # Bounds of the time that a metadata document is cached.
-_LEAST_FRESH = timedelta(minutes=5)
-_MOST_FRESH = timedelta(hours=24)
-_DEFAULT_FRESH = timedelta(hours=1)
+_MIN_CACHE_TIME = timedelta(minutes=5)
+_MAX_CACHE_TIME = timedelta(hours=24)
+_DEFAULT_CACHE_TIME = timedelta(hours=1)
 
 log = logs.get("auth")
 
@@ -213,8 +213,8 @@ class ClientRegistry:
         except (OutboundError, RpcError) as error:
             log.info("client_document_refused", why=getattr(error, "why", type(error).__name__))
             raise ClientUnknown from None
-        age = _DEFAULT_FRESH if fetched.max_age is None else timedelta(seconds=fetched.max_age)
-        fresh = min(max(age, _LEAST_FRESH), _MOST_FRESH)
+        age = _DEFAULT_CACHE_TIME if fetched.max_age is None else timedelta(seconds=fetched.max_age)
+        fresh = min(max(age, _MIN_CACHE_TIME), _MAX_CACHE_TIME)
         client = replace(client, stale_time=at + fresh)
         await self._store.upsert_metadata_document(client, self._quota(), at=at, is_new=is_new)
         if is_new:

@@ -39,7 +39,7 @@ VERIFICATION_KEYS_TTL_SECONDS = 1.0
 # Least time between two reads of the public halves that tokens with unknown keys cause.
 UNKNOWN_KEY_SECONDS = 0.25
 # Least remaining lifetime of a cached identity token, unless its credential expires sooner.
-LEAST_SECONDS = LIFETIME_SECONDS / 2
+MIN_REMAINING_SECONDS = LIFETIME_SECONDS / 2
 _MAX_CACHED = 10_000
 
 log = logs.get("auth")
@@ -160,7 +160,7 @@ class IdentityCache:
         """Return an identity token and its expiry in Unix seconds, `until` at the latest."""
         cache_key = (caller, str(key.kid), until)
         token, expire_time = self._tokens.get(cache_key, ("", 0.0))
-        if at + LEAST_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
+        if at + MIN_REMAINING_SECONDS <= expire_time <= at + LIFETIME_SECONDS:
             return token, expire_time
         signed = sign_identity_token(caller, key=key, at=at, until=until)
         self._tokens[cache_key] = signed
