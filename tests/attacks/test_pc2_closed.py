@@ -22,7 +22,7 @@ from skein_cluster.config import catalog
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import Pc2Settings
-from skein_pc2.transport.router import ANSWERED
+from skein_pc2.transport.router import REPLIES
 
 if TYPE_CHECKING:
     import io
@@ -149,4 +149,4 @@ async def test_a_peer_of_the_list_is_answered(cluster: Cluster, tenant: Tenant) 
 
 def messages() -> float:
     """Return how many messages were answered in this process."""
-    return sum(sample.value for metric in ANSWERED.collect() for sample in metric.samples if "total" in sample.name)
+    return sum(sample.value for metric in REPLIES.collect() for sample in metric.samples if "total" in sample.name)

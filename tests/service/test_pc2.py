@@ -20,7 +20,7 @@ from skein.tenancy.v1 import tenancy_pb2
 from skein_cluster import registry
 from skein_kit.host.process import NotReady
 from skein_pc2.transport.listener import listen
-from skein_pc2.transport.router import ANSWERED, PortConfig, Router
+from skein_pc2.transport.router import REPLIES, PortConfig, Router
 
 if TYPE_CHECKING:
     from skein_pc2.protocol.frames import Frames
@@ -346,7 +346,7 @@ async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
     try:
         # Room for none: every message is refused.
         async with (
-            listen(config, router=Router(context, config, Stumbling(), waiting=0)) as router,
+            listen(config, router=Router(context, config, Stumbling(), max_queued_messages=0)) as router,
             Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
         ):
             await peer.send(b"first")
@@ -386,7 +386,7 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(context, config, Unspeakable(), waiting=10)) as router:
+        async with listen(config, router=Router(context, config, Unspeakable(), max_queued_messages=10)) as router:
             answer = await Assistant(context, {1: router.address}).say(1, b"{}")
     finally:
         context.term()
@@ -396,11 +396,11 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
 
 async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
     # Long enough for any machine: nothing here ends by time.
-    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
+    config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), reply_seconds=60)
     context = zmq.asyncio.Context()
     slow = Slow()
     try:
-        async with listen(config, router=Router(context, config, slow, waiting=1000)) as router:
+        async with listen(config, router=Router(context, config, slow, max_queued_messages=1000)) as router:
             assistant = Assistant(context, {1: router.address})
             async with assistant.socket(zmq.DEALER, 1) as heavy, assistant.socket(zmq.REQ, 1) as light:
                 for _ in range(6):
@@ -430,12 +430,12 @@ class Verbose:
 async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() -> None:
     asked = 200
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
-    made, context = ANSWERED.labels("1", "ok"), zmq.asyncio.Context()
+    made, context = REPLIES.labels("1", "ok"), zmq.asyncio.Context()
     context.rcvhwm = 1
     before = made._value.get()
     try:
         async with (
-            listen(config, router=Router(context, config, Verbose(), waiting=1000)) as listener,
+            listen(config, router=Router(context, config, Verbose(), max_queued_messages=1000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             for _ in range(asked):
@@ -478,7 +478,7 @@ async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_a
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(deaf, config, Unspeakable(), waiting=10)) as listener:
+        async with listen(config, router=Router(deaf, config, Unspeakable(), max_queued_messages=10)) as listener:
             # Its client connects again by itself, and sends what it has not got rid of.
             async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
                 peer.setsockopt(zmq.REQ_RELAXED, 1)

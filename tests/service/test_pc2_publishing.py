@@ -22,7 +22,7 @@ from skein_kit.settings import SettingInvalid
 from skein_pc2.settings import is_reply_only
 from skein_pc2.transport import listener as ports
 from skein_pc2.transport.curve import SERVER, CurveCertificates, create_certificate, run_zap_handler
-from skein_pc2.transport.publisher import DROPPED, Publisher
+from skein_pc2.transport.publisher import DROPPED_PUBLICATIONS, Publisher
 from skein_pc2.transport.router import PortConfig, PortInUse
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
     context.rcvhwm = 5
     try:
         config = kind(number=1, host="127.0.0.1", port=0, networks=())
-        found = Publisher(context, config, queued=10)
+        found = Publisher(context, config, max_queued_messages=10)
         async with ports.listen(config, publisher=found) as opened:
             yield found, Assistant(context, {1: opened.address})
     finally:
@@ -277,7 +277,7 @@ async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None
 
 
 async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
-    before = DROPPED.labels("1")._value.get()
+    before = DROPPED_PUBLICATIONS.labels("1")._value.get()
     async with (
         publisher() as (found, assistant),
         assistant.socket(zmq.SUB, 1) as silent,
@@ -290,7 +290,7 @@ async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_a
         for number in range(1000):
             found.publish(f"{number} " + "x" * 50_000)
             heard.append(int((await reader.recv()).partition(b" ")[0]))
-        dropped = DROPPED.labels("1")._value.get() - before
+        dropped = DROPPED_PUBLICATIONS.labels("1")._value.get() - before
         kept: list[int] = []
         async with asyncio.timeout(SECONDS):
             while len(kept) + dropped < 1000:

@@ -12,7 +12,7 @@ from fix_pc2 import Assistant
 
 from skein_pc2.transport import router
 from skein_pc2.transport.listener import listen
-from skein_pc2.transport.router import ANSWERED, PortConfig, Router
+from skein_pc2.transport.router import REPLIES, PortConfig, Router
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ class Echo:
 
 async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
     """Ask for answers of some sizes, and read when all have been made; return how many there are."""
-    made = ANSWERED.labels("1", "ok")
+    made = REPLIES.labels("1", "ok")
     expected = made._value.get() + len(sizes)
     for size in sizes:
         await peer.send(str(size).encode())
@@ -62,7 +62,7 @@ async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_late
     context.rcvhwm = 1
     try:
         async with (
-            listen(config, router=Router(context, config, Echo(), waiting=100_000)) as listener,
+            listen(config, router=Router(context, config, Echo(), max_queued_messages=100_000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             peer.disconnect(f"tcp://{listener.address}")

@@ -23,14 +23,14 @@ class Service:
     may_answer: asyncio.Event = field(default_factory=asyncio.Event)
     calls: list[list[int]] = field(default_factory=list)
 
-    async def alone(self, number: int, _errand: RequestContext) -> int:
+    async def call_one(self, number: int, _errand: RequestContext) -> int:
         self.calls.append([number])
         await self.may_answer.wait()
         if number < 0:
             raise RequestError("validation_error", str(number))
         return 2 * number
 
-    async def together(self, numbers: Sequence[int], _errand: RequestContext) -> list[int | None]:
+    async def call_many(self, numbers: Sequence[int], _errand: RequestContext) -> list[int | None]:
         self.calls.append(list(numbers))
         await self.may_answer.wait()
         if min(numbers) < 0:
@@ -45,7 +45,7 @@ def service() -> Service:
 
 async def done(service: Service, numbers: Sequence[int], **options: int) -> list[int | BaseException]:
     """Ask for all of them at once."""
-    gathering = CallBatcher(service.alone, service.together, **options)
+    gathering = CallBatcher(service.call_one, service.call_many, **options)
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
     tasks = [asyncio.create_task(gathering.submit(number, context)) for number in numbers]
     await asyncio.sleep(0)
@@ -59,7 +59,7 @@ async def test_what_comes_while_calls_are_under_way_goes_together(service: Servi
 
 
 async def test_no_call_takes_more_than_it_may(service: Service) -> None:
-    assert await done(service, range(1, 9), under_way=1, most=3) == [2, 4, 6, 8, 10, 12, 14, 16]
+    assert await done(service, range(1, 9), max_calls=1, max_items=3) == [2, 4, 6, 8, 10, 12, 14, 16]
     assert service.calls == [[1], [2, 3, 4], [5, 6, 7], [8]]
 
 
@@ -77,14 +77,14 @@ async def test_what_a_batch_does_not_answer_is_asked_for_alone(service: Service)
 
 
 async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
-    results = await done(service, [-1, -2, -3], under_way=1, most=1)
+    results = await done(service, [-1, -2, -3], max_calls=1, max_items=1)
 
     assert [str(result) for result in results] == ["-1", "-2", "-3"]
     assert service.calls == [[-1], [-2], [-3]]
 
 
 async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
-    gathering = CallBatcher(service.alone, service.together, under_way=1)
+    gathering = CallBatcher(service.call_one, service.call_many, max_calls=1)
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
     tasks = [asyncio.create_task(gathering.submit(number, context)) for number in (1, 2, 3)]
     await asyncio.sleep(0)

@@ -71,7 +71,7 @@ def test_only_listed_networks_and_this_machine_may_speak(address: str, *, admitt
     networks = Pc2Settings.read({"SKEIN_PC2_ALLOW": "10.1.2.0/24, 192.168.1.7"}).networks()
     config = PortConfig(number=5570, host="127.0.0.1", port=0, networks=networks)
 
-    assert config.admits(address) is admitted
+    assert config.allows(address) is admitted
 
 
 def test_a_key_is_looked_for_until_it_is_there_and_remembered_then() -> None:

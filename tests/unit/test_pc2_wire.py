@@ -26,7 +26,7 @@ AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 def memory(**payload: Any) -> memory_pb2.Memory:
-    return wire.memory({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
+    return wire.parse_create({"memory_type": "context", "content": {"text": "a"}, **payload}, session_id="", at=AT)
 
 
 @pytest.mark.parametrize("priority", range(1, 11))
@@ -44,7 +44,7 @@ def test_a_ttl_is_a_time_from_now() -> None:
 
 
 def test_content_may_be_a_text_alone() -> None:
-    stored = wire.memory({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
+    stored = wire.parse_create({"memory_type": "context", "content": "only words"}, session_id="s", at=AT)
 
     assert (stored.content, stored.session_id) == ("only words", "s")
     assert wire.memory_data(stored)["content"]["text"] == "only words"
@@ -120,7 +120,7 @@ def test_ids_have_the_protocols_form(request_id: str) -> None:
 
 def test_only_a_search_by_meaning_has_a_threshold() -> None:
     def threshold(**payload: Any) -> float:
-        return SearchRequest({"query": "q", **payload}, session_id="s").request().min_similarity
+        return SearchRequest({"query": "q", **payload}, session_id="s").recall_request().min_similarity
 
     assert threshold(search_type="semantic") == pytest.approx(0.7)
     assert threshold(search_type="semantic", filters={"min_similarity": 0.3}) == pytest.approx(0.3)
@@ -130,7 +130,7 @@ def test_only_a_search_by_meaning_has_a_threshold() -> None:
 
 def test_search_times_are_read_in_any_usual_form() -> None:
     time_range = {"start": "2026-01-02T03:04:05", "end": 1767323045}
-    found = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").request().filter
+    found = SearchRequest({"query": "q", "filters": {"time_range": time_range}}, session_id="s").recall_request().filter
 
     assert found.start_time.ToDatetime(tzinfo=UTC) == AT
     assert found.end_time.ToDatetime(tzinfo=UTC) == AT
@@ -223,7 +223,7 @@ def test_a_refusal_is_said_in_the_protocols_codes(refusal: refusals.RpcError, co
         refusal.code, aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message
     )
 
-    said = to_request_error(error, transient="search_error")
+    said = to_request_error(error, transient_code="search_error")
 
     assert (said.code, said.message) == (code, refusal.message)
     assert said.details["reason"] == refusal.reason
@@ -234,7 +234,7 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
         grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), details="failed to connect to 10.1.2.3:50050"
     )
 
-    said = to_request_error(error, transient="storage_error")
+    said = to_request_error(error, transient_code="storage_error")
 
     assert said.code == "storage_error"
     assert "10.1.2.3" not in said.message
@@ -243,10 +243,12 @@ def test_a_transports_own_words_are_not_passed_on() -> None:
 @pytest.mark.parametrize(
     "read",
     [
-        lambda half: wire.memory_id({"memory_id": half}),
+        lambda half: wire.parse_memory_id({"memory_id": half}),
         lambda half: SearchRequest({"query": "tea", "filters": {"tags": [half]}}, session_id="s"),
-        lambda half: SearchRequest({"query": half}, session_id="s").request(),
-        lambda half: wire.memory({"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT),
+        lambda half: SearchRequest({"query": half}, session_id="s").recall_request(),
+        lambda half: wire.parse_create(
+            {"memory_type": "context", "content": "tea", "tags": [half]}, session_id="", at=AT
+        ),
     ],
 )
 def test_half_a_surrogate_pair_is_refused_wherever_it_stands(read: Callable[[str], object]) -> None:

@@ -52,7 +52,7 @@ async def test_a_long_ready_is_read_whole() -> None:
     ],
 )
 def test_a_ready_that_names_no_type_is_refused(body: bytes) -> None:
-    with pytest.raises(zmtp.NotZmtp):
+    with pytest.raises(zmtp.InvalidHandshake):
         zmtp.socket_type(body)
 
 
@@ -60,7 +60,7 @@ def test_a_ready_that_names_no_type_is_refused(body: bytes) -> None:
 def test_any_bytes_are_a_type_or_refused(body: bytes) -> None:
     try:
         found = zmtp.socket_type(b"\x05READY" + body)
-    except zmtp.NotZmtp:
+    except zmtp.InvalidHandshake:
         return
     assert found.encode("ascii", "replace").decode() or not found
 
@@ -81,11 +81,11 @@ async def test_a_greeting_of_version_three_without_security_is_taken() -> None:
     ],
 )
 async def test_any_other_greeting_is_refused(greeting: bytes) -> None:
-    with pytest.raises(zmtp.NotZmtp):
+    with pytest.raises(zmtp.InvalidHandshake):
         await zmtp.read_greeting(reader(greeting))
 
 
 @pytest.mark.parametrize("head", [b"\x00\x05READY", b"\x04\xff", b"\x06" + (1 << 40).to_bytes(8, "big")])
 async def test_what_is_no_ready_is_refused_or_ends(head: bytes) -> None:
-    with pytest.raises((zmtp.NotZmtp, asyncio.IncompleteReadError)):
+    with pytest.raises((zmtp.InvalidHandshake, asyncio.IncompleteReadError)):
         await zmtp.read_ready(reader(head))

@@ -58,7 +58,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     certificates = CurveCertificates.read(settings.certificates) if is_secure(host.environment) else None
     apis = PortApis(host.channel("gateway"), host.environment)
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
-    dialects = _dialects(apis, deletions, updates, at_once=settings.at_once)
+    dialects = _dialects(apis, deletions, updates, max_concurrency=settings.at_once)
     publishers = _publishers(apis)
     servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
@@ -67,7 +67,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         context.set(zmq.MAX_SOCKETS, _MAX_SOCKETS)
         stack.callback(context.term)
         await stack.enter_async_context(run_zap_handler(context, certificates))
-        ports = await stack.enter_async_context(Ports(context, host.addresses, max_waiting=settings.waiting))
+        ports = await stack.enter_async_context(Ports(context, host.addresses, max_queued_messages=settings.waiting))
 
         async def is_ready() -> bool:
             return ports.are_open() and await apis.are_accepted()
@@ -77,15 +77,15 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         await ports.open(
             Port(
                 config=configs[number],
-                has_identity=_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
+                has_identity=_always_true if isinstance(dialect, HealthPort) else apis.of(_AGENTS[number]).has_key,
                 dialect=dialect,
-                publishers=published,
+                publishers=port_publishers,
             )
-            for number, dialect, published in _port_roles(dialects, publishers, host.environment, certificates)
+            for number, dialect, port_publishers in _port_roles(dialects, publishers, host.environment, certificates)
         )
-        works = _publisher_tasks(apis, publishers, settings)
-        works |= {"pc2 ports": ports.open_waiting, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
-        await stack.enter_async_context(background_tasks(**works))
+        tasks = _publisher_tasks(apis, publishers, settings)
+        tasks |= {"pc2 ports": ports.open_pending, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
+        await stack.enter_async_context(background_tasks(**tasks))
         yield servicers
 
 
@@ -102,7 +102,7 @@ def _port_configs(
             port=port_of(environment, number, position=position, base_port=settings.base_port),
             networks=networks,
             certificates=certificates,
-            answer_seconds=LONG_REPLY_SECONDS if number in _LONG_REPLY_PORTS else REPLY_SECONDS,
+            reply_seconds=LONG_REPLY_SECONDS if number in _LONG_REPLY_PORTS else REPLY_SECONDS,
         )
         for position, number in enumerate(PORTS)
     }
@@ -137,19 +137,19 @@ def _publisher_tasks(
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return the background tasks that publish, each with the key of its agent."""
     by_api = {apis.of(_AGENTS[number]): publishers[number] for number in _EVENT_PORTS}
-    works = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
-    pulse = HeartbeatPublisher(
-        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], seconds=settings.pulse_seconds
+    tasks = {f"pc2 events {count}": EventPublisher(*pair).run for count, pair in enumerate(by_api.items())}
+    heartbeat = HeartbeatPublisher(
+        apis.of(_AGENTS[_HEARTBEAT_PORT]), publishers[_HEARTBEAT_PORT], interval_seconds=settings.pulse_seconds
     )
-    return {**works, "pc2 pulse": pulse.run}
+    return {**tasks, "pc2 pulse": heartbeat.run}
 
 
-def _true() -> bool:
+def _always_true() -> bool:
     return True
 
 
 def _dialects(
-    apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, at_once: int
+    apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, max_concurrency: int
 ) -> dict[int, Dialect]:
     """Return the dialect of each port; `apis.of(port)` has its key."""
 
@@ -158,22 +158,24 @@ def _dialects(
         return Health(agent, apis.of(port).has_key)
 
     def orchestrator(port: int) -> Dialect:
-        return Orchestrator(apis.of(port), health("MemoryOrchestrator", port), deletions, at_once=at_once)
+        return Orchestrator(
+            apis.of(port), health("MemoryOrchestrator", port), deletions, max_concurrency=max_concurrency
+        )
 
     reasoning_health = ReasoningHealth("UnifiedMemoryReasoningAgent", apis.of(5596))
-    service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), at_once=at_once)
+    service = MemoryService(apis.of(7140), health("MemoryOrchestratorService", 7140), max_concurrency=max_concurrency)
     return {
         5570: orchestrator(5570),
         5576: orchestrator(5576),
-        5596: ReasoningPort(apis.of(5596), reasoning_health, updates, at_once=at_once),
-        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), at_once=at_once),
+        5596: ReasoningPort(apis.of(5596), reasoning_health, updates, max_concurrency=max_concurrency),
+        5574: SessionAgent(apis.of(5574), health("SessionMemoryAgent", 5574), max_concurrency=max_concurrency),
         7140: service,
         5617: HealthPort(reasoning_health),
         5597: HealthPort(reasoning_health),
         5599: HealthPort(health("DreamWorldAgent", 5598)),
         5575: HealthPort(health("SessionMemoryAgent", 5574)),
         7141: HealthPort(health("MemoryOrchestratorService", 7140)),
-        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), at_once=at_once),
+        5598: Jarvis(apis.of(5598), health("DreamWorldAgent", 5598), max_concurrency=max_concurrency),
         6583: HealthPort(health("SessionMemoryAgent", 5574)),
         # Containers map this port to 7140.
         7240: service,

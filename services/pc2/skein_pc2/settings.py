@@ -68,12 +68,12 @@ class Pc2Settings(Settings):
                 "needs SECURE_ZMQ=1 (certificates), or SKEIN_PC2_ALLOW: the addresses of the assistants, such as "
                 "192.168.1.7."
             )
-        wide = [str(network) for network in networks if network.prefixlen < _MIN_PREFIX_BITS[network.version]]
-        if wide and not result.allow_wide:
+        wide_networks = [str(network) for network in networks if network.prefixlen < _MIN_PREFIX_BITS[network.version]]
+        if wide_networks and not result.allow_wide:
             raise SettingInvalid(
-                f"SKEIN_PC2_ALLOW has {', '.join(wide)}, wider than /24 (IPv6: /64), and every address in it would "
-                "act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), or "
-                "say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
+                f"SKEIN_PC2_ALLOW has {', '.join(wide_networks)}, wider than /24 (IPv6: /64), and every address in it "
+                "would act with the tenant's key: name the assistants' own addresses, set SECURE_ZMQ=1 (certificates), "
+                "or say that this is meant with SKEIN_PC2_ALLOW_WIDE=1."
             )
         return result
 
@@ -124,7 +124,7 @@ def identity_of(environment: Mapping[str, str], number: int | None = None) -> Ca
     def key() -> str:
         nonlocal result
         if not result:
-            values = environment if number is None else _of_port(environment, number)
+            values = environment if number is None else _port_variables(environment, number)
             result = Pc2Identity.read(values).api_key.strip()
         return result
 
@@ -133,10 +133,10 @@ def identity_of(environment: Mapping[str, str], number: int | None = None) -> Ca
 
 def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
     """Say whether a port has an API key of its own."""
-    return bool(_of_port(environment, number))
+    return bool(_port_variables(environment, number))
 
 
-def _of_port(environment: Mapping[str, str], number: int) -> dict[str, str]:
+def _port_variables(environment: Mapping[str, str], number: int) -> dict[str, str]:
     """Return a port's own variables under the names for all ports."""
     own = f"{_API_KEY}_{number}"
     names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
@@ -147,12 +147,12 @@ def is_reply_only(environment: Mapping[str, str], number: int) -> bool:
     """Say whether a publishing port is set to answer requests only. Raises SettingInvalid."""
     if number not in _ROLES:
         return False
-    publishes, answers = _ROLES[number]
+    publishing_role, replying_role = _ROLES[number]
     name = role_setting_of(number)
     text = environment.get(name, "").strip().lower()
-    if text not in {"", publishes, answers}:
-        raise SettingInvalid(f"{name} should be {publishes} or {answers}, not {text!r}.")
-    return text == answers
+    if text not in {"", publishing_role, replying_role}:
+        raise SettingInvalid(f"{name} should be {publishing_role} or {replying_role}, not {text!r}.")
+    return text == replying_role
 
 
 def check_roles(environment: Mapping[str, str]) -> None:
@@ -168,7 +168,7 @@ def role_setting_of(number: int) -> str:
 
 def default_roles() -> dict[str, str]:
     """Return the role settings with their defaults."""
-    return {role_setting_of(number): publishes for number, (publishes, _) in _ROLES.items()}
+    return {role_setting_of(number): publishing_role for number, (publishing_role, _) in _ROLES.items()}
 
 
 def setting_of(number: int) -> str:

@@ -35,30 +35,30 @@ class BackgroundDeletions:
     """Deletes the rest of bulk deletions. A stopped process loses them; sending the request again resumes one."""
 
     def __init__(self) -> None:
-        self._waiting: asyncio.Queue[_Deletion] = asyncio.Queue(MAX_QUEUED_DELETIONS)
+        self._queue: asyncio.Queue[_Deletion] = asyncio.Queue(MAX_QUEUED_DELETIONS)
 
     def submit(self, api: GatewayApi, selection: pb.MemorySelection, *, page_size: int) -> None:
         """Delete a selection as soon as possible. When the queue is full, log a warning and do nothing."""
         request = pb.ForgetMemoriesRequest(selection=selection, page_size=page_size)
         try:
-            self._waiting.put_nowait(_Deletion(api, request))
+            self._queue.put_nowait(_Deletion(api, request))
         except asyncio.QueueFull:
             log.warning("bulk_delete_stopped", reason="TOO_MANY_WAITING")
 
     async def run(self) -> None:
         """Run queued deletions until cancelled."""
         while True:
-            deletion = await self._waiting.get()
+            deletion = await self._queue.get()
             try:
                 await self._delete(deletion)
             except (RequestError, aio.AioRpcError) as error:
                 log.warning("bulk_delete_stopped", reason=log_reason(error))
             finally:
-                self._waiting.task_done()
+                self._queue.task_done()
 
     async def wait_drained(self) -> None:
         """Wait until the queue is empty."""
-        await self._waiting.join()
+        await self._queue.join()
 
     async def _delete(self, deletion: _Deletion) -> None:
         api, request = deletion.api, deletion.request

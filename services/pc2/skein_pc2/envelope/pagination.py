@@ -52,15 +52,15 @@ class BatchReadQuery:
             raise invalid("memory_ids", f"are at most {_MAX_IDS}")
         if payload.get("memory_ids") == [] and not filters:
             raise invalid("memory_ids", "names no memory, and there is no filter")
-        limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, least=1)
-        offset = integer(filters.get("offset"), "filter.offset", default=0, least=0)
+        limit = integer(filters.get("limit"), "filter.limit", default=_DEFAULT_LIMIT, minimum=1)
+        offset = integer(filters.get("offset"), "filter.offset", default=0, minimum=0)
         if offset > _MAX_OFFSET:
             rule = f"is at most {_MAX_OFFSET}; narrow the time_range to go further"
             raise invalid("filter.offset", rule)
         column, is_descending = _order(filters.get("sort"))
         return cls(
             memory_ids=memory_ids,
-            filter=wire.condition(filters, "filter", session_id=session_id),
+            filter=wire.parse_filter(filters, "filter", session_id=session_id),
             limit=len(memory_ids) or min(limit, _MAX_LIMIT),
             offset=0 if memory_ids else offset,
             column=column,
@@ -79,29 +79,29 @@ class BatchReadQuery:
 
 
 def matches(memory: pb.Memory, condition: pb.MemoryFilter) -> bool:
-    """Say whether a memory matches a filter of `wire.condition`."""
+    """Say whether a memory matches a filter of `wire.parse_filter`."""
     if condition.session_id and memory.session_id != condition.session_id:
         return False
     if condition.types and memory.type not in condition.types:
         return False
     if condition.tags_any and not set(condition.tags_any) & set(memory.tags):
         return False
-    created = memory.create_time.ToDatetime(tzinfo=UTC)
-    if condition.HasField("start_time") and created < condition.start_time.ToDatetime(tzinfo=UTC):
+    create_time = memory.create_time.ToDatetime(tzinfo=UTC)
+    if condition.HasField("start_time") and create_time < condition.start_time.ToDatetime(tzinfo=UTC):
         return False
-    return not condition.HasField("end_time") or created < condition.end_time.ToDatetime(tzinfo=UTC)
+    return not condition.HasField("end_time") or create_time < condition.end_time.ToDatetime(tzinfo=UTC)
 
 
 def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
     """Return the first memories that fit into one reply, at least one."""
-    fitting: list[pb.Memory] = []
+    result: list[pb.Memory] = []
     size = 0
     for memory in memories:
         size += memory.ByteSize()
-        if fitting and size > _MAX_REPLY_BYTES:
+        if result and size > _MAX_REPLY_BYTES:
             break
-        fitting.append(memory)
-    return fitting
+        result.append(memory)
+    return result
 
 
 def _order(sort: object) -> tuple[str, bool]:

@@ -68,13 +68,13 @@ class EventPublisher:
         self._publishers = publishers
         # Position of the change published last.
         self._position = ""
-        self._names = _MemoryNames(api)
+        self._memory_names = _MemoryNames(api)
 
     async def run(self) -> None:
         """Publish changes from now on, until cancelled."""
         pause, failures = _MIN_PAUSE_SECONDS, 0
         while True:
-            before = self._position
+            last_position = self._position
             try:
                 await self._stream()
             except RequestError:
@@ -84,53 +84,53 @@ class EventPublisher:
                 reason = _reason(error)
                 if reason == "POSITION_INVALID":
                     # The database was restored, so the log is another one.
-                    self._position = before = ""
+                    self._position = last_position = ""
                 failures += 1
                 if failures == _LOGGED_FAILURES:
                     log.warning("events_interrupted", reason=reason)
-            if self._position != before:
+            if self._position != last_position:
                 pause, failures = _MIN_PAUSE_SECONDS, 0
             await asyncio.sleep(pause)
             pause = min(2 * pause, _MAX_PAUSE_SECONDS)
 
     async def _stream(self) -> None:
         """Publish the changes of one stream."""
-        waiting: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_MAX_QUEUED_CHANGES)
-        reading = asyncio.create_task(self._read(waiting))
+        queue: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_MAX_QUEUED_CHANGES)
+        read_task = asyncio.create_task(self._read(queue))
         try:
             while True:
                 async with asyncio.timeout(_SILENCE_SECONDS):
-                    answers = [await waiting.get()]
-                while not waiting.empty() and len(answers) < _MAX_BATCH_CHANGES:
-                    answers.append(waiting.get_nowait())
-                await self._publish([answer for answer in answers if answer is not None])
-                if answers[-1] is None:
-                    await reading
+                    responses = [await queue.get()]
+                while not queue.empty() and len(responses) < _MAX_BATCH_CHANGES:
+                    responses.append(queue.get_nowait())
+                await self._publish([response for response in responses if response is not None])
+                if responses[-1] is None:
+                    await read_task
                     return
         finally:
-            reading.cancel()
-            await asyncio.gather(reading, return_exceptions=True)
+            read_task.cancel()
+            await asyncio.gather(read_task, return_exceptions=True)
 
-    async def _read(self, waiting: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
+    async def _read(self, queue: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
         """Queue the stream's responses, then None."""
         change_filter = pb.ChangeFilter(event_types=TOPICS)
         request = pb.WatchChangesRequest(position=self._position, filter=change_filter)
         try:
             call = self._api.history.WatchChanges(request, metadata=self._api.metadata(""))
             # Channels of a host return generators.
-            async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as answers:
-                async for answer in answers:
-                    await waiting.put(answer)
+            async with aclosing(cast("AsyncGenerator[pb.WatchChangesResponse, None]", call)) as responses:
+                async for response in responses:
+                    await queue.put(response)
         except (RequestError, aio.AioRpcError):
-            await waiting.put(None)
+            await queue.put(None)
             raise
-        await waiting.put(None)
+        await queue.put(None)
 
-    async def _publish(self, answers: Sequence[pb.WatchChangesResponse]) -> None:
-        changes = [answer.change for answer in answers if answer.HasField("change")]
+    async def _publish(self, responses: Sequence[pb.WatchChangesResponse]) -> None:
+        changes = [response.change for response in responses if response.HasField("change")]
         publishers = [publisher for publisher in self._publishers if publisher.has_subscribers]
         if changes and publishers:
-            names = await self._names.of([change.entity_id for change in changes])
+            names = await self._memory_names.of([change.entity_id for change in changes])
             for change in changes:
                 event: dict[str, Any] = {
                     "memory_id": names.get(change.entity_id, change.entity_id),
@@ -141,8 +141,8 @@ class EventPublisher:
                 message = f"{TOPICS[change.event_type]} {json.dumps(event)}"
                 for publisher in publishers:
                     publisher.publish(message)
-        if answers:
-            self._position = answers[-1].position
+        if responses:
+            self._position = responses[-1].position
 
 
 class _MemoryNames:
@@ -154,11 +154,11 @@ class _MemoryNames:
 
     async def of(self, memory_ids: Sequence[str]) -> dict[str, str]:
         """Return names by memory ids; a purged memory may have none."""
-        unknown = sorted({id_ for id_ in memory_ids if id_ not in self._names_by_id})
-        if unknown:
-            where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in unknown)})"
+        missing_ids = sorted({id_ for id_ in memory_ids if id_ not in self._names_by_id})
+        if missing_ids:
+            where = f"memory_id IN ({', '.join(json.dumps(id_) for id_ in missing_ids)})"
             request = memory_pb2.ListMemoriesRequest(
-                page_size=len(unknown),
+                page_size=len(missing_ids),
                 filter=memory_pb2.MemoryFilter(where=where),
                 show_archived=True,
                 show_deleted=True,
@@ -183,4 +183,4 @@ class _MemoryNames:
 def _reason(error: aio.AioRpcError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "silence"
-    return str(to_request_error(error, transient="").details.get("reason") or error.code().name)
+    return str(to_request_error(error, transient_code="").details.get("reason") or error.code().name)

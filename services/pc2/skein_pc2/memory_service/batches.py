@@ -107,7 +107,7 @@ class Batches:
                 index = _index(error)
                 if error.code() not in _ITEM_ERROR_CODES or index is None or not 0 <= index < len(places):
                     raise
-                failures[places[index]] = error_text(to_request_error(error, transient=""))
+                failures[places[index]] = error_text(to_request_error(error, transient_code=""))
                 del left[places[index]]
                 continue
             return dict(zip(places, answer.memories, strict=True))

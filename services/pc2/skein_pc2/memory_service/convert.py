@@ -212,12 +212,12 @@ def relationship_type(link: pb.Link) -> str:
     return link.label or link.relation
 
 
-def number(value: object, field: str, *, default: float, least: float, most: float = math.inf) -> float:
+def number(value: object, field: str, *, default: float, minimum: float, maximum: float = math.inf) -> float:
     """Read a number; a missing one is `default`."""
     if value is None:
         return default
-    if not isinstance(value, int | float) or isinstance(value, bool) or not least <= value <= most:
-        rule = f"from {least:g} to {most:g}" if most < math.inf else f"of at least {least:g}"
+    if not isinstance(value, int | float) or isinstance(value, bool) or not minimum <= value <= maximum:
+        rule = f"from {minimum:g} to {maximum:g}" if maximum < math.inf else f"of at least {minimum:g}"
         raise fields.invalid(field, f"is a number {rule}")
     return float(value)
 
@@ -245,7 +245,7 @@ def _read_rest(values: Mapping[str, Any], into: pb.Memory) -> list[str]:
         mask.append("level")
     for name in ("importance", "importance_score"):
         if values.get(name) is not None:
-            into.importance = number(values[name], name, default=0, least=0, most=1)
+            into.importance = number(values[name], name, default=0, minimum=0, maximum=1)
             mask.append("importance")
             break
     if values.get("metadata") is not None:
@@ -258,7 +258,7 @@ def _read_rest(values: Mapping[str, Any], into: pb.Memory) -> list[str]:
 
 
 def _ttl(values: Mapping[str, Any]) -> timedelta:
-    seconds = number(values["ttl"], "ttl", default=0, least=1, most=_MAX_TTL.total_seconds())
+    seconds = number(values["ttl"], "ttl", default=0, minimum=1, maximum=_MAX_TTL.total_seconds())
     return timedelta(seconds=seconds)
 
 

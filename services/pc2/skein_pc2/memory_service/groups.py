@@ -65,7 +65,7 @@ class Groups:
             except aio.AioRpcError as error:
                 if error.code() not in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.INVALID_ARGUMENT}:
                     raise
-                failures.append({"memory_id": memory_id, "message": to_request_error(error, transient="").message})
+                failures.append({"memory_id": memory_id, "message": to_request_error(error, transient_code="").message})
         return {
             "group_id": records.group_number(group_id),
             "added_count": len(several) - len(failures),
@@ -74,7 +74,7 @@ class Groups:
 
     async def memories(self, request: ActionRequest) -> Message:
         group_id = await self._group(request)
-        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
         links, more = await relations.links_of(
             self._api,
             request,

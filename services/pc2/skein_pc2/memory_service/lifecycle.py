@@ -115,7 +115,7 @@ class Lifecycle:
 
     async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that a truncated list holds those that wait longest."""
-        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+        limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
         memories, is_more = await links.listing(self._api, request, condition, order_by="create_time", most=limit + 1)
         if is_more and len(memories) < limit:
             # The oldest are mostly of the long tier, and a scan is bounded; the short tier is among the newest.
@@ -195,10 +195,10 @@ def _summary(memory: pb.Memory) -> Message:
 
 
 def _importance(request: ActionRequest, default: float) -> float:
-    return records.number(request.fields.get("max_importance"), "max_importance", default=default, least=0, most=1)
+    return records.number(request.fields.get("max_importance"), "max_importance", default=default, minimum=0, maximum=1)
 
 
 def _before(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
     """Return the latest creation time of a memory that is old enough."""
-    age = records.number(request.fields.get(name), name, default=default, least=0, most=_MAX_AGE / unit)
+    age = records.number(request.fields.get(name), name, default=default, minimum=0, maximum=_MAX_AGE / unit)
     return datetime.now(UTC) - age * unit

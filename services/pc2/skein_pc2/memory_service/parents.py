@@ -94,7 +94,7 @@ async def session_of(api: GatewayApi, context: RequestContext, session_id: str) 
 async def children(api: GatewayApi, request: ActionRequest) -> Message:
     """List the children of a memory or a session."""
     parent_id, order = fields.required_text(request.fields, "parent_id"), Order.of(request.fields)
-    limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
     parent = await parent_of(api, request, parent_id)
     is_more = False
     if parent.session is None:

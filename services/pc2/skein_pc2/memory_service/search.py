@@ -217,4 +217,4 @@ def _likeness_of_meaning(query: matching.Query, hit: recall_pb2.Hit) -> tuple[bo
 
 
 def _count(request: ActionRequest, name: str, default: int, most: int) -> int:
-    return min(most, fields.integer(request.fields.get(name), name, default=default, least=1))
+    return min(most, fields.integer(request.fields.get(name), name, default=default, minimum=1))

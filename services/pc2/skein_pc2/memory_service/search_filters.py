@@ -142,9 +142,9 @@ def _read(name: str, value: Any, into: pb.MemoryFilter) -> list[str]:
         case "tags":
             into.tags_any.extend(fields.texts(value, "tags"))
         case "min_importance":
-            into.min_importance = records.number(value, name, default=0, least=0, most=1)
+            into.min_importance = records.number(value, name, default=0, minimum=0, maximum=1)
         case "max_importance":
-            into.max_importance = records.number(value, name, default=1, least=0, most=1)
+            into.max_importance = records.number(value, name, default=1, minimum=0, maximum=1)
         case "metadata":
             return [_about(key, item) for key, item in value.items()]
     return []

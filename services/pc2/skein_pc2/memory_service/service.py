@@ -46,7 +46,7 @@ _DIRECTIONS = {pb.LINK_DIRECTION_OUTGOING: "outgoing", pb.LINK_DIRECTION_INCOMIN
 class MemoryService(ActionPort):
     """Answers the actions of port 7140."""
 
-    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
+    def __init__(self, api: GatewayApi, health: Health, *, max_concurrency: int) -> None:
         groups, batches, lifecycle = Groups(api), Batches(api), Lifecycle(api)
         actions: dict[str, Action] = {
             "add_memory": self._add,
@@ -73,7 +73,7 @@ class MemoryService(ActionPort):
             "consolidate_memory": lifecycle.consolidate,
             "archive_memory": lifecycle.archive,
         }
-        super().__init__(health, actions, at_once=at_once)
+        super().__init__(health, actions, max_concurrency=max_concurrency)
         self._api = api
         self._access_counts = _AccessCounts()
 
@@ -115,7 +115,7 @@ class MemoryService(ActionPort):
             to_memory_id=fields.required_text(request.fields, "target_id"),
             relation=relation,
             label=label,
-            weight=records.number(request.fields.get("strength"), "strength", default=1.0, least=0, most=1),
+            weight=records.number(request.fields.get("strength"), "strength", default=1.0, minimum=0, maximum=1),
         )
         call = pb.UpsertLinkRequest(link=link, request_id=request.repeat_id)
         stored = (await self._api.call(self._api.links.UpsertLink, call, request)).link
@@ -248,8 +248,8 @@ class MemoryService(ActionPort):
             request.fields.get("reinforcement_factor"),
             "reinforcement_factor",
             default=_DEFAULT_FACTOR,
-            least=1,
-            most=1000,
+            minimum=1,
+            maximum=1000,
         )
         memory = await relations.read_memory(self._api, request, memory_id)
         if memory is None:
@@ -290,7 +290,7 @@ class _AccessCounts:
 
 
 def _limit(request: ActionRequest) -> int:
-    return min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, least=1))
+    return min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
 
 
 def _update_data(request: ActionRequest) -> dict[str, Any]:

@@ -71,8 +71,8 @@ class RequestError(Exception):
 def error_text(error: RequestError, separator: str = ": ") -> str:
     """Return an error as one text, with the invalid fields and their rules."""
     violations = error.details.get("violations") or []
-    unstated = [violation for violation in violations if violation["description"] not in error.message]
-    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unstated)
+    unmentioned = [violation for violation in violations if violation["description"] not in error.message]
+    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unmentioned)
     return f"{error.message} ({fields})" if fields else error.message
 
 
@@ -95,12 +95,12 @@ def retry_seconds(error: aio.AioRpcError) -> float:
     return float(retry.retry_delay.ToTimedelta().total_seconds())
 
 
-def to_request_error(error: aio.AioRpcError, *, transient: str) -> RequestError:
-    """Convert a service's error to the protocol's codes; `transient` is the code for unavailable services."""
+def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestError:
+    """Convert a service's error to the protocol's codes; `transient_code` is the code for unavailable services."""
     status = _status(error)
     reason = status_reason(status) if status is not None else ""
     code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
-    code = transient if error.code() in _TRANSIENT else code_by_status
+    code = transient_code if error.code() in _TRANSIENT else code_by_status
     details: dict[str, Any] = {"reason": reason} if reason else {}
     violations = _violations(status) if status is not None else []
     if violations:
@@ -120,7 +120,10 @@ def _status(error: aio.AioRpcError) -> Status | None:
 def _violations(status: Status) -> list[dict[str, str]]:
     for detail in status.details:
         if detail.Is(error_details_pb2.BadRequest.DESCRIPTOR):
-            bad = error_details_pb2.BadRequest()
-            detail.Unpack(bad)
-            return [{"field": result.field, "description": result.description} for result in bad.field_violations]
+            bad_request = error_details_pb2.BadRequest()
+            detail.Unpack(bad_request)
+            return [
+                {"field": violation.field, "description": violation.description}
+                for violation in bad_request.field_violations
+            ]
     return []

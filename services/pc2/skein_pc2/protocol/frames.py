@@ -101,11 +101,11 @@ def local_timestamp(time: datetime | None = None) -> str:
     return (time or datetime.now(UTC)).astimezone().replace(tzinfo=None).isoformat()
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     value = exact.ExactFloat.read(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -118,22 +118,22 @@ def _dump(message: Message, separators: tuple[str, str], *, sort_keys: bool = Fa
 
 
 # Created once: creation costs as much as one use.
-_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_parse_finite)
 
 
 def _check_bounds(message: Message) -> None:
-    row: list[dict[str, Any] | list[Any]] = [message]
+    containers: list[dict[str, Any] | list[Any]] = [message]
     levels = count = 0
-    while row:
+    while containers:
         levels += 1
-        count += sum(len(item) for item in row)
+        count += sum(len(item) for item in containers)
         if levels > _MAX_LEVELS:
             raise MalformedMessage("The message is nested too deeply")
         if count > MAX_VALUES:
             raise MalformedMessage(f"The message holds more than {MAX_VALUES} values")
-        row = [
+        containers = [
             inner
-            for item in row
+            for item in containers
             for inner in (item.values() if isinstance(item, dict) else item)
             if isinstance(inner, dict | list)
         ]

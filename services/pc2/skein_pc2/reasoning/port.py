@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
-from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, timestamp
 from skein_pc2.reasoning.actions import coordination
 from skein_pc2.reasoning.actions.digital_twins import Twins
@@ -32,11 +32,11 @@ class ReasoningPort:
     """Answers §1, §2 and §3 of the protocol, and the interpreter's actions."""
 
     def __init__(
-        self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, at_once: int
+        self, api: GatewayApi, health: ReasoningHealth, background: BackgroundUpdates, *, max_concurrency: int
     ) -> None:
-        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
+        """Run up to `max_concurrency` actions at the same time; others wait. Health is answered at once."""
         self._health = health
-        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(at_once))
+        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(max_concurrency))
         store = MemoryStore(api)
         twins = Twins(api)
         personal = PersonalDataActions(api, twins)
@@ -67,14 +67,14 @@ class ReasoningPort:
         return agent_request.lower_case_error(text)
 
     async def _answer(self, message: Message, deadline: float) -> Message:
-        if is_health(message):
+        if is_health_request(message):
             return await self._health.current_document()
         if message.get("action") is not None:
             return await self._act(message, deadline)
         if "command" in message:
             return await self._command(message, deadline)
-        if is_health_by_type(message):
-            return answer_by_type(await self._health.current_document())
+        if is_typed_health_request(message):
+            return typed_health_reply(await self._health.current_document())
         if coordination.KEY in message:
             return await self._runner.answer(
                 message, self._coordinate, _coordination_error, name=coordination.KEY, deadline=deadline

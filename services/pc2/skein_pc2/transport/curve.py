@@ -73,7 +73,7 @@ class CurveCertificates:
         socket.curve_publickey = self.public_key
         socket.curve_secretkey = self.secret_key
 
-    def admits(self, public_key: bytes) -> bool:
+    def allows(self, public_key: bytes) -> bool:
         """Say whether a client's key is in the folder now; changes need no restart."""
         return any(_public_key(path) == public_key for path in self.folder.glob(f"*{_PUBLIC}") if path.stem != SERVER)
 
@@ -88,7 +88,7 @@ class _ZapHandler:
         self._socket = socket
         self._certificates = certificates
         # A rejected client retries for ever, so it is logged once.
-        self._refused = RecentNames(_MAX_LOGGED_PEERS)
+        self._logged_clients = RecentNames(_MAX_LOGGED_PEERS)
 
     async def answer(self) -> None:
         """Answer until cancelled."""
@@ -103,22 +103,22 @@ class _ZapHandler:
                 *credentials,
             ) = await self._socket.recv_multipart()
             try:
-                is_admitted = mechanism == b"CURVE" and self._admits(b"".join(credentials))
+                is_allowed = mechanism == b"CURVE" and self._is_allowed(b"".join(credentials))
             except Exception:
                 # libzmq sends no further request before a reply.
                 log.exception("internal_error")
-                is_admitted = False
-            verdict = (b"200", b"OK") if is_admitted else (b"400", b"This client is not admitted")
+                is_allowed = False
+            verdict = (b"200", b"OK") if is_allowed else (b"400", b"This client is not admitted")
             # User id and metadata follow the verdict; both are unused.
             await self._socket.send_multipart([version, request_id, *verdict, b"", b""])
 
-    def _admits(self, key: bytes) -> bool:
+    def _is_allowed(self, key: bytes) -> bool:
         public_key = z85.encode(key)
-        if self._certificates.admits(public_key):
+        if self._certificates.allows(public_key):
             return True
         name = public_key.decode("ascii")
-        if name not in self._refused:
-            self._refused.add(name)
+        if name not in self._logged_clients:
+            self._logged_clients.add(name)
             # The operator needs the public key, which is no secret, to allow the client.
             log.warning("client_refused", public_key=name)
         return False

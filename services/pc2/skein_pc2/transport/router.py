@@ -51,14 +51,14 @@ _MAX_PENDING_BYTES = 64 * 1024 * 1024
 _PEERS_SHARE = 4
 
 # The peer's queue is full, or the peer is gone.
-_UNSENT = (zmq.EAGAIN, zmq.EHOSTUNREACH)
+_UNSENT_ERRORS = (zmq.EAGAIN, zmq.EHOSTUNREACH)
 # A frame's head: flags and a length, of one byte up to the first size and of eight beyond (ZMTP 3.1).
 _MAX_SHORT_FRAME_BYTES, _SHORT_HEAD_BYTES, _LONG_HEAD_BYTES = 255, 2, 9
 
-ANSWERED = prometheus_client.Counter(
+REPLIES = prometheus_client.Counter(
     "skein_pc2_messages_total", "Messages of voice assistants that were answered, by status.", ["port", "status"]
 )
-TIME = Histogram(
+REPLY_TIME = Histogram(
     "skein_pc2_message_duration_seconds", "Time from a message to its answer.", ["port"], buckets=LATENCY_BUCKETS
 )
 
@@ -81,11 +81,11 @@ class PortConfig:
     # Networks whose peers may connect; this machine always may.
     networks: Sequence[Network]
     # Deadline of replies, in seconds.
-    answer_seconds: float = REPLY_SECONDS
+    reply_seconds: float = REPLY_SECONDS
     # Set: only clients with a certificate may connect, encrypted.
     certificates: CurveCertificates | None = None
 
-    def admits(self, address: str) -> bool:
+    def allows(self, address: str) -> bool:
         """Say whether a peer may connect."""
         if address == _LOOPBACK:
             return True
@@ -109,9 +109,9 @@ class _PendingLoad:
         self.messages += messages
         self.bytes += size
 
-    def has_room(self, size: int, messages: int, weight: int) -> bool:
+    def has_room(self, size: int, max_messages: int, max_bytes: int) -> bool:
         """Say whether one more message of `size` bytes fits both limits; a single message may have any size."""
-        return self.messages < messages and (not self.messages or self.bytes + size <= weight)
+        return self.messages < max_messages and (not self.messages or self.bytes + size <= max_bytes)
 
 
 class Router:
@@ -121,15 +121,17 @@ class Router:
     choose the same and get each other's replies.
     """
 
-    def __init__(self, context: zmq.asyncio.Context, config: PortConfig, dialect: Dialect, *, waiting: int) -> None:
+    def __init__(
+        self, context: zmq.asyncio.Context, config: PortConfig, dialect: Dialect, *, max_queued_messages: int
+    ) -> None:
         self._context = context
         self._config = config
         self._dialect = dialect
-        self._waiting = waiting
+        self._max_queued_messages = max_queued_messages
         # Running replies: the event loop keeps only weak references.
         self._tasks: set[asyncio.Task[None]] = set()
-        self._all = _PendingLoad()
-        self._timer = TIME.labels(str(config.number))
+        self._port_load = _PendingLoad()
+        self._timer = REPLY_TIME.labels(str(config.number))
 
     @asynccontextmanager
     async def connection(self, path: str) -> AsyncIterator[RouterConnection]:
@@ -149,7 +151,7 @@ class Router:
             socket.bind(f"ipc://{path}")
             connection = RouterConnection(self, socket)
             task = asyncio.create_task(connection.serve())
-            connection.serving = task
+            connection.serve_task = task
             yield connection
         finally:
             if task is not None:
@@ -160,51 +162,53 @@ class Router:
     async def accept(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
         """Start to answer a message, or reject it unread."""
         try:
-            await self._begin(connection, parts)
+            await self._dispatch(connection, parts)
         except Exception:
             # This message gets no reply; the next ones do.
             log.exception("internal_error", port=self._config.number)
 
-    async def wait_answered(self, connection: RouterConnection) -> None:
+    async def wait_for_replies(self, connection: RouterConnection) -> None:
         """Wait for the pending replies to one peer."""
         if connection.tasks:
-            await asyncio.wait(connection.tasks, timeout=self._config.answer_seconds + GRACE_SECONDS)
+            await asyncio.wait(connection.tasks, timeout=self._config.reply_seconds + GRACE_SECONDS)
 
-    async def _begin(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
-        deadline = asyncio.get_running_loop().time() + self._config.answer_seconds
+    async def _dispatch(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
+        deadline = asyncio.get_running_loop().time() + self._config.reply_seconds
         frames = Frames.of([part.bytes for part in parts[:_MAX_FRAMES]])
         if len(parts) > _MAX_FRAMES:
-            refusal = self._dialect.error_reply(INVALID_REQUEST, "The message has too many frames")
-            await self._send(connection, frames, refusal)
+            error_reply = self._dialect.error_reply(INVALID_REQUEST, "The message has too many frames")
+            await self._send(connection, frames, error_reply)
         elif self._is_full(connection, frames.size()):
-            refusal = self._dialect.error_reply(RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon")
-            await self._send(connection, frames, refusal)
+            error_reply = self._dialect.error_reply(
+                RATE_LIMIT_EXCEEDED, "Too many requests are waiting; try again soon"
+            )
+            await self._send(connection, frames, error_reply)
         else:
             self._start(connection, frames, deadline)
 
     def _is_full(self, connection: RouterConnection, size: int) -> bool:
         """Say whether the queue, or the peer's share of it, is full."""
-        share = max(1, self._waiting // _PEERS_SHARE)
+        share = max(1, self._max_queued_messages // _PEERS_SHARE)
         return not (
-            self._all.has_room(size, self._waiting, _MAX_PENDING_BYTES)
+            self._port_load.has_room(size, self._max_queued_messages, _MAX_PENDING_BYTES)
             and connection.load.has_room(size, share, _MAX_PENDING_BYTES // _PEERS_SHARE)
         )
 
     def _start(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
-        size, loads = frames.size(), (self._all, connection.load)
+        size, loads = frames.size(), (self._port_load, connection.load)
         task = asyncio.create_task(self._answer(connection, frames, deadline))
         for load in loads:
             load.add(1, size)
 
-        def ended(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
-            connection.tasks.discard(done)
+        def on_done(finished_task: asyncio.Task[None]) -> None:
+            self._tasks.discard(finished_task)
+            connection.tasks.discard(finished_task)
             for load in loads:
                 load.add(-1, -size)
 
         self._tasks.add(task)
         connection.tasks.add(task)
-        task.add_done_callback(ended)
+        task.add_done_callback(on_done)
 
     async def _answer(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
         started = time.perf_counter()
@@ -213,19 +217,19 @@ class Router:
                 reply = await self._dialect.answer(frames, deadline=deadline)
             await self._send(connection, frames, reply)
         except TimeoutError:
-            refusal = self._dialect.error_reply(STORAGE_ERROR, "Skein did not answer in time; try again soon")
-            await self._send(connection, frames, refusal)
+            error_reply = self._dialect.error_reply(STORAGE_ERROR, "Skein did not answer in time; try again soon")
+            await self._send(connection, frames, error_reply)
         except Exception:
             # The reply itself may be invalid.
             log.exception("internal_error", port=self._config.number)
-            refusal = self._dialect.error_reply(INTERNAL_ERROR, "Skein failed; its logs say why")
-            await self._send(connection, frames, refusal)
+            error_reply = self._dialect.error_reply(INTERNAL_ERROR, "Skein failed; its logs say why")
+            await self._send(connection, frames, error_reply)
         self._timer.observe(time.perf_counter() - started)
 
     async def _send(self, connection: RouterConnection, frames: Frames, reply: Message) -> None:
         """Send a reply without waiting; drop it when the peer is gone or does not read."""
         await connection.send(frames.reply_frames(reply))
-        ANSWERED.labels(str(self._config.number), str(reply.get("status", "")).lower()).inc()
+        REPLIES.labels(str(self._config.number), str(reply.get("status", "")).lower()).inc()
 
 
 class RouterConnection:
@@ -239,7 +243,7 @@ class RouterConnection:
         # Bytes of replies that were sent and not yet delivered.
         self._unread = 0
         # Ends early only when the socket fails to receive.
-        self.serving: asyncio.Task[None] | None = None
+        self.serve_task: asyncio.Task[None] | None = None
 
     async def serve(self) -> None:
         """Start a reply to each message until cancelled, or until the socket fails."""
@@ -251,15 +255,15 @@ class RouterConnection:
 
     async def drain(self, *, is_peer_gone: bool) -> None:
         """Accept the messages that have arrived, wait for their replies unless the peer is gone, and close."""
-        if self.serving is not None:
-            self.serving.cancel()
-            await asyncio.gather(self.serving, return_exceptions=True)
+        if self.serve_task is not None:
+            self.serve_task.cancel()
+            await asyncio.gather(self.serve_task, return_exceptions=True)
         # No message is left, or the socket is unusable.
         with suppress(zmq.ZMQError):
             for _ in range(_MAX_QUEUED_MESSAGES):
                 await self._router.accept(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
         if not is_peer_gone:
-            await self._router.wait_answered(self)
+            await self._router.wait_for_replies(self)
         self._socket.close()
 
     async def send(self, frames: Sequence[bytes]) -> None:
@@ -272,7 +276,7 @@ class RouterConnection:
             await self._socket.send_multipart(frames, zmq.NOBLOCK)
         except zmq.ZMQError as error:
             self._unread -= size
-            if error.errno not in _UNSENT:
+            if error.errno not in _UNSENT_ERRORS:
                 raise
 
     def record_sent(self, size: int) -> None:

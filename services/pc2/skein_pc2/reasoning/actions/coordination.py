@@ -87,7 +87,7 @@ class Coordination:
             query["keywords"] = [text]
         if data.get("memory_id"):
             query["id"] = data["memory_id"]
-        limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, least=1)
+        limit = fields.integer(data.get("limit"), "limit", default=_DEFAULT_HITS, minimum=1)
         result = await self._memories.find(request, query)
         hits = [records.record(memory, request.at) for memory in result.memories[:limit]]
         is_cut = result.is_cut or len(result.memories) > limit

@@ -90,7 +90,7 @@ class Patterns:
         while True:
             page = await self._api.call(self._api.memories.ListMemories, call, request)
             patterns = [pair for memory in page.memories if (pair := pattern_of(memory, error_type)) is not None]
-            until = time.monotonic() + request.seconds() - _MARGIN_SECONDS
+            until = time.monotonic() + request.remaining_seconds() - _MARGIN_SECONDS
             if sum(len(pattern) + len(text) for pattern, _ in patterns) <= _MAX_INLINE_CHARACTERS:
                 solution = first_match(patterns, text, until=until)
             else:

@@ -130,7 +130,7 @@ class Interactions:
 
     async def _recent(self, request: AgentRequest) -> Message:
         """Return the newest interactions of a session or person, or of all sessions."""
-        limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_RECENT, least=1)
+        limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_RECENT, minimum=1)
         newest = await self._newest(request, min(limit, _MAX_RECENT))
         return {
             "status": "success",
@@ -205,7 +205,7 @@ class Interactions:
                 call.page_token = page.next_page_token
                 if not call.page_token:
                     return {"status": "ok"}
-                if request.seconds() < _MARGIN_SECONDS:
+                if request.remaining_seconds() < _MARGIN_SECONDS:
                     raise RequestError(
                         RATE_LIMIT_EXCEEDED,
                         "A part of the session is cleared and there is more: ask again for the rest",
@@ -280,5 +280,5 @@ def _position(message: pb.Message) -> tuple[int, int]:
 
 def _max_tokens(request: AgentRequest) -> int:
     return fields.integer(
-        request.message.get("max_tokens"), "max_tokens", default=session_context.DEFAULT_TOKENS, least=0
+        request.message.get("max_tokens"), "max_tokens", default=session_context.DEFAULT_TOKENS, minimum=0
     )

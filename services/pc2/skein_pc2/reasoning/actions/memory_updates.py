@@ -113,7 +113,9 @@ class MemoryUpdates:
     async def wait_background(self, request: AgentRequest) -> None:
         """Wait for background updates, for a share of the time left."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._background.wait_drained(), request.seconds() * _BACKGROUND_WAIT_SHARE)
+            await asyncio.wait_for(
+                self._background.wait_drained(), request.remaining_seconds() * _BACKGROUND_WAIT_SHARE
+            )
 
     async def recent_messages(self, request: AgentRequest) -> tuple[list[session_pb2.Message], bool]:
         """Return the newest messages of the newest sessions, newest first, and whether there are more."""

@@ -78,7 +78,7 @@ class PersonalDataActions:
         """Delete the reminder at an index of the list, from 0."""
         if request.message.get("index") is None:
             raise RequestError(VALIDATION_ERROR, record_values.MISSING)
-        index = fields.integer(request.message["index"], "index", default=0, least=0)
+        index = fields.integer(request.message["index"], "index", default=0, minimum=0)
         # Concurrent deletions by index must run one after another.
         async with self._locks.hold(record_values.user_id(request.message)):
             page = await self._reminders(request)
@@ -201,5 +201,5 @@ def _texts(values: Iterable[Any]) -> Iterable[str]:
 
 
 def _limit(request: AgentRequest) -> int:
-    limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, least=1)
+    limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_MEMORIES, minimum=1)
     return min(limit, _MAX_MEMORIES)

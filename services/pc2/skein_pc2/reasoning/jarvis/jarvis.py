@@ -10,7 +10,7 @@ from grpc import aio
 from skein.memory.v1 import memory_pb2 as pb
 from skein_kit.json_values import exact
 from skein_pc2.protocol.concurrency import ConcurrencyLimit
-from skein_pc2.protocol.dialect import answer_by_type, is_health, is_health_by_type
+from skein_pc2.protocol.dialect import is_health_request, is_typed_health_request, typed_health_reply
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
 from skein_pc2.protocol.frames import Frames, MalformedMessage, Message, repeat_key
 from skein_pc2.reasoning.records import agent_request, memory_lists, record_values
@@ -32,9 +32,9 @@ _VALUE, _VALUE_JSON = "memory", "memory_json"
 class Jarvis:
     """A port that answers §3 alone, and health."""
 
-    def __init__(self, api: GatewayApi, health: Health, *, at_once: int) -> None:
-        """Run up to `at_once` actions at the same time; others wait. Health is answered at once."""
-        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(at_once))
+    def __init__(self, api: GatewayApi, health: Health, *, max_concurrency: int) -> None:
+        """Run up to `max_concurrency` actions at the same time; others wait. Health is answered at once."""
+        self._runner = agent_request.RequestRunner(api, ConcurrencyLimit(max_concurrency))
         self._health = health
         self._actions = Memories(api).actions
 
@@ -43,10 +43,10 @@ class Jarvis:
             message = frames.parse()
         except MalformedMessage as malformed:
             return agent_request.lower_case_error(str(malformed))
-        if is_health(message):
+        if is_health_request(message):
             return self._health.document()
-        if is_health_by_type(message):
-            return answer_by_type(self._health.document())
+        if is_typed_health_request(message):
+            return typed_health_reply(self._health.document())
         name = agent_request.verb(message)
         action = self._actions.get(name)
         if action is None:

@@ -68,7 +68,7 @@ async def list_memories(
 
 def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
     """Read limit and page token."""
-    limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, least=1)
+    limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, minimum=1)
     return min(limit, MAX_LIMIT), record_values.text(values, "page_token")
 
 
@@ -85,7 +85,7 @@ async def delete_memories(api: GatewayApi, context: RequestContext, filter_: pb.
         call.page_token = reply.next_page_token
         if not call.page_token:
             return count
-        if context.seconds() < _DELETION_MARGIN_SECONDS:
+        if context.remaining_seconds() < _DELETION_MARGIN_SECONDS:
             raise RequestError(
                 RATE_LIMIT_EXCEEDED, f"{count} memories are forgotten and there are more: ask again for the rest"
             )

@@ -167,7 +167,7 @@ class MemoryStore:
 
         async def one(call: Callable[[], Awaitable[Any]]) -> Any:
             async with free:
-                if request.seconds() <= _MARGIN_SECONDS:
+                if request.remaining_seconds() <= _MARGIN_SECONDS:
                     return None
                 try:
                     async with asyncio.timeout_at(request.deadline - _MARGIN_SECONDS / 2):
