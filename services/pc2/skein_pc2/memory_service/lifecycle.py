@@ -48,28 +48,30 @@ class Lifecycle:
     async def list_decaying(self, request: ActionRequest) -> Message:
         """List memories that may decay: all except those of the long tier, oldest first."""
         levels = [name for tier in _NEXT_TIER for name in records.level_names(tier)]
-        return await self._list(request, pb.MemoryFilter(where=search_filters.equals("level", levels)))
+        return await self._list(request, pb.MemoryFilter(where=search_filters.one_of("level", levels)))
 
-    async def for_consolidation(self, request: ActionRequest) -> Message:
+    async def list_for_consolidation(self, request: ActionRequest) -> Message:
         """List memories of a tier that are old and unimportant enough for the next tier."""
         tier = request.fields.get("memory_tier")
         condition = pb.MemoryFilter(
-            where=search_filters.equals("level", records.level_names("short" if tier is None else tier)),
-            max_importance=_importance(request, _DEFAULT_MAX_IMPORTANCE),
+            where=search_filters.one_of("level", records.level_names("short" if tier is None else tier)),
+            max_importance=_parse_max_importance(request, _DEFAULT_MAX_IMPORTANCE),
         )
-        condition.end_time.FromDatetime(_before(request, "min_age_hours", timedelta(hours=1), _DEFAULT_MIN_AGE_HOURS))
+        condition.end_time.FromDatetime(
+            _latest_create_time(request, "min_age_hours", timedelta(hours=1), _DEFAULT_MIN_AGE_HOURS)
+        )
         return await self._list(request, condition)
 
-    async def for_cleanup(self, request: ActionRequest) -> Message:
+    async def list_for_cleanup(self, request: ActionRequest) -> Message:
         """List memories that are old and unimportant enough to be archived."""
-        condition = pb.MemoryFilter(max_importance=_importance(request, _DEFAULT_CLEANUP_IMPORTANCE))
-        condition.end_time.FromDatetime(_before(request, "min_age_days", _DAY, _DEFAULT_CLEANUP_AGE_DAYS))
+        condition = pb.MemoryFilter(max_importance=_parse_max_importance(request, _DEFAULT_CLEANUP_IMPORTANCE))
+        condition.end_time.FromDatetime(_latest_create_time(request, "min_age_days", _DAY, _DEFAULT_CLEANUP_AGE_DAYS))
         return await self._list(request, condition)
 
     async def decay(self, request: ActionRequest) -> Message:
         """Lower a memory's importance by the days since its last use; below a bound it moves to the next tier."""
         at = datetime.now(UTC)
-        before, after = await self._update_with_retry(request, lambda memory: _decay(memory, at))
+        before, after = await self._update_with_retry(request, lambda memory: _apply_decay(memory, at))
         return {
             **_summary(after),
             "decayed": after.importance != before.importance,
@@ -116,17 +118,19 @@ class Lifecycle:
     async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
         """List memories oldest first, so that a truncated list holds those that wait longest."""
         limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
-        memories, is_more = await links.listing(self._api, request, condition, order_by="create_time", most=limit + 1)
-        if is_more and len(memories) < limit:
+        memories, has_more = await links.list_memories(
+            self._api, request, condition, order_by="create_time", limit=limit + 1
+        )
+        if has_more and len(memories) < limit:
             # The oldest are mostly of the long tier, and a scan is bounded; the short tier is among the newest.
-            newest, _ = await links.listing(
-                self._api, request, condition, order_by="create_time desc", most=limit - len(memories)
+            newest, _ = await links.list_memories(
+                self._api, request, condition, order_by="create_time desc", limit=limit - len(memories)
             )
             listed_ids = {memory.memory_id for memory in memories}
             memories += [memory for memory in reversed(newest) if memory.memory_id not in listed_ids]
-        fitting = links.fit_reply(memories, limit)
-        written_records = [records.record(memory) for memory in fitting]
-        return links.list_reply(written_records, "results", more=is_more or len(fitting) < len(memories))
+        shown_memories = links.fit_reply(memories, limit)
+        memory_records = [records.to_record(memory) for memory in shown_memories]
+        return links.list_reply(memory_records, "results", is_truncated=has_more or len(shown_memories) < len(memories))
 
     async def _update_with_retry(
         self, request: ActionRequest, change: Callable[[pb.Memory], Change]
@@ -154,7 +158,7 @@ class Lifecycle:
         return (await self._api.call(self._api.memories.UpdateMemory, call, request)).memory
 
 
-def _decay(memory: pb.Memory, at: datetime) -> Change:
+def _apply_decay(memory: pb.Memory, at: datetime) -> Change:
     """Lower a memory's importance by its tier's daily loss, since its last use, its last change or its creation."""
     tier = records.tier(memory)
     idle = at - _last_use(memory)
@@ -194,11 +198,13 @@ def _summary(memory: pb.Memory) -> Message:
     }
 
 
-def _importance(request: ActionRequest, default: float) -> float:
-    return records.number(request.fields.get("max_importance"), "max_importance", default=default, minimum=0, maximum=1)
+def _parse_max_importance(request: ActionRequest, default: float) -> float:
+    return records.parse_number(
+        request.fields.get("max_importance"), "max_importance", default=default, minimum=0, maximum=1
+    )
 
 
-def _before(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
+def _latest_create_time(request: ActionRequest, name: str, unit: timedelta, default: float) -> datetime:
     """Return the latest creation time of a memory that is old enough."""
-    age = records.number(request.fields.get(name), name, default=default, minimum=0, maximum=_MAX_AGE / unit)
+    age = records.parse_number(request.fields.get(name), name, default=default, minimum=0, maximum=_MAX_AGE / unit)
     return datetime.now(UTC) - age * unit

@@ -96,16 +96,16 @@ async def children(api: GatewayApi, request: ActionRequest) -> Message:
     parent_id, order = fields.required_text(request.fields, "parent_id"), Order.of(request.fields)
     limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
     parent = await parent_of(api, request, parent_id)
-    is_more = False
+    has_more = False
     if parent.session is None:
-        memories, is_more = await links.children(api, request, parent_id)
+        memories, has_more = await links.children(api, request, parent_id)
         order.sort(memories)
-        shown = links.fit_reply(memories, limit)
-        result = await links.to_records(api, request, shown)
-        is_more |= len(shown) < len(memories)
+        shown_memories = links.fit_reply(memories, limit)
+        result = await links.to_records(api, request, shown_memories)
+        has_more |= len(shown_memories) < len(memories)
     else:
-        result, is_more = await _children_of_session(api, request, parent_id, order, limit)
-    return links.list_reply(result, "children", "results", more=is_more)
+        result, has_more = await _children_of_session(api, request, parent_id, order, limit)
+    return links.list_reply(result, "children", "results", is_truncated=has_more)
 
 
 async def _children_of_session(
@@ -113,10 +113,10 @@ async def _children_of_session(
 ) -> tuple[list[dict[str, Any]], bool]:
     result: list[dict[str, Any]] = []
     size = 0
-    async with aclosing(_of_session(api, request, session_id, order, limit)) as batches:
+    async with aclosing(_session_memories(api, request, session_id, order, limit)) as batches:
         async for batch in batches:
-            written = await links.to_records(api, request, batch)
-            for memory, record in zip(batch, written, strict=True):
+            batch_records = await links.to_records(api, request, batch)
+            for memory, record in zip(batch, batch_records, strict=True):
                 # A memory with a parent memory is not the session's child.
                 if record["parent_id"] != session_id:
                     continue
@@ -127,20 +127,20 @@ async def _children_of_session(
     return result, False
 
 
-async def _of_session(
+async def _session_memories(
     api: GatewayApi, request: ActionRequest, session_id: str, order: Order, limit: int
 ) -> AsyncGenerator[list[pb.Memory], None]:
     """Yield a session's memories in order, in batches."""
     condition = pb.MemoryFilter(session_id=session_id)
     order_by = _ORDERS.get((order.field, order.is_descending))
     if order_by is not None:
-        async for page in links.pages(api, request, condition, order_by=order_by, page_size=limit + 1):
+        async for page in links.memory_pages(api, request, condition, order_by=order_by, page_size=limit + 1):
             yield page
         return
-    memories, is_more = await links.listing(
-        api, request, condition, order_by="create_time desc", most=links.MAX_PAGE_SIZE
+    memories, has_more = await links.list_memories(
+        api, request, condition, order_by="create_time desc", limit=links.MAX_PAGE_SIZE
     )
-    if is_more:
+    if has_more:
         raise RequestError(
             VALIDATION_ERROR, f"This order is made of {links.MAX_PAGE_SIZE} memories at most; sort by created_at"
         )
@@ -151,7 +151,10 @@ async def _of_session(
 
 def session_record(session: session_pb2.Session) -> dict[str, Any]:
     """Return a session in the form of a memory."""
-    created_at, updated_at = records.epoch(session, "create_time"), records.epoch(session, "update_time")
+    created_at, updated_at = (
+        records.epoch_seconds(session, "create_time"),
+        records.epoch_seconds(session, "update_time"),
+    )
     return {
         "memory_id": session.session_id,
         "content": session.summary or session.title,
@@ -183,12 +186,14 @@ async def update_session(api: GatewayApi, context: RequestContext, session_id: s
     metadata = fields.mapping(update.get("metadata"), "metadata")
     if update.get("metadata") is None:
         raise RequestError(VALIDATION_ERROR, "This is the id of a session, of which metadata alone can be updated")
-    new = fields.struct(metadata, "metadata")
+    new_metadata = fields.struct(metadata, "metadata")
     for attempt in range(1, _MAX_ATTEMPTS + 1):
-        for key, value in new.fields.items():
+        for key, value in new_metadata.fields.items():
             session.metadata.fields[key].CopyFrom(value)
-        changed = session_pb2.Session(session_id=session_id, metadata=session.metadata, revision=session.revision)
-        call = session_pb2.UpdateSessionRequest(session=changed, update_mask=FieldMask(paths=["metadata"]))
+        session_update = session_pb2.Session(
+            session_id=session_id, metadata=session.metadata, revision=session.revision
+        )
+        call = session_pb2.UpdateSessionRequest(session=session_update, update_mask=FieldMask(paths=["metadata"]))
         try:
             await api.call(api.sessions.UpdateSession, call, context)
         except aio.AioRpcError as error:
@@ -220,25 +225,25 @@ async def delete_session(api: GatewayApi, request: ActionRequest, session_id: st
 async def _delete_memories(api: GatewayApi, context: RequestContext, session_id: str) -> int:
     count = 0
     condition = pb.MemoryFilter(session_id=session_id)
-    listing = pb.ListMemoriesRequest(filter=condition, page_size=_DELETION_BATCH_SIZE)
+    list_call = pb.ListMemoriesRequest(filter=condition, page_size=_DELETION_BATCH_SIZE)
     while True:
-        page = await api.call(api.memories.ListMemories, listing, context)
+        page = await api.call(api.memories.ListMemories, list_call, context)
         memory_ids = [memory.memory_id for memory in page.memories]
-        below = await links.generations(api, context, memory_ids) if memory_ids else []
-        for generation in [*reversed(below), memory_ids]:
+        descendant_ids = await links.generations(api, context, memory_ids) if memory_ids else []
+        for generation in [*reversed(descendant_ids), memory_ids]:
             count += await delete_memories(api, context, generation)
         if not memory_ids:
             # A page may be empty and have a next one.
-            listing.page_token = page.next_page_token
+            list_call.page_token = page.next_page_token
             if not page.next_page_token:
                 break
     # Lists leave out expired and archived memories.
     call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETION_BATCH_SIZE)
     while True:
-        answer = await api.call(api.memories.ForgetMemories, call, context)
-        count += len(answer.memory_ids)
-        call.page_token = answer.next_page_token
-        if not answer.next_page_token:
+        response = await api.call(api.memories.ForgetMemories, call, context)
+        count += len(response.memory_ids)
+        call.page_token = response.next_page_token
+        if not response.next_page_token:
             return count
 
 
@@ -252,15 +257,15 @@ async def delete_memories(api: GatewayApi, context: RequestContext, memory_ids: 
     return count
 
 
-def _time(memory: pb.Memory, field: str) -> tuple[int, int, str]:
+def _time_sort_key(memory: pb.Memory, field: str) -> tuple[int, int, str]:
     time = getattr(memory, field)
     return time.seconds, time.nanos, memory.memory_id
 
 
 _SORT_KEYS: dict[str, Callable[[pb.Memory], Any]] = {
-    "created_at": lambda memory: _time(memory, "create_time"),
-    "updated_at": lambda memory: _time(memory, "update_time"),
-    "last_accessed_at": lambda memory: _time(
+    "created_at": lambda memory: _time_sort_key(memory, "create_time"),
+    "updated_at": lambda memory: _time_sort_key(memory, "update_time"),
+    "last_accessed_at": lambda memory: _time_sort_key(
         memory, "last_access_time" if memory.HasField("last_access_time") else "create_time"
     ),
     "importance": lambda memory: memory.importance,

@@ -45,13 +45,13 @@ class Query:
         """Say whether the query is the topic of a fact."""
         return topic_of(memory).strip().casefold() == self.text != ""
 
-    def is_answered_by(self, memory: pb.Memory) -> bool:
+    def matches(self, memory: pb.Memory) -> bool:
         """Say whether a memory's topic, tags or text contain the query itself, or each of its words."""
         text = "\n".join((topic_of(memory), memory.title, *memory.tags, memory.content)).casefold()
         if self.text and self.text in text:
             return True
         words = set(_WORD.findall(text))
-        return bool(self.words) and all(_is_among(word, words) for word in self.words)
+        return bool(self.words) and all(_contains_word(word, words) for word in self.words)
 
 
 def topic_of(memory: pb.Memory) -> str:
@@ -67,7 +67,7 @@ def statuses(query: str) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _is_among(word: str, words: set[str]) -> bool:
+def _contains_word(word: str, words: set[str]) -> bool:
     """Say whether `words` has the word, its singular, or a word that begins with it."""
     is_plural = len(word) >= _MIN_PLURAL_CHARACTERS and word.endswith("s") and not word.endswith("ss")
     return (is_plural and word[:-1] in words) or any(other.startswith(word) for other in words)
