@@ -15,7 +15,7 @@ from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 from skein.session.v1 import archives_pb2, session_pb2
 from skein.tenancy.v1 import limits_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -86,7 +86,7 @@ async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant
         rest = {name: value for name, value in INTERACTION.items() if name != field}
         answer = await act(assistant, "add_interaction", **rest, **nothing)
 
-        assert answer == refusal(MISSING)
+        assert answer == refusal(MISSING_FIELDS)
 
 
 async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Assistant, tenant: Tenant) -> None:
@@ -236,8 +236,8 @@ async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assist
 
 
 async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
-    assert await act(assistant, "record_decision", session_id="s") == refusal(MISSING)
-    assert await act(assistant, "record_decision", decision="d") == refusal(MISSING)
+    assert await act(assistant, "record_decision", session_id="s") == refusal(MISSING_FIELDS)
+    assert await act(assistant, "record_decision", decision="d") == refusal(MISSING_FIELDS)
 
 
 async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:

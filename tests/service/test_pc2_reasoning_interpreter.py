@@ -11,7 +11,7 @@ from fix_pc2 import Assistant, refusal
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
@@ -118,7 +118,7 @@ async def test_a_place_that_the_list_does_not_have_is_refused(assistant: Assista
     await act(assistant, "add_reminder", reminder=TEA)
 
     assert (await act(assistant, "delete_reminder", index=index))["status"] == "error"
-    assert await act(assistant, "delete_reminder") == refusal(MISSING)
+    assert await act(assistant, "delete_reminder") == refusal(MISSING_FIELDS)
     assert await reminders(assistant) == [TEA]
 
 
@@ -181,7 +181,7 @@ async def test_a_keyword_finds_the_memories_of_the_person_that_hold_it(assistant
     assert [entry["content"] for entry in by_text["results"]] == ["Greenland is cold", "Likes GREEN tea"]
     assert [entry["content"] for entry in by_field["results"]] == ["Likes GREEN tea"]
     assert literal == {"status": "ok", "results": []}
-    assert await act(assistant, "search_memory") == refusal(MISSING)
+    assert await act(assistant, "search_memory") == refusal(MISSING_FIELDS)
     for keyword in (5, "x" * 1001, "a\0", "\ud800", ["a"]):
         answer = await act(assistant, "search_memory", keyword=keyword)
         assert answer["status"] == "error"
@@ -209,7 +209,7 @@ async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant
 
 @pytest.mark.parametrize("context", [None, "", {}, []])
 async def test_a_context_that_says_nothing_is_refused(assistant: Assistant, context: Any) -> None:
-    assert await act(assistant, "add_context", context=context) == refusal(MISSING)
+    assert await act(assistant, "add_context", context=context) == refusal(MISSING_FIELDS)
 
 
 async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant) -> None:

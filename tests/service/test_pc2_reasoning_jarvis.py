@@ -11,7 +11,7 @@ from fix_pc2 import Assistant, assert_healthy, assistant_of, refusal
 
 from skein.memory.v1 import memory_pb2
 from skein_pc2.reasoning.records.agent_request import UNKNOWN_ACTION
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Cluster, Tenant
@@ -137,7 +137,7 @@ async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
 
     assert deleted == {"status": "ok"}
     assert again == refusal("Memory not found")
-    assert nameless == refusal(MISSING)
+    assert nameless == refusal(MISSING_FIELDS)
     assert await told(assistant) == ["two"]
 
 
@@ -209,7 +209,7 @@ async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster
         on_the_main_port = await told(assistant)
 
     assert added["status"] == "ok"
-    assert content == refusal(MISSING)
+    assert content == refusal(MISSING_FIELDS)
     assert [memory["memory"] for memory in read["memories"]] == on_the_main_port == ["likes tea"]
     assert unknown == refusal(UNKNOWN_ACTION)
     assert {answer["status"] for answer in broken} == {"error"}

@@ -14,7 +14,7 @@ from google.protobuf import json_format
 from skein.memory.v1 import memory_pb2
 from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import subjects_pb2
-from skein_pc2.reasoning.records.record_values import MISSING
+from skein_pc2.reasoning.records.record_values import MISSING_FIELDS
 
 if TYPE_CHECKING:
     from fix_cluster import Tenant
@@ -99,7 +99,7 @@ async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant, t
         assert "Skein failed" not in answer["reason"]
         assert not await memories(tenant)
         if not fields:
-            assert answer["reason"] == MISSING
+            assert answer["reason"] == MISSING_FIELDS
 
 
 async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
@@ -271,8 +271,8 @@ async def test_a_pattern_of_a_typed_client_is_used_and_a_broken_one_passed_over(
 async def test_a_pattern_without_a_field_is_missing_it(assistant: Assistant, missing: str) -> None:
     fields = {name: value for name, value in {"error_type": "t", "pattern": "p"}.items() if name != missing}
 
-    assert await act(assistant, "add_error_pattern", **fields) == refusal(MISSING)
-    assert await act(assistant, "get_error_solution") == refusal(MISSING)
+    assert await act(assistant, "add_error_pattern", **fields) == refusal(MISSING_FIELDS)
+    assert await act(assistant, "get_error_solution") == refusal(MISSING_FIELDS)
 
 
 BAD_PATTERNS: list[Any] = ["(", "[a", "(?=look)", r"(a)\1", "a{2000}", "(a{900}){900}", "x" * 1001, "a\0", 5]

@@ -36,10 +36,10 @@ def texts(document: dict[str, Any]) -> int:
     st.integers(min_value=0, max_value=200),
     st.text(max_size=100),
 )
-def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens: int, earlier: str) -> None:
+def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens: int, earlier_summary: str) -> None:
     newest_first = [message(content, kind) for content, kind in said]
 
-    context = context_of(newest_first, max_tokens=max_tokens, earlier=earlier)
+    context = context_of(newest_first, max_tokens=max_tokens, earlier_summary=earlier_summary)
 
     assert len(context.summary) <= 4 * max_tokens
     assert texts(context.document(None)) <= 4 * max_tokens
@@ -49,10 +49,10 @@ def test_the_budget_is_honoured_exactly(said: list[tuple[str, str]], max_tokens:
 def test_what_has_room_is_told_whole_in_order(said: list[tuple[str, str]]) -> None:
     newest_first = [message(content, kind) for content, kind in said]
 
-    context = context_of(newest_first, max_tokens=10_000, earlier="not told")
+    context = context_of(newest_first, max_tokens=10_000, earlier_summary="not told")
 
     assert [line.content for line in context.lines] == [content for content, _ in reversed(said)]
-    assert context.earlier == ""
+    assert context.earlier_summary == ""
 
 
 def test_the_newest_is_kept_and_cut_when_it_alone_is_too_long() -> None:

@@ -26,9 +26,9 @@ names = st.text().filter(lambda name: name not in {*records.FIELDS, *records.COM
 
 def stored(values: dict[str, Any]) -> pb.Memory:
     """Make a memory of what was sent, as the service gives it back."""
-    memory = records.memory_of(values, external_id="mem_1", importance=0.5)
+    memory = records.parse_memory(values, external_id="mem_1", importance=0.5)
     memory.create_time.FromDatetime(AT)
-    records.keep_sent_fields(memory, values)
+    records.store_sent_fields(memory, values)
     memory.content = memory.content.strip()
     return pb.Memory.FromString(memory.SerializeToString())
 
@@ -37,7 +37,7 @@ def stored(values: dict[str, Any]) -> pb.Memory:
 def test_whatever_is_sent_comes_back(more: dict[str, Any]) -> None:
     values = {"content": " text\n", "type": "Web-Data", "title": None, "tags": ["b", "a"], "source": "", **more}
 
-    record = records.record(stored(values), AT)
+    record = records.to_record(stored(values), AT)
 
     assert {name: record[name] for name in values} == values
 
@@ -47,14 +47,14 @@ def test_what_a_typed_client_changes_is_told_changed() -> None:
     memory.content, memory.type, memory.title = "other", "fact", "Title"
     memory.tags[:] = ["c"]
 
-    record = records.record(memory, AT)
+    record = records.to_record(memory, AT)
 
     assert (record["content"], record["type"], record["title"]) == ("other", "fact", "Title")
     assert (record["tags"], record["mine"]) == (["c"], 1)
 
 
 def test_times_are_epoch_floats() -> None:
-    record = records.record(stored({"content": "a"}), AT)
+    record = records.to_record(stored({"content": "a"}), AT)
 
     assert record["created_at"] == AT.timestamp()
     assert isinstance(record["last_accessed"], float)

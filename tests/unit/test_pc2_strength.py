@@ -80,7 +80,7 @@ def test_whatever_is_left_can_be_brought_back(value: float) -> None:
 
 @given(strengths, strengths)
 def test_another_systems_word_counts_unless_ours_is_newer(ours: Strength, theirs: Strength) -> None:
-    after = ours.merged_with(theirs)
+    after = ours.merge(theirs)
 
     if ours.last_accessed > theirs.last_accessed:
         assert after is None
@@ -89,7 +89,7 @@ def test_another_systems_word_counts_unless_ours_is_newer(ours: Strength, theirs
         assert after.value == max(ours.value, theirs.value)
         assert after.last_accessed == theirs.last_accessed
         # Hearing it again changes nothing.
-        assert after.merged_with(theirs) == after
+        assert after.merge(theirs) == after
 
 
 @given(strengths)
@@ -123,20 +123,20 @@ def test_what_has_no_strength_is_as_good_as_new() -> None:
     memory = memory_pb2.Memory()
     memory.metadata["pc2"] = "a text"
 
-    assert not records.is_own(memory)
+    assert not records.has_strength(memory)
     assert records.strength_of(memory, AT) == Strength(last_accessed=AT)
 
 
 def test_no_other_system_knows_the_future() -> None:
-    told = records.given_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
+    told = records.parse_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
 
     assert (told.value, told.last_accessed) == (MAX_STRENGTH, AT)
-    assert records.given_strength({"strength": -1}, AT).value == 0
-    assert records.given_strength({"strength": 10**400}, AT).value == MAX_STRENGTH
-    assert records.given_strength({}, AT) == Strength(last_accessed=AT)
+    assert records.parse_strength({"strength": -1}, AT).value == 0
+    assert records.parse_strength({"strength": 10**400}, AT).value == MAX_STRENGTH
+    assert records.parse_strength({}, AT) == Strength(last_accessed=AT)
     for wrong in ({"strength": "1"}, {"strength": True}, {"last_accessed": "soon"}):
         with pytest.raises(RequestError):
-            records.given_strength(wrong, AT)
+            records.parse_strength(wrong, AT)
 
 
 def test_the_threshold_itself_is_not_forgotten() -> None:

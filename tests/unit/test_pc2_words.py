@@ -25,11 +25,11 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_any_json_value_is_kept_in_a_memory(value: Any) -> None:
-    memory = jarvis.memory_of("ana", value)
+    memory = jarvis.to_memory("ana", value)
     # The service takes surrounding spaces away.
     memory.content = memory.content.strip()
 
-    assert jarvis.value_of(type(memory).FromString(memory.SerializeToString())) == value
+    assert jarvis.to_value(type(memory).FromString(memory.SerializeToString())) == value
 
 
 @given(st.text())
@@ -49,7 +49,7 @@ def nested(count: int) -> Any:
 
 @pytest.mark.parametrize(("value", "levels"), [(0, 0), ([], 1), ({"a": 1}, 1), ([1, [2, [3]]], 3), (nested(50), 11)])
 def test_levels_are_counted_as_far_as_is_asked(value: Any, levels: int) -> None:
-    assert record_values.json_depth(value, most=10) == levels
+    assert record_values.json_depth(value, max_depth=10) == levels
 
 
 def test_an_object_that_is_stored_survives_what_wraps_it() -> None:
@@ -103,7 +103,7 @@ def test_a_message_that_can_be_sent_again_names_its_memories_the_same_way() -> N
 
 @given(st.text(max_size=50), st.text(max_size=200))
 def test_no_pattern_and_no_text_make_matching_fail(pattern: str, text: str) -> None:
-    error_patterns.first_match([(pattern, "s")], text, until=time.monotonic() + 1)
+    error_patterns.first_match([(pattern, "s")], text, deadline=time.monotonic() + 1)
 
 
 @given(st.text(min_size=1, max_size=50))
@@ -121,7 +121,7 @@ def test_a_pattern_that_is_accepted_is_kept_as_it_is(pattern: str) -> None:
 def test_patterns_that_explode_elsewhere_are_matched_in_linear_time(pattern: str) -> None:
     started = time.monotonic()
     error_patterns.first_match(
-        [(pattern, "s")] * 20, "a" * error_patterns.MAX_MESSAGE_CHARACTERS + "!", until=started + 60
+        [(pattern, "s")] * 20, "a" * error_patterns.MAX_MESSAGE_CHARACTERS + "!", deadline=started + 60
     )
 
     # Where they explode, the first of them takes longer than the age of the universe.
@@ -129,7 +129,7 @@ def test_patterns_that_explode_elsewhere_are_matched_in_linear_time(pattern: str
 
 
 def test_matching_ends_with_its_time() -> None:
-    assert error_patterns.first_match([("a", "s")], "a", until=time.monotonic() - 1) is None
+    assert error_patterns.first_match([("a", "s")], "a", deadline=time.monotonic() - 1) is None
 
 
 def test_a_solution_without_a_pattern_is_none() -> None:

@@ -27,7 +27,7 @@ _CONFLICT_CODES = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EX
 _OTHER_SUBJECT_FIELDS = ("display_name", "timezone", "preferences", "account_id")
 
 
-class Twins:
+class DigitalTwins:
     """update_twin, get_twin, delete_twin."""
 
     def __init__(self, api: GatewayApi) -> None:
@@ -41,7 +41,7 @@ class Twins:
     async def _update(self, request: AgentRequest) -> Message:
         """Merge `twin_data` into the profile."""
         if request.message.get("twin_data") is None:
-            raise RequestError(VALIDATION_ERROR, record_values.MISSING)
+            raise RequestError(VALIDATION_ERROR, record_values.MISSING_FIELDS)
         profile = record_values.struct(fields.mapping(request.message["twin_data"], "twin_data"), "twin_data")
         await self.merge(request, record_values.user_id(request.message), profile)
         return {"status": "ok"}
@@ -69,7 +69,7 @@ class Twins:
 
     async def _get(self, request: AgentRequest) -> Message:
         subject = await self.find(request, record_values.user_id(request.message))
-        return {"status": "ok", "twin": record_values.plain(subject.profile) if subject is not None else {}}
+        return {"status": "ok", "twin": record_values.struct_to_json(subject.profile) if subject is not None else {}}
 
     async def _delete(self, request: AgentRequest) -> Message:
         """Clear the profile; purge a subject that has nothing else."""

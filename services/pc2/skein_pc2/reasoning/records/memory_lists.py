@@ -34,7 +34,7 @@ class MemoryPage:
     memories: list[pb.Memory] = field(default_factory=list)
     next_page_token: str = ""
 
-    def rest(self) -> dict[str, Any]:
+    def reply_fields(self) -> dict[str, Any]:
         """Return the reply's fields about the rest."""
         if not self.next_page_token:
             return {}
@@ -44,7 +44,7 @@ class MemoryPage:
 async def list_memories(
     api: GatewayApi,
     context: RequestContext,
-    filter_: pb.MemoryFilter,
+    condition: pb.MemoryFilter,
     *,
     limit: int = DEFAULT_LIMIT,
     page_token: str = "",
@@ -55,7 +55,7 @@ async def list_memories(
     size = 0
     for _ in range(_MAX_CALLS):
         call = pb.ListMemoriesRequest(
-            filter=filter_, page_size=limit - len(memories), page_token=page_token, order_by=order_by
+            filter=condition, page_size=limit - len(memories), page_token=page_token, order_by=order_by
         )
         response = await api.call(api.memories.ListMemories, call, context)
         memories += response.memories
@@ -66,18 +66,18 @@ async def list_memories(
     return MemoryPage(memories, page_token)
 
 
-def bounds(values: Mapping[str, Any]) -> tuple[int, str]:
+def parse_page(values: Mapping[str, Any]) -> tuple[int, str]:
     """Read limit and page token."""
     limit = fields.integer(values.get("limit"), "limit", default=DEFAULT_LIMIT, minimum=1)
     return min(limit, MAX_LIMIT), record_values.text(values, "page_token")
 
 
-async def delete_memories(api: GatewayApi, context: RequestContext, filter_: pb.MemoryFilter) -> int:
+async def delete_memories(api: GatewayApi, context: RequestContext, condition: pb.MemoryFilter) -> int:
     """Delete matching memories, which can be undeleted for a while; return their number.
 
     Raises AioRpcError, and RequestError when there was no time for all of them.
     """
-    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=filter_), page_size=_DELETION_BATCH_SIZE)
+    call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETION_BATCH_SIZE)
     count = 0
     while True:
         reply = await api.call(api.memories.ForgetMemories, call, context)

@@ -51,7 +51,7 @@ class SearchResult:
 
     memories: list[pb.Memory] = field(default_factory=list)
     # There may be more.
-    is_cut: bool = False
+    is_truncated: bool = False
 
 
 class MemoryStore:
@@ -88,19 +88,19 @@ class MemoryStore:
                 self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=memory_id), request
             )
         except aio.AioRpcError as error:
-            raise _not_found(error, memory_id) from None
+            raise _to_error(error, memory_id) from None
         return result.memory
 
     async def get_many(self, request: AgentRequest, names: Sequence[str]) -> dict[str, pb.Memory]:
         """Read memories, by both of their ids; missing ones are left out."""
         result: dict[str, pb.Memory] = {}
-        left = list(names)
-        while left:
+        pending = list(names)
+        while pending:
             response = await self._api.call(
-                self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=left), request
+                self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=pending), request
             )
             result |= {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
-            left = list(response.deferred)
+            pending = list(response.deferred)
         return result
 
     async def delete(self, request: AgentRequest, memory_id: str, *, operation: str = "") -> None:
@@ -109,7 +109,7 @@ class MemoryStore:
         try:
             await self._api.call(self._api.memories.DeleteMemory, call, request)
         except aio.AioRpcError as error:
-            raise _not_found(error, memory_id) from None
+            raise _to_error(error, memory_id) from None
 
     async def update(self, context: RequestContext, memory: pb.Memory, paths: Sequence[str]) -> pb.Memory:
         """Update fields of a memory at its revision. Raises AioRpcError."""
@@ -131,7 +131,7 @@ class MemoryStore:
                 await self.update(request, memory, ["metadata"])
             except aio.AioRpcError as error:
                 if error.code() is not grpc.StatusCode.ABORTED:
-                    raise _not_found(error, memory_id) from None
+                    raise _to_error(error, memory_id) from None
                 # Concurrent reinforcements all count.
                 await asyncio.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
@@ -148,14 +148,14 @@ class MemoryStore:
         elif query.get("ids"):
             result = await self._find_by_ids(request, fields.texts(query["ids"], "ids"))
         elif query.get("keywords"):
-            result = self._keep_strong(await self._find_by_keywords(request, query), request, query)
+            result = self._filter_by_strength(await self._find_by_keywords(request, query), request, query)
         elif query.get("source"):
-            result = self._keep_strong(
+            result = self._filter_by_strength(
                 await self._find_by_source(request, record_values.required_text(query, "source")), request, query
             )
         else:
             raise RequestError(INVALID_REQUEST, NO_QUERY)
-        await self._end_idleness(request, result.memories)
+        await self._record_use(request, result.memories)
         return result
 
     async def call_all(self, request: AgentRequest, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
@@ -163,10 +163,10 @@ class MemoryStore:
 
         Such a call may have had its effect all the same.
         """
-        free = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
+        semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
 
-        async def one(call: Callable[[], Awaitable[Any]]) -> Any:
-            async with free:
+        async def run_call(call: Callable[[], Awaitable[Any]]) -> Any:
+            async with semaphore:
                 if request.remaining_seconds() <= _MARGIN_SECONDS:
                     return None
                 try:
@@ -179,7 +179,7 @@ class MemoryStore:
                         raise
                     return None
 
-        return await asyncio.gather(*(one(call) for call in calls))
+        return await asyncio.gather(*(run_call(call) for call in calls))
 
     async def _find_by_id(self, request: AgentRequest, name: str, query: Mapping[str, Any]) -> SearchResult:
         """Find one memory. Raises RequestError when it is missing, or forgotten without `include_forgotten`."""
@@ -218,8 +218,8 @@ class MemoryStore:
             show_superseded=True,
         )
         response = await self._api.call(self._api.index.Recall, call, request)
-        is_cut = len(response.hits) == _MAX_HITS or response.filter_truncated
-        return SearchResult([hit.memory for hit in response.hits], is_cut)
+        is_truncated = len(response.hits) == _MAX_HITS or response.filter_truncated
+        return SearchResult([hit.memory for hit in response.hits], is_truncated)
 
     async def _find_by_source(self, request: AgentRequest, source: str) -> SearchResult:
         """Find memories by source or source agent, newest first."""
@@ -230,36 +230,38 @@ class MemoryStore:
         )
         result = {memory.memory_id: memory for page in pages for memory in page.memories}
         newest = sorted(result.values(), key=memory_lists.create_time_of, reverse=True)
-        is_cut = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
-        return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_cut)
+        is_truncated = any(page.next_page_token for page in pages) or len(newest) > memory_lists.DEFAULT_LIMIT
+        return SearchResult(newest[: memory_lists.DEFAULT_LIMIT], is_truncated)
 
-    def _keep_strong(self, result: SearchResult, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
+    def _filter_by_strength(
+        self, result: SearchResult, request: AgentRequest, query: Mapping[str, Any]
+    ) -> SearchResult:
         """Leave out memories below `min_strength`, and forgotten ones without `include_forgotten`."""
-        least = query.get("min_strength", 0)
-        if not isinstance(least, int | float) or isinstance(least, bool):
+        min_strength = query.get("min_strength", 0)
+        if not isinstance(min_strength, int | float) or isinstance(min_strength, bool):
             raise fields.invalid("min_strength", "is a number")
         if query.get("include_forgotten") is not True:
-            least = max(least, FORGOTTEN_STRENGTH)
-        elif least <= FORGOTTEN_STRENGTH:
+            min_strength = max(min_strength, FORGOTTEN_STRENGTH)
+        elif min_strength <= FORGOTTEN_STRENGTH:
             # Clients always send the threshold, even when they want memories below it.
-            least = 0
+            min_strength = 0
         return SearchResult(
             [
                 memory
                 for memory in result.memories
-                if records.strength_of(memory, request.at).current(request.at) >= least
+                if records.strength_of(memory, request.at).current(request.at) >= min_strength
             ],
-            result.is_cut,
+            result.is_truncated,
         )
 
-    async def _end_idleness(self, request: AgentRequest, memories: Sequence[pb.Memory]) -> None:
+    async def _record_use(self, request: AgentRequest, memories: Sequence[pb.Memory]) -> None:
         """Store the present strength of found memories, which ends their idle time.
 
         Failures are ignored: the query's reply does not depend on it.
         """
         idle = []
         for memory in memories:
-            if records.is_own(memory) and records.strength_of(memory, request.at).idle_periods(request.at):
+            if records.has_strength(memory) and records.strength_of(memory, request.at).idle_periods(request.at):
                 changed = pb.Memory()
                 changed.CopyFrom(memory)
                 records.set_strength(changed, records.strength_of(memory, request.at).after_use(request.at))
@@ -272,12 +274,12 @@ class MemoryStore:
 
 def strengths(memories: Sequence[pb.Memory], request: AgentRequest) -> list[Strength]:
     """Return the strength of each memory that has one."""
-    return [records.strength_of(memory, request.at) for memory in memories if records.is_own(memory)]
+    return [records.strength_of(memory, request.at) for memory in memories if records.has_strength(memory)]
 
 
-def _missing(memory_id: str) -> RequestError:
+def _missing_error(memory_id: str) -> RequestError:
     return RequestError(MEMORY_NOT_FOUND, f"Memory {record_values.truncate_name(memory_id)} not found")
 
 
-def _not_found(error: aio.AioRpcError, memory_id: str) -> Exception:
-    return _missing(memory_id) if error.code() is grpc.StatusCode.NOT_FOUND else error
+def _to_error(error: aio.AioRpcError, memory_id: str) -> Exception:
+    return _missing_error(memory_id) if error.code() is grpc.StatusCode.NOT_FOUND else error

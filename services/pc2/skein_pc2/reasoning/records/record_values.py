@@ -15,7 +15,7 @@ from skein_pc2.protocol.errors import VALIDATION_ERROR, RequestError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MISSING = "Missing required fields"
+MISSING_FIELDS = "Missing required fields"
 # The agent under `pc2` in the metadata of memories from this port.
 AGENT = "UnifiedMemoryReasoningAgent"
 DEFAULT_USER = "default"
@@ -50,7 +50,7 @@ def text(values: Mapping[str, Any], *names: str) -> str:
     return ""
 
 
-def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING) -> str:
+def required_text(values: Mapping[str, Any], *names: str, missing: str = MISSING_FIELDS) -> str:
     """Read the first present text that is not blank; `missing` is the error message without one."""
     result = text(values, *names)
     if not result.strip():
@@ -65,54 +65,54 @@ def user_id(values: Mapping[str, Any]) -> str:
 
 def struct(value: Mapping[str, Any], field: str) -> Struct:
     """Read an object of bounded depth."""
-    if json_depth(value, most=_MAX_LEVELS) > _MAX_LEVELS:
+    if json_depth(value, max_depth=_MAX_LEVELS) > _MAX_LEVELS:
         raise fields.invalid(field, f"is nested deeper than {_MAX_LEVELS} levels")
     return fields.struct(dict(value), field)
 
 
-def json_depth(value: Any, *, most: int) -> int:
-    """Return a JSON value's depth, 0 for a scalar; depths beyond `most` count as `most` + 1."""
-    depth, row = 0, [value]
-    while depth <= most:
-        row = [one for one in row if isinstance(one, dict | list)]
-        if not row:
+def json_depth(value: Any, *, max_depth: int) -> int:
+    """Return a JSON value's depth, 0 for a scalar; depths beyond `max_depth` count as `max_depth` + 1."""
+    depth, containers = 0, [value]
+    while depth <= max_depth:
+        containers = [item for item in containers if isinstance(item, dict | list)]
+        if not containers:
             break
         depth += 1
-        row = [inner for one in row for inner in (one.values() if isinstance(one, dict) else one)]
+        containers = [inner for item in containers for inner in (item.values() if isinstance(item, dict) else item)]
     return depth
 
 
 def is_storable(value: Any) -> bool:
     """Say whether a Struct returns a JSON value unchanged."""
-    if json_depth(value, most=_MAX_LEVELS) > _MAX_LEVELS:
+    if json_depth(value, max_depth=_MAX_LEVELS) > _MAX_LEVELS:
         return False
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            left += [*one, *one.values()]
-        elif isinstance(one, list):
-            left += one
-        elif isinstance(one, str):
-            if _UNSTORABLE.search(one):
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, dict):
+            pending += [*item, *item.values()]
+        elif isinstance(item, list):
+            pending += item
+        elif isinstance(item, str):
+            if _UNSTORABLE.search(item):
                 return False
-        elif isinstance(one, int) and abs(one) > _MAX_EXACT_INTEGER:
+        elif isinstance(item, int) and abs(item) > _MAX_EXACT_INTEGER:
             return False
     return True
 
 
-def plain(value: Struct) -> dict[str, Any]:
+def struct_to_json(value: Struct) -> dict[str, Any]:
     """Return a Struct as JSON values; whole numbers become int."""
-    return {name: plain_value(inner) for name, inner in value.fields.items()}
+    return {name: value_to_json(inner) for name, inner in value.fields.items()}
 
 
-def plain_value(value: Value) -> Any:
+def value_to_json(value: Value) -> Any:
     """Return any value of a Struct as a JSON value."""
     kind = value.WhichOneof("kind")
     if kind == "struct_value":
-        return plain(value.struct_value)
+        return struct_to_json(value.struct_value)
     if kind == "list_value":
-        return [plain_value(inner) for inner in value.list_value.values]
+        return [value_to_json(inner) for inner in value.list_value.values]
     if kind == "number_value":
         number = value.number_value
         return int(number) if number.is_integer() and abs(number) <= _MAX_EXACT_INTEGER else number

@@ -55,7 +55,7 @@ class Strength:
             decays=after_use.decays,
         )
 
-    def merged_with(self, other: Strength) -> Strength | None:
+    def merge(self, other: Strength) -> Strength | None:
         """Merge another system's strength; None when this one is newer."""
         if self.last_accessed > other.last_accessed:
             return None
