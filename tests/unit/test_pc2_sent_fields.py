@@ -21,7 +21,7 @@ json_values = st.recursive(
     max_leaves=20,
 )
 # Fields that a memory has a place of its own for are read as such, and refused when they are of another kind.
-names = st.text().filter(lambda name: name not in {*records.FIELDS, *records.COMPUTED, "content", "text"})
+names = st.text().filter(lambda name: name not in {*records.MEMORY_KEYS, *records.COMPUTED_FIELDS, "content", "text"})
 
 
 def stored(values: dict[str, Any]) -> pb.Memory:

@@ -29,10 +29,10 @@ strengths = st.builds(
 def test_a_tenth_is_lost_with_each_whole_day() -> None:
     strength = Strength(last_accessed=AT)
 
-    assert strength.current(AT) == NEW_STRENGTH
-    assert strength.current(AT + DECAY_PERIOD - timedelta(seconds=1)) == NEW_STRENGTH
-    assert strength.current(AT + DECAY_PERIOD) == 0.9
-    assert strength.current(AT + 2 * DECAY_PERIOD) == pytest.approx(0.81)
+    assert strength.value_at(AT) == NEW_STRENGTH
+    assert strength.value_at(AT + DECAY_PERIOD - timedelta(seconds=1)) == NEW_STRENGTH
+    assert strength.value_at(AT + DECAY_PERIOD) == 0.9
+    assert strength.value_at(AT + 2 * DECAY_PERIOD) == pytest.approx(0.81)
 
 
 def test_a_new_memory_is_forgotten_after_22_idle_days() -> None:
@@ -48,14 +48,14 @@ def test_reinforcing_gives_a_fifth() -> None:
 
 @given(strengths, spans)
 def test_idleness_never_strengthens(strength: Strength, later: timedelta) -> None:
-    assert 0 <= strength.current(AT + later) <= strength.current(AT) <= strength.value
+    assert 0 <= strength.value_at(AT + later) <= strength.value_at(AT) <= strength.value
 
 
 @given(strengths, spans)
 def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: timedelta) -> None:
     used = strength.after_use(AT + later)
 
-    assert used.current(AT + later) == strength.current(AT + later)
+    assert used.value_at(AT + later) == strength.value_at(AT + later)
     assert used.idle_periods(AT + later) == 0
     assert used.decays == strength.decays + strength.idle_periods(AT + later)
 
@@ -64,7 +64,7 @@ def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: tim
 def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
     after = strength.after_reinforcement(AT)
 
-    assert strength.current(AT) <= after.current(AT) <= MAX_STRENGTH
+    assert strength.value_at(AT) <= after.value_at(AT) <= MAX_STRENGTH
     assert after.reinforcements == strength.reinforcements + 1
 
 
@@ -116,7 +116,7 @@ def test_whatever_stands_in_metadata_is_read_somehow(own: dict[str, Any]) -> Non
     memory.create_time.FromDatetime(AT)
     memory.metadata.update({"pc2": own})
 
-    assert records.strength_of(memory, AT).current(AT) >= 0
+    assert records.strength_of(memory, AT).value_at(AT) >= 0
 
 
 def test_what_has_no_strength_is_as_good_as_new() -> None:

@@ -22,7 +22,7 @@ from skein_pc2.reasoning.actions.health import ReasoningHealth
 from skein_pc2.reasoning.jarvis.jarvis import Jarvis
 from skein_pc2.reasoning.port import ReasoningPort
 from skein_pc2.sessions.session_agent import HeartbeatPublisher, SessionAgent
-from skein_pc2.settings import EVERYWHERE, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
+from skein_pc2.settings import ALL_NETWORKS, PORTS, Pc2Settings, is_reply_only, is_secure, port_of
 from skein_pc2.transport.curve import CurveCertificates, run_zap_handler
 from skein_pc2.transport.ports import Port, Ports
 from skein_pc2.transport.router import LONG_REPLY_SECONDS, REPLY_SECONDS, PortConfig
@@ -94,7 +94,7 @@ def _port_configs(
 ) -> dict[int, PortConfig]:
     """Return the addresses and allowed networks of all ports."""
     # Clients with certificates may connect from anywhere unless networks are set.
-    networks = settings.networks() or (EVERYWHERE if certificates else ())
+    networks = settings.networks() or (ALL_NETWORKS if certificates else ())
     return {
         number: PortConfig(
             number=number,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
-EVERYWHERE: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
+ALL_NETWORKS: tuple[Network, ...] = (ipaddress.ip_network("0.0.0.0/0"), ipaddress.ip_network("::/0"))
 
 # The ports of the protocol, in the order of a row of ports that begins at SKEIN_PC2_BASE_PORT: new ones come last.
 PORTS = (5570, 5576, 5596, 5574, 7140, 5617, 5597, 5599, 5575, 7141, 5598, 6583, 7240, 8140)
@@ -138,8 +138,8 @@ def has_own_identity(environment: Mapping[str, str], number: int) -> bool:
 
 def _port_variables(environment: Mapping[str, str], number: int) -> dict[str, str]:
     """Return a port's own variables under the names for all ports."""
-    own = f"{_API_KEY}_{number}"
-    names = {own: _API_KEY, f"{own}_FILE": f"{_API_KEY}_FILE"}
+    port_key = f"{_API_KEY}_{number}"
+    names = {port_key: _API_KEY, f"{port_key}_FILE": f"{_API_KEY}_FILE"}
     return {name: environment[variable] for variable, name in names.items() if environment.get(variable)}
 
 
@@ -190,10 +190,10 @@ def port_of(environment: Mapping[str, str], number: int, *, position: int, base_
 
 def _without_ipv4_mapping(network: Network) -> Network:
     """Return 10.0.0.0/8 for ::ffff:10.0.0.0/104: peers' addresses are compared in that form."""
-    mapped = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
-    if mapped is None or network.prefixlen < _MAPPED_BITS:
+    ipv4_address = network.network_address.ipv4_mapped if isinstance(network, ipaddress.IPv6Network) else None
+    if ipv4_address is None or network.prefixlen < _MAPPED_BITS:
         return network
-    return ipaddress.ip_network((mapped, network.prefixlen - _MAPPED_BITS))
+    return ipaddress.ip_network((ipv4_address, network.prefixlen - _MAPPED_BITS))
 
 
 def _is_loopback(host: str) -> bool:

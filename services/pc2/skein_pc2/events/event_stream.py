@@ -50,11 +50,11 @@ _MAX_BATCH_CHANGES = 50
 # Queued changes; the stream waits when the queue is full.
 _MAX_QUEUED_CHANGES = 1000
 # The stream sends something every 15 seconds, if only a heartbeat.
-_SILENCE_SECONDS = 60.0
+_STREAM_TIMEOUT_SECONDS = 60.0
 _CALL_SECONDS = 5.0
 _MIN_PAUSE_SECONDS, _MAX_PAUSE_SECONDS = 0.2, 5.0
 # Failures in a row until a warning, about six seconds: a starting cluster causes one or two.
-_LOGGED_FAILURES = 6
+_FAILURES_BEFORE_WARNING = 6
 _MAX_CACHED_NAMES = 10_000
 
 log = logs.get("pc2")
@@ -86,7 +86,7 @@ class EventPublisher:
                     # The database was restored, so the log is another one.
                     self._position = last_position = ""
                 failures += 1
-                if failures == _LOGGED_FAILURES:
+                if failures == _FAILURES_BEFORE_WARNING:
                     log.warning("events_interrupted", reason=reason)
             if self._position != last_position:
                 pause, failures = _MIN_PAUSE_SECONDS, 0
@@ -99,7 +99,7 @@ class EventPublisher:
         read_task = asyncio.create_task(self._read(queue))
         try:
             while True:
-                async with asyncio.timeout(_SILENCE_SECONDS):
+                async with asyncio.timeout(_STREAM_TIMEOUT_SECONDS):
                     responses = [await queue.get()]
                 while not queue.empty() and len(responses) < _MAX_BATCH_CHANGES:
                     responses.append(queue.get_nowait())

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MAX_ADDED_MEMORIES, _MAX_READ_MEMORIES = 500, 200
 _MAX_ID_CHARACTERS = 255
 _MISSING = "There is no memory of this id"
-_NO_ROOM = "The answer has no room for this one; ask for it again"
+_REPLY_FULL = "The answer has no room for this one; ask for it again"
 # Errors of one item, whose index the service names.
 _ITEM_ERROR_CODES = frozenset({grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.ALREADY_EXISTS})
 
@@ -88,7 +88,7 @@ class Batches:
             result = await self._api.call(self._api.memories.BatchGetMemories, call, request)
             memories += result.memories
             failures += [{"memory_id": name, "message": _MISSING} for name in result.not_found]
-            failures += [{"memory_id": name, "message": _NO_ROOM} for name in result.deferred]
+            failures += [{"memory_id": name, "message": _REPLY_FULL} for name in result.deferred]
         return {**links.list_reply(await links.to_records(self._api, request, memories)), "failures": failures}
 
     async def _create_all(

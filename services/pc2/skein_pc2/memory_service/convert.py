@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from google.protobuf.timestamp_pb2 import Timestamp
 
 # Relations from a memory to its parent, and to its context group.
-PARENT, MEMBER = "child_of", "member_of"
+PARENT_RELATION, MEMBER_RELATION = "child_of", "member_of"
 # Relations that records show as fields.
-STRUCTURAL = frozenset({PARENT, MEMBER})
+STRUCTURAL_RELATIONS = frozenset({PARENT_RELATION, MEMBER_RELATION})
 # Relation of names that cannot be relations; the label keeps the name.
 _DEFAULT_RELATION = "related"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")

@@ -72,7 +72,7 @@ class Groups:
             "failures": failures,
         }
 
-    async def memories(self, request: ActionRequest) -> Message:
+    async def list_memories(self, request: ActionRequest) -> Message:
         group_id = await self._find_group_id(request)
         limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
         links, has_more = await relations.links_of(
@@ -80,7 +80,7 @@ class Groups:
             request,
             group_id,
             direction=pb.LINK_DIRECTION_INCOMING,
-            relation=records.MEMBER,
+            relation=records.MEMBER_RELATION,
             limit=limit,
         )
         memories = await relations.read_memories(self._api, request, [link.from_memory_id for link in links])
@@ -95,5 +95,5 @@ class Groups:
         return records.name(memory)
 
     async def _add_member(self, memory_id: str, group_id: str, request: ActionRequest) -> None:
-        link = pb.Link(from_memory_id=memory_id, to_memory_id=group_id, relation=records.MEMBER)
+        link = pb.Link(from_memory_id=memory_id, to_memory_id=group_id, relation=records.MEMBER_RELATION)
         await self._api.call(self._api.links.UpsertLink, pb.UpsertLinkRequest(link=link), request)

@@ -29,7 +29,7 @@ MAX_PAGE_SIZE, MAX_REPLY_BYTES = 1000, 2 * 1024 * 1024
 _MAX_CALLS = 20
 # Depth of one traversal to descendants, and its nodes.
 _MAX_HOPS, _MAX_TRAVERSED_NODES = 4, 1000
-_TO_CHILDREN = pb.LinkFilter(relations=[records.PARENT], direction=pb.LINK_DIRECTION_INCOMING)
+_TO_CHILDREN = pb.LinkFilter(relations=[records.PARENT_RELATION], direction=pb.LINK_DIRECTION_INCOMING)
 # Most descendants of one cascading deletion.
 MAX_DESCENDANTS = 2000
 
@@ -56,17 +56,17 @@ class Neighborhood:
                     "strength": link.weight,
                 }
                 for link in links
-                if link.relation not in records.STRUCTURAL
+                if link.relation not in records.STRUCTURAL_RELATIONS
             ],
             # Without a parent memory, the session is the parent.
             "parent_id": next(
-                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT),
+                (self.name(link.to_memory_id) for link in outgoing if link.relation == records.PARENT_RELATION),
                 memory.session_id or None,
             ),
             "group_ids": [
                 records.group_number(self.name(link.to_memory_id))
                 for link in outgoing
-                if link.relation == records.MEMBER
+                if link.relation == records.MEMBER_RELATION
             ],
         }
 
@@ -209,11 +209,16 @@ async def set_parent(api: GatewayApi, context: RequestContext, memory_id: str, p
     """Set a memory's parent memory; "" for none."""
     parent_link_id = ""
     if parent_id:
-        link = pb.Link(from_memory_id=memory_id, to_memory_id=parent_id, relation=records.PARENT)
+        link = pb.Link(from_memory_id=memory_id, to_memory_id=parent_id, relation=records.PARENT_RELATION)
         stored = await api.call(api.links.UpsertLink, pb.UpsertLinkRequest(link=link), context)
         parent_link_id = stored.link.link_id
     old_links, _ = await links_of(
-        api, context, memory_id, direction=pb.LINK_DIRECTION_OUTGOING, relation=records.PARENT, limit=_PAGE_SIZE
+        api,
+        context,
+        memory_id,
+        direction=pb.LINK_DIRECTION_OUTGOING,
+        relation=records.PARENT_RELATION,
+        limit=_PAGE_SIZE,
     )
     for link in old_links:
         if link.link_id != parent_link_id:
@@ -286,7 +291,7 @@ async def _read_child_ids(api: GatewayApi, context: RequestContext, parents: Seq
             context,
             parent,
             direction=pb.LINK_DIRECTION_INCOMING,
-            relation=records.PARENT,
+            relation=records.PARENT_RELATION,
             limit=MAX_DESCENDANTS + 1,
         )
         result += [link.from_memory_id for link in links]

@@ -37,9 +37,9 @@ class Query:
     @classmethod
     def of(cls, text: str) -> Query:
         """Read a query."""
-        folded = text.strip().casefold()
-        words = dict.fromkeys(_WORD.findall(folded))
-        return cls(folded, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
+        folded_text = text.strip().casefold()
+        words = dict.fromkeys(_WORD.findall(folded_text))
+        return cls(folded_text, tuple(word for word in words if word not in _STOP_WORDS) or tuple(words))
 
     def is_topic_of(self, memory: pb.Memory) -> bool:
         """Say whether the query is the topic of a fact."""

@@ -51,12 +51,12 @@ async def search_by_words(api: GatewayApi, request: ActionRequest) -> Message:
             api, request, scope, [(memory, None) for memory in memories], limit, is_truncated=has_more
         )
     query = query_rules.Query.of(text)
-    hits, containing = await asyncio.gather(
+    hits, text_matches = await asyncio.gather(
         _recall(api, request, text, scope, min(_MAX_K, limit + _SPARE_HITS), recall_pb2.SEARCH_MODE_KEYWORD),
         _list_containing(api, request, text, scope, limit + 1),
     )
     scored_memories = {hit.item_id: (hit.memory, hit.score) for hit in hits}
-    for memory in containing:
+    for memory in text_matches:
         scored_memories.setdefault(memory.memory_id, (memory, _PHRASE_SCORE))
     ranked = sorted(
         (
@@ -133,10 +133,10 @@ async def _list_containing(
         return []
     literal = json.dumps(phrase)
     tags = ", ".join(dict.fromkeys((literal, json.dumps(phrase.lower()))))
-    indexed = [f"tags:any({tags})", search_filters.one_of("metadata.topic", [phrase])]
+    index_conditions = [f"tags:any({tags})", search_filters.one_of("metadata.topic", [phrase])]
     newest = [
         links.list_memories(api, request, condition, order_by=_NEWEST, limit=limit)
-        for where in indexed
+        for where in index_conditions
         for condition in scope.with_condition(where)
     ]
     scans = [
@@ -167,7 +167,7 @@ async def _list_by_importance(
         return [*most_important, *memories], True
 
     lists = await asyncio.gather(*(list_matching(condition) for condition in filters))
-    memories = list({memory.memory_id: memory for listed, _ in lists for memory in listed}.values())
+    memories = list({memory.memory_id: memory for memory_list, _ in lists for memory in memory_list}.values())
     memories.sort(key=lambda memory: (-memory.importance, -memory.create_time.ToNanoseconds()))
     return memories[:limit], len(memories) > limit or any(has_more for _, has_more in lists)
 

@@ -55,10 +55,10 @@ class SearchScope:
     def with_condition(self, condition: str) -> list[pb.MemoryFilter]:
         """Return the filters with one more `where` condition."""
         result = []
-        for one in self.filters:
+        for item in self.filters:
             copy = pb.MemoryFilter()
-            copy.CopyFrom(one)
-            copy.where = _join_conditions([one.where, condition] if one.where else [condition])
+            copy.CopyFrom(item)
+            copy.where = _join_conditions([item.where, condition] if item.where else [condition])
             result.append(copy)
         return result
 
@@ -156,13 +156,13 @@ def _metadata_condition(key: str, value: Any) -> str:
         raise fields.invalid("filters", "names a field of the metadata by an empty text")
     fields.require_text(key, "filters")
     values = value if isinstance(value, list) else [value]
-    if not values or len(values) > _MAX_VALUES or not all(isinstance(one, str | int | float) for one in values):
+    if not values or len(values) > _MAX_VALUES or not all(isinstance(item, str | int | float) for item in values):
         raise fields.invalid(
             f"filters.{key[:100]}", f"is a text, a number, true or false, or up to {_MAX_VALUES} of them"
         )
-    for one in values:
-        if isinstance(one, str):
-            fields.require_text(one, f"filters.{key[:100]}")
+    for item in values:
+        if isinstance(item, str):
+            fields.require_text(item, f"filters.{key[:100]}")
     return one_of(f"metadata.{json.dumps(key)}", values)
 
 

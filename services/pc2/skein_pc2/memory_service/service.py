@@ -60,7 +60,7 @@ class MemoryService(ActionPort):
             "reinforce_memory": self._reinforce,
             "create_context_group": groups.create,
             "add_to_group": groups.add,
-            "get_memories_by_group": groups.memories,
+            "get_memories_by_group": groups.list_memories,
             "semantic_search": partial(search.search_by_meaning, api),
             "batch_add_memories": batches.add,
             "batch_get_memories": batches.get,
@@ -136,17 +136,17 @@ class MemoryService(ActionPort):
                 other_id = link.to_memory_id if direction_name == "outgoing" else link.from_memory_id
                 result.append((other_id, link, direction_name))
         if not relation:
-            result = [one for one in result if one[1].relation not in records.STRUCTURAL]
+            result = [entry for entry in result if entry[1].relation not in records.STRUCTURAL_RELATIONS]
         elif not records.is_relation(relationship_type):
             # Only the label has this name.
-            result = [one for one in result if one[1].label == label]
+            result = [entry for entry in result if entry[1].label == label]
         result, has_more = result[:limit], has_more or len(result) > limit
         memories = await relations.read_memories(
             self._api, request, list(dict.fromkeys(other_id for other_id, _, _ in result))
         )
         memory_records = await relations.to_records(self._api, request, memories)
         records_by_id = {memory.memory_id: record for memory, record in zip(memories, memory_records, strict=True)}
-        related = [
+        related_records = [
             {
                 **records_by_id[other_id],
                 "relationship_type": records.relationship_type(link),
@@ -171,8 +171,8 @@ class MemoryService(ActionPort):
             )
             if other_id in records_by_id
         ]
-        has_more |= len(related) < len(result)
-        return {**relations.list_reply(related, is_truncated=has_more), "related_memories": outgoing}
+        has_more |= len(related_records) < len(result)
+        return {**relations.list_reply(related_records, is_truncated=has_more), "related_memories": outgoing}
 
     async def _update(self, request: ActionRequest) -> Message:
         """Change the named fields of a memory, or the metadata of a session."""
@@ -268,8 +268,8 @@ class MemoryService(ActionPort):
             spread=0.0,
             request_id=request.repeat_id,
         )
-        reinforced = await self._api.call(self._api.memories.ReinforceMemory, call, request)
-        importance = reinforced.memories[0].importance
+        response = await self._api.call(self._api.memories.ReinforceMemory, call, request)
+        importance = response.memories[0].importance
         return {"memory_id": records.name(memory), "importance": importance, "new_importance": importance}
 
     async def _create_session(self, request: ActionRequest) -> Message:

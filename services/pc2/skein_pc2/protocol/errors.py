@@ -71,8 +71,10 @@ class RequestError(Exception):
 def error_text(error: RequestError, separator: str = ": ") -> str:
     """Return an error as one text, with the invalid fields and their rules."""
     violations = error.details.get("violations") or []
-    unmentioned = [violation for violation in violations if violation["description"] not in error.message]
-    fields = "; ".join(f"{violation['field']}{separator}{violation['description']}" for violation in unmentioned)
+    unmentioned_violations = [violation for violation in violations if violation["description"] not in error.message]
+    fields = "; ".join(
+        f"{violation['field']}{separator}{violation['description']}" for violation in unmentioned_violations
+    )
     return f"{error.message} ({fields})" if fields else error.message
 
 

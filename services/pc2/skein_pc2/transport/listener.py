@@ -35,7 +35,7 @@ MAX_CONNECTIONS, MAX_CONNECTIONS_PER_ADDRESS = 400, 200
 _FILES_PER_CONNECTION = 6
 _MIN_CONNECTIONS_OF_ALL_PORTS = 64
 # Socket types of subscribers, and of clients with requests.
-_SUBSCRIBING, _REQUESTING = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
+_SUBSCRIBER_TYPES, _REQUESTER_TYPES = frozenset({"SUB", "XSUB"}), frozenset({"REQ", "DEALER"})
 # Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
 _CHUNK_BYTES = 64 * 1024
@@ -176,12 +176,12 @@ class Listener:
             finally:
                 self._greeting_tasks.discard(task)
         path = str(Path(self._folder) / str(next(self._names)))
-        if self._router is not None and (self._publisher is None or socket_type in _REQUESTING):
+        if self._router is not None and (self._publisher is None or socket_type in _REQUESTER_TYPES):
             async with self._router.connection(path) as connection:
                 await self._splice(reader, writer, path, connection, first_bytes=first_bytes)
         elif (
             self._publisher is not None
-            and (self._router is None or socket_type in _SUBSCRIBING)
+            and (self._router is None or socket_type in _SUBSCRIBER_TYPES)
             and self._publisher.has_room
         ):
             async with self._publisher.connection(path) as subscription:

@@ -51,7 +51,7 @@ class Publisher:
         self._max_queued_messages = max_queued_messages
         self._sockets: set[zmq.Socket[bytes]] = set()
         port = str(config.number)
-        self._published, self._dropped = PUBLICATIONS.labels(port), DROPPED_PUBLICATIONS.labels(port)
+        self._publication_count, self._drop_count = PUBLICATIONS.labels(port), DROPPED_PUBLICATIONS.labels(port)
         self._subscribers = SUBSCRIBERS.labels(port)
 
     @property
@@ -66,11 +66,11 @@ class Publisher:
 
     def publish(self, message: str) -> None:
         """Send a message to all subscribers without waiting; a subscriber with a full queue loses it."""
-        self._published.inc()
+        self._publication_count.inc()
         frame = message.encode()
         for subscriber in self._sockets:
             if not (_try_send(subscriber, frame) or _retry_send(subscriber, frame)):
-                self._dropped.inc()
+                self._drop_count.inc()
 
     @asynccontextmanager
     async def connection(self, path: str) -> AsyncIterator[PublisherConnection]:

@@ -48,7 +48,7 @@ _LOOPBACK = "127.0.0.1"
 # Bytes of all unanswered messages of a port.
 _MAX_PENDING_BYTES = 64 * 1024 * 1024
 # One peer may fill one part of so many of the queue.
-_PEERS_SHARE = 4
+_PEER_QUEUE_DIVISOR = 4
 
 # The peer's queue is full, or the peer is gone.
 _UNSENT_ERRORS = (zmq.EAGAIN, zmq.EHOSTUNREACH)
@@ -188,10 +188,10 @@ class Router:
 
     def _is_full(self, connection: RouterConnection, size: int) -> bool:
         """Say whether the queue, or the peer's share of it, is full."""
-        share = max(1, self._max_queued_messages // _PEERS_SHARE)
+        share = max(1, self._max_queued_messages // _PEER_QUEUE_DIVISOR)
         return not (
             self._port_load.has_room(size, self._max_queued_messages, _MAX_PENDING_BYTES)
-            and connection.load.has_room(size, share, _MAX_PENDING_BYTES // _PEERS_SHARE)
+            and connection.load.has_room(size, share, _MAX_PENDING_BYTES // _PEER_QUEUE_DIVISOR)
         )
 
     def _start(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
@@ -211,7 +211,7 @@ class Router:
         task.add_done_callback(on_done)
 
     async def _answer(self, connection: RouterConnection, frames: Frames, deadline: float) -> None:
-        started = time.perf_counter()
+        start_time = time.perf_counter()
         try:
             async with asyncio.timeout_at(deadline + GRACE_SECONDS):
                 reply = await self._dialect.answer(frames, deadline=deadline)
@@ -224,7 +224,7 @@ class Router:
             log.exception("internal_error", port=self._config.number)
             error_reply = self._dialect.error_reply(INTERNAL_ERROR, "Skein failed; its logs say why")
             await self._send(connection, frames, error_reply)
-        self._timer.observe(time.perf_counter() - started)
+        self._timer.observe(time.perf_counter() - start_time)
 
     async def _send(self, connection: RouterConnection, frames: Frames, reply: Message) -> None:
         """Send a reply without waiting; drop it when the peer is gone or does not read."""

@@ -31,25 +31,25 @@ class BackgroundUpdates:
     """Runs queued updates, a few at a time; a target's later update replaces the earlier. Stopping loses them."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, Update] = {}
-        self._has_waiting, self._is_idle = asyncio.Event(), asyncio.Event()
+        self._queue: dict[str, Update] = {}
+        self._has_queued, self._is_idle = asyncio.Event(), asyncio.Event()
         self._has_finished_batch = asyncio.Event()
         self._is_idle.set()
         self._has_finished_batch.set()
 
     def submit(self, target: str, update: Update) -> None:
         """Update a target as soon as possible. When the queue is full, log a warning and do nothing."""
-        if len(self._waiting) >= MAX_QUEUED_UPDATES and target not in self._waiting:
+        if len(self._queue) >= MAX_QUEUED_UPDATES and target not in self._queue:
             log.warning("background_update_stopped", reason="TOO_MANY_WAITING")
             return
-        self._waiting[target] = update
-        self._has_waiting.set()
+        self._queue[target] = update
+        self._has_queued.set()
         self._is_idle.clear()
 
     async def supersede(self, targets: Iterable[str]) -> None:
         """Drop queued updates of targets that are about to be updated, and wait for running ones."""
         for target in targets:
-            self._waiting.pop(target, None)
+            self._queue.pop(target, None)
         await self._has_finished_batch.wait()
 
     async def wait_drained(self) -> None:
@@ -59,15 +59,15 @@ class BackgroundUpdates:
     async def run(self) -> None:
         """Run queued updates until cancelled."""
         while True:
-            await self._has_waiting.wait()
-            batch = [self._waiting.pop(target) for target in list(islice(self._waiting, _MAX_CONCURRENT_UPDATES))]
+            await self._has_queued.wait()
+            batch = [self._queue.pop(target) for target in list(islice(self._queue, _MAX_CONCURRENT_UPDATES))]
             self._has_finished_batch.clear()
             try:
                 await asyncio.gather(*(self._update(update) for update in batch))
             finally:
                 self._has_finished_batch.set()
-            if not self._waiting:
-                self._has_waiting.clear()
+            if not self._queue:
+                self._has_queued.clear()
                 self._is_idle.set()
 
     async def _update(self, update: Update) -> None:

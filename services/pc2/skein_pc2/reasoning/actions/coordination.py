@@ -67,7 +67,7 @@ class Coordination:
         extra_metadata = {
             name: value
             for name, value in data.items()
-            if name not in {*_TEXTS, *records.FIELDS} and record_values.is_storable({name: value})
+            if name not in {*_TEXTS, *records.MEMORY_KEYS} and record_values.is_storable({name: value})
         }
         values = {"type": TYPES[target], **data, "content": content, "metadata": {**extra_metadata, **metadata}}
         operation = _operation_key(request)

@@ -102,7 +102,7 @@ def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb
 
 def freshness(create_time: datetime, at: datetime) -> float:
     """Return a freshness that falls from 1 with each day, as strength does."""
-    return round(Strength(last_accessed=create_time).current(at), _DECIMALS)
+    return round(Strength(last_accessed=create_time).value_at(at), _DECIMALS)
 
 
 def is_term(value: object) -> bool:
@@ -119,14 +119,14 @@ def _store_changes(
     metadata: Struct, previous_item: Mapping[str, Any], item: Mapping[str, Any], excluded_fields: frozenset[str]
 ) -> bool:
     """Store the fields of an item that differ from the previous item; return whether there are any."""
-    changed = {
+    changed_fields = {
         name: item[name]
         for name in item
         if name not in excluded_fields and previous_item.get(name, _MISSING) != item[name]
     }
-    if changed:
-        records.set_pc2_object(metadata, _DECAY, {**records.read_pc2_object(metadata, _DECAY), **changed})
-    return bool(changed)
+    if changed_fields:
+        records.set_pc2_object(metadata, _DECAY, {**records.read_pc2_object(metadata, _DECAY), **changed_fields})
+    return bool(changed_fields)
 
 
 def _parse_time(value: object) -> datetime | None:

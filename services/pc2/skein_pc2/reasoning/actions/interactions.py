@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # Newest messages read of one session.
 MAX_MESSAGES = 300
 # Default and highest number of recent interactions, and the number of newest sessions read for them.
-_DEFAULT_RECENT, _MAX_RECENT = 5, 100
+_DEFAULT_RECENT_MESSAGES, _MAX_RECENT_MESSAGES = 5, 100
 _MAX_RECENT_SESSIONS = 8
 # Sessions among which a person's latest is found, and pages of the person's messages.
 _MAX_SUBJECT_SESSIONS, _MAX_SUBJECT_PAGES = 4, 3
@@ -67,17 +67,19 @@ class Interactions:
 
     async def _add_interaction(self, request: AgentRequest) -> Message:
         interaction_type = record_values.required_text(request.message, "interaction_type", "type")
-        reply = await self._append(request, interaction_type, record_values.required_text(request.message, "content"))
+        reply = await self._append_message(
+            request, interaction_type, record_values.required_text(request.message, "content")
+        )
         if interaction_type.lower() == session_context.ERROR:
             self._health.count_error_report()
         return reply
 
     async def _record_decision(self, request: AgentRequest) -> Message:
-        return await self._append(
+        return await self._append_message(
             request, session_context.DECISION, record_values.required_text(request.message, "decision", "content")
         )
 
-    async def _append(self, request: AgentRequest, interaction_type: str, content: str) -> Message:
+    async def _append_message(self, request: AgentRequest, interaction_type: str, content: str) -> Message:
         metadata = {
             **fields.mapping(request.message.get("metadata"), "metadata"),
             session_context.TYPE: interaction_type,
@@ -130,8 +132,8 @@ class Interactions:
 
     async def _get_recent_context(self, request: AgentRequest) -> Message:
         """Return the newest interactions of a session or person, or of all sessions."""
-        limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_RECENT, minimum=1)
-        newest = await self._newest_messages(request, min(limit, _MAX_RECENT))
+        limit = fields.integer(request.message.get("limit"), "limit", default=_DEFAULT_RECENT_MESSAGES, minimum=1)
+        newest = await self._newest_messages(request, min(limit, _MAX_RECENT_MESSAGES))
         return {
             "status": "success",
             "context": session_context.context_of(newest, max_tokens=_max_tokens(request)).summary,
@@ -234,7 +236,7 @@ class Interactions:
             session_id=session_id, page_size=MAX_MESSAGES, newest_first=True, show_archived=True
         )
         try:
-            page, session_reply = await asyncio.gather(
+            page, session_response = await asyncio.gather(
                 self._api.call(self._api.sessions.ListMessages, messages, request),
                 self._api.call(self._api.sessions.GetSession, pb.GetSessionRequest(session_id=session_id), request),
             )
@@ -247,10 +249,10 @@ class Interactions:
             visible_messages,
             max_tokens=max_tokens,
             # The session's summary covers all persons.
-            earlier_summary=session_reply.session.summary if len(visible_messages) == len(page.messages) else "",
+            earlier_summary=session_response.session.summary if len(visible_messages) == len(page.messages) else "",
             is_truncated=bool(page.next_page_token),
         )
-        return context, timestamp(session_reply.session.update_time.ToDatetime(tzinfo=UTC))
+        return context, timestamp(session_response.session.update_time.ToDatetime(tzinfo=UTC))
 
 
 async def _get_memory_config(_request: AgentRequest) -> Message:

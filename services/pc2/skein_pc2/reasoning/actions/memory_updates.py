@@ -163,9 +163,9 @@ class MemoryUpdates:
                 if has_items_without_id:
                     index.messages.setdefault(decay.content_key(decay.message_item(message, request.at)), message)
         # Newer messages have displaced these.
-        missing = sorted(message_ids - index.messages.keys())
+        missing_ids = sorted(message_ids - index.messages.keys())
         results = await self._memories.call_all(
-            request, [partial(self._read_message, request, name, index) for name in missing]
+            request, [partial(self._read_message, request, name, index) for name in missing_ids]
         )
         if None in results:
             raise TimeoutError
@@ -195,8 +195,8 @@ class MemoryUpdates:
         return True
 
     async def _change_message(self, message: session_pb2.Message, context: RequestContext) -> bool:
-        changed = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
-        call = session_pb2.UpdateMessageRequest(message=changed, update_mask=FieldMask(paths=["metadata"]))
+        message_update = session_pb2.Message(message_id=message.message_id, metadata=message.metadata)
+        call = session_pb2.UpdateMessageRequest(message=message_update, update_mask=FieldMask(paths=["metadata"]))
         try:
             async with self._locks.hold(message.session_id):
                 await self._api.call(self._api.sessions.UpdateMessage, call, context)

@@ -193,9 +193,10 @@ def _to_entry(memory: pb.Memory) -> dict[str, Any]:
 
 def _contains(memory: pb.Memory, keyword: str) -> bool:
     """Say whether any text of a memory contains a keyword, ignoring case."""
-    folded = keyword.casefold()
+    folded_keyword = keyword.casefold()
     return any(
-        folded in text.casefold() for text in _iterate_texts([memory.title, memory.content, jarvis.to_value(memory)])
+        folded_keyword in text.casefold()
+        for text in _iterate_texts([memory.title, memory.content, jarvis.to_value(memory)])
     )
 
 

@@ -22,7 +22,7 @@ ERROR, CODE, DECISION = "error", "code", "decision"
 _SPEECH = "speech"
 _ELLIPSIS = "…"
 # Part of the budget that each of decisions, errors and code may fill, so that recent speech has room.
-_KIND_SHARE = 4
+_KIND_BUDGET_DIVISOR = 4
 _ROLES = {
     "user_query": pb.MESSAGE_ROLE_USER,
     "user": pb.MESSAGE_ROLE_USER,
@@ -145,17 +145,19 @@ def context_of(
     is_short = sum(len(line.text) + 1 for line in lines) <= budget.remaining_characters
     for kind in _KINDS:
         budget.add(
-            lines, kind, max_characters=budget.remaining_characters if is_short else max_characters // _KIND_SHARE
+            lines,
+            kind,
+            max_characters=budget.remaining_characters if is_short else max_characters // _KIND_BUDGET_DIVISOR,
         )
-    shown_earlier = ""
+    included_summary = ""
     if earlier_summary and (is_truncated or not is_short) and len(earlier_summary) < budget.remaining_characters // 2:
-        shown_earlier = earlier_summary
+        included_summary = earlier_summary
         budget.remaining_characters -= len(earlier_summary) + 1
     budget.add(lines, _SPEECH, max_characters=budget.remaining_characters)
     for kind in _KINDS:
         budget.add(lines, kind, max_characters=budget.remaining_characters, only_whole=True)
     return SessionContext(
-        lines=[budget.lines[index] for index in sorted(budget.lines, reverse=True)], earlier_summary=shown_earlier
+        lines=[budget.lines[index] for index in sorted(budget.lines, reverse=True)], earlier_summary=included_summary
     )
 
 

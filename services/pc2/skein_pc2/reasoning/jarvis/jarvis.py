@@ -96,16 +96,16 @@ class Memories:
             record_values.required_text(request.message, "memory_id"),
             record_values.user_id(request.message),
         )
-        missing = RequestError(MEMORY_NOT_FOUND, "Memory not found")
+        not_found_error = RequestError(MEMORY_NOT_FOUND, "Memory not found")
         try:
             result = await self._api.call(self._api.memories.GetMemory, pb.GetMemoryRequest(memory_id=name), request)
             if result.memory.subject_id != user_id:
-                raise missing
+                raise not_found_error
             await self._api.call(self._api.memories.DeleteMemory, pb.DeleteMemoryRequest(memory_id=name), request)
         except aio.AioRpcError as error:
             if error.code() is not grpc.StatusCode.NOT_FOUND:
                 raise
-            raise missing from None
+            raise not_found_error from None
         return {"status": "ok"}
 
     async def _clear(self, request: AgentRequest) -> Message:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 PC2 = "pc2"
 # Keys that have a field of the memory.
-FIELDS = frozenset(
+MEMORY_KEYS = frozenset(
     {"type", "memory_type", "title", "url", "source", "source_agent", "session_id", "user_id", "tags", "metadata"}
 )
 # Record fields that the port computes; clients may send them back, which has no effect.
-COMPUTED = frozenset({"id", "created_at", "last_accessed", "strength", "forgotten"})
+COMPUTED_FIELDS = frozenset({"id", "created_at", "last_accessed", "strength", "forgotten"})
 # Key under `pc2`: the kind of a person's memory, such as reminder.
 KIND = "kind"
 _SENT = "sent"
@@ -96,7 +96,7 @@ def to_record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
         "id": memory_lists.memory_id(memory),
         "created_at": memory_lists.create_time_of(memory).timestamp(),
         "last_accessed": strength.last_accessed.timestamp(),
-        "strength": round_strength(strength.current(at)),
+        "strength": round_strength(strength.value_at(at)),
         "forgotten": strength.is_forgotten(at),
     }
 
@@ -111,7 +111,7 @@ def store_sent_fields(memory: pb.Memory, values: Mapping[str, Any]) -> None:
         name: pair for name, pair in _sent_fields(memory).items() if name not in values and stored.get(name) == pair[1]
     }
     for name, value in values.items():
-        if name not in COMPUTED and (name not in stored or stored[name] != value):
+        if name not in COMPUTED_FIELDS and (name not in stored or stored[name] != value):
             sent_fields[name] = (value, stored.get(name))
     sent_values = {name: {"value": value, "before": before} for name, (value, before) in sent_fields.items()}
     set_pc2_object(memory.metadata, _SENT, sent_values)

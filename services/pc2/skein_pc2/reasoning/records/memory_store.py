@@ -122,7 +122,7 @@ class MemoryStore:
             memory = await self.get(request, memory_id)
             strength = records.strength_of(memory, request.at)
             if operation and operation in records.operations(memory):
-                return strength.current(request.at)
+                return strength.value_at(request.at)
             strength = strength.after_reinforcement(request.at)
             records.set_strength(memory, strength)
             if operation:
@@ -135,7 +135,7 @@ class MemoryStore:
                 # Concurrent reinforcements all count.
                 await asyncio.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
             else:
-                return strength.current(request.at)
+                return strength.value_at(request.at)
         raise RequestError(
             RATE_LIMIT_EXCEEDED,
             f"Memory {record_values.truncate_name(memory_id)} is being changed by many others; try again soon",
@@ -192,11 +192,11 @@ class MemoryStore:
         return SearchResult([memory])
 
     async def _find_by_ids(self, request: AgentRequest, names: Sequence[str]) -> SearchResult:
-        selected = names[:_MAX_IDS]
+        selected_ids = names[:_MAX_IDS]
         response = await self._api.call(
-            self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected), request
+            self._api.memories.BatchGetMemories, pb.BatchGetMemoriesRequest(memory_ids=selected_ids), request
         )
-        return SearchResult(list(response.memories), bool(response.deferred) or len(selected) < len(names))
+        return SearchResult(list(response.memories), bool(response.deferred) or len(selected_ids) < len(names))
 
     async def _find_by_keywords(self, request: AgentRequest, query: Mapping[str, Any]) -> SearchResult:
         keywords = fields.texts(query["keywords"], "keywords")
@@ -249,7 +249,7 @@ class MemoryStore:
             [
                 memory
                 for memory in result.memories
-                if records.strength_of(memory, request.at).current(request.at) >= min_strength
+                if records.strength_of(memory, request.at).value_at(request.at) >= min_strength
             ],
             result.is_truncated,
         )
@@ -262,10 +262,10 @@ class MemoryStore:
         idle = []
         for memory in memories:
             if records.has_strength(memory) and records.strength_of(memory, request.at).idle_periods(request.at):
-                changed = pb.Memory()
-                changed.CopyFrom(memory)
-                records.set_strength(changed, records.strength_of(memory, request.at).after_use(request.at))
-                idle.append(changed)
+                updated_memory = pb.Memory()
+                updated_memory.CopyFrom(memory)
+                records.set_strength(updated_memory, records.strength_of(memory, request.at).after_use(request.at))
+                idle.append(updated_memory)
         await asyncio.gather(
             *(self.update(request, memory, ["metadata"]) for memory in idle[:_MAX_USED_MEMORIES]),
             return_exceptions=True,

@@ -28,18 +28,18 @@ class Strength:
         """Return the number of whole periods since the last use."""
         return max(0, (at - self.last_accessed) // DECAY_PERIOD)
 
-    def current(self, at: datetime) -> float:
+    def value_at(self, at: datetime) -> float:
         """Return the present strength."""
         return float(self.value * _DECAY_FACTOR ** self.idle_periods(at))
 
     def is_forgotten(self, at: datetime) -> bool:
         """Say whether the present strength is below FORGOTTEN_STRENGTH."""
-        return self.current(at) < FORGOTTEN_STRENGTH
+        return self.value_at(at) < FORGOTTEN_STRENGTH
 
     def after_use(self, at: datetime) -> Strength:
         """Return the strength after a use at `at`."""
         return Strength(
-            value=self.current(at),
+            value=self.value_at(at),
             last_accessed=max(at, self.last_accessed),
             reinforcements=self.reinforcements,
             decays=self.decays + self.idle_periods(at),
