@@ -226,7 +226,7 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
 async def test_what_a_bulk_delete_has_no_time_for_is_deleted_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(memory_lists, "PORTION", 10)
+    monkeypatch.setattr(memory_lists, "DELETION_BATCH_SIZE", 10)
     monkeypatch.setattr(memory_lists, "MAX_DELETION_CALLS", 2)
     memories = [memory_pb2.Memory(content=f"number {number}", tags=["x"], session_id=SESSION) for number in range(25)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))

@@ -93,7 +93,7 @@ class Pc2Settings(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pc2Security(Settings):
-    """Whether the ports speak in secret, by the name that the deployed agents have for it."""
+    """Whether the ports are encrypted, by the variable that the deployed agents use."""
 
     prefix: ClassVar[str] = ""
 
@@ -103,7 +103,7 @@ class Pc2Security(Settings):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Pc2Identity(Settings):
-    """As whom pc2 acts; read again until it is there, because `skein up` makes the key at its first start."""
+    """The API key of pc2, which is read until it exists: `skein up` creates it at its first start."""
 
     prefix: ClassVar[str] = "SKEIN_PC2_"
 

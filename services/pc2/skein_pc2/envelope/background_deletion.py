@@ -32,7 +32,7 @@ class _Deletion:
 
 
 class BackgroundDeletions:
-    """Deletes the rest of bulk deletions. A stopped process loses them; sending the request again resumes one."""
+    """Continues bulk deletions that ran out of time. A stopped process loses them; a repeated request resumes one."""
 
     def __init__(self) -> None:
         self._queue: asyncio.Queue[_Deletion] = asyncio.Queue(MAX_QUEUED_DELETIONS)

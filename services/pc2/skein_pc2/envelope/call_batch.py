@@ -44,7 +44,7 @@ class CallBatcher(Generic[Item, Result]):
     ) -> None:
         """Run up to `max_calls` calls at the same time, each for one item or for a batch.
 
-        `call_many` handles up to `max_items` items, all or none. It returns None for an item that must be called alone.
+        `call_many` handles up to `max_items` items, all or none. It returns None for an item that needs its own call.
         """
         self._call_one = call_one
         self._call_many = call_many
@@ -87,12 +87,12 @@ class CallBatcher(Generic[Item, Result]):
             if len(batch) == 1:
                 results = [await self._call_one(batch[0].item, batch[0].context)]
             else:
-                # The deadline of the oldest item holds for the batch.
+                # The batch has the deadline of its oldest item.
                 results = await self._call_many([pending.item for pending in batch], batch[0].context)
         except (aio.AioRpcError, RequestError) as error:
             if len(batch) == 1 and not batch[0].future.done():
                 batch[0].future.set_exception(error)
-            # One item of several may be at fault, so each is called alone.
+            # One item of several may be invalid, so each gets its own call.
         finally:
             for pending, result in zip(batch, results, strict=True):
                 if not pending.future.done():

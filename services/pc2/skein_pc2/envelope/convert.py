@@ -20,12 +20,12 @@ _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _MIN_PRIORITY, _MAX_PRIORITY = 1, 10
 # The type of a `save` without a type.
 SAVED_TYPE = "context"
-# Parts of a content that memories have fields for; the rest becomes data.
+# Keys of a content that memories have fields for; other keys become data.
 _MEMORY_FIELD_KEYS = frozenset({"text", "source_agent", "metadata"})
 _MAX_TYPES, _MAX_TAGS = 50, 50
 # Timestamps count from here, in UTC.
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a zone would be written out.
-# Year 9999 is the last that calendars agree on.
+# Years after 9999 do not exist for datetime and protobuf.
 _LAST_TIME = datetime(9999, 12, 31, tzinfo=UTC)
 
 
@@ -152,7 +152,7 @@ def memory_data(stored: pb.Memory) -> dict[str, Any]:
 
 
 def id_of(stored: pb.Memory) -> str:
-    """Return the id by which assistants know a memory."""
+    """Return a memory's id on the ports."""
     return stored.external_id or stored.memory_id
 
 

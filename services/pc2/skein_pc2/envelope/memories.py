@@ -104,7 +104,7 @@ class Memories:
         return None if reply is None else reply.memory
 
     async def _undelete(self, memory: pb.Memory, request: Request) -> pb.Memory:
-        """Undelete a memory, whose id stays taken, and replace its fields."""
+        """Undelete a memory, because its id cannot be used again, and replace its fields."""
         call = pb.UndeleteMemoryRequest(memory_id=memory.external_id)
         await self._api.call(self._api.memories.UndeleteMemory, call, request)
         stored = await self._replace(memory, request)
@@ -120,7 +120,7 @@ class Memories:
         try:
             response = await self._api.call(self._api.memories.UpdateMemory, call, request)
         except aio.AioRpcError as error:
-            # A repeated ttl gives a later expire_time, so the repeat differs although it was done before.
+            # A repeated ttl gives a later expire_time, so a repeat differs from the first request.
             if reason_of_call(error) != "REQUEST_ID_REUSED":
                 raise
             return wire.update_reply(await self._read_batched(memory.memory_id, request))
@@ -153,5 +153,5 @@ class Memories:
         call = pb.BatchGetMemoriesRequest(memory_ids=list(dict.fromkeys(memory_ids)))
         response = await self._api.call(self._api.memories.BatchGetMemories, call, context)
         result = {name: memory for memory in response.memories for name in (memory.memory_id, memory.external_id)}
-        # A missing memory is read alone, which raises the service's own error.
+        # A missing memory gets its own call, which raises the service's error.
         return [result.get(memory_id) for memory_id in memory_ids]

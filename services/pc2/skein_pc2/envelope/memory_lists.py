@@ -72,7 +72,7 @@ class MemoryLists:
             "memories": [wire.memory_data(memory) for memory in page_memories],
             "total_count": result.skipped_count + len(result.memories) if result.total is None else result.total,
             "page_info": {
-                # The page's real size: a reply holds a few megabytes.
+                # The page's real size, because a reply has at most a few megabytes.
                 "limit": page.limit
                 if len(page_memories) == min(page.limit, len(result.memories))
                 else len(page_memories),
@@ -96,7 +96,7 @@ class MemoryLists:
 
     async def _read_by_filter(self, page: BatchReadQuery, request: Request) -> _MemoryPage:
         if page.order_by:
-            # One more than the page tells whether more follow.
+            # One memory beyond the page shows whether there are more.
             limit = page.offset + page.limit + 1
             result = await self._list(page.filter, limit, request, order_by=page.order_by, should_count=True)
         else:
@@ -138,7 +138,8 @@ class MemoryLists:
     async def _bulk_delete(self, request: Request) -> dict[str, Any]:
         """Delete the memories of a session that match a filter.
 
-        The rest is deleted in the background when time runs out, except memories created since; `has_more` says so.
+        When time runs out, deletion continues in the background, except for memories created since. The reply then has
+        `has_more`.
         """
         received_at = datetime.now(UTC)
         session_id = request.required_session_id()
@@ -168,7 +169,7 @@ class MemoryLists:
         return {"deleted_count": count, "filter_applied": applied_filter, "has_more": has_more}
 
     async def _summarize(self, request: Request) -> dict[str, Any]:
-        """Summarize the newest matching memories by their most telling sentences."""
+        """Summarize the newest matching memories by their most important sentences."""
         condition = wire.parse_filter(request.payload, "payload", session_id=request.required_session_id())
         if not condition.types:
             raise invalid("memory_type", "is needed, such as conversation")
@@ -177,7 +178,7 @@ class MemoryLists:
         turns = [SpeakerTurn(speaker="", text=memory.content) for memory in reversed(summarized_memories)]
         summary = await asyncio.to_thread(summarize, turns)
         if not summary and summarized_memories:
-            # The texts hold no sentence.
+            # The texts contain no sentence.
             summary = summarized_memories[0].content[:DEFAULT_CHARACTERS]
         time_range = mapping(request.payload.get("time_range"), "time_range")
         range_ends = {"start": summarized_memories[-1], "end": summarized_memories[0]} if summarized_memories else {}

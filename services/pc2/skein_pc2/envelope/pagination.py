@@ -1,4 +1,4 @@
-"""Which memories a `batch_read` wants, in what order, from which offset. Pure."""
+"""The filter, order and offset of a `batch_read`. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class BatchReadQuery:
 
     @classmethod
     def of(cls, payload: Mapping[str, Any], *, session_id: str) -> BatchReadQuery:
-        """Read the payload. Named memories all come in the order named: clients send limit and order regardless.
+        """Read the payload. Memory ids take precedence over limit, offset and order, which clients send as well.
 
         Raises RequestError.
         """

@@ -73,7 +73,7 @@ class SearchRequest:
             limit=candidates,
             kinds=[recall_pb2.ITEM_KIND_MEMORY],
             filter=self._filter,
-            # The threshold holds for meaning alone, not for words.
+            # The threshold applies to semantic search alone.
             min_similarity=threshold if self.type == SEMANTIC else 0.0,
             mode=_MODES[self.type],
         )

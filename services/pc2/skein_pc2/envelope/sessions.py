@@ -31,7 +31,7 @@ class SessionActions:
         return {"create_session": self._create_session, "end_session": self._end_session}
 
     async def _create_session(self, request: Request) -> dict[str, Any]:
-        """Create a session. One that its first message created gets the missing fields."""
+        """Create a session. A session that its first message created gets the missing fields."""
         session = _parse_session(request)
         session_id = request.session_id or request.new_id("session")
         stored = await open_session(self._api, request, session_id, session)
@@ -57,7 +57,7 @@ class SessionActions:
         return (await self._api.call(self._api.sessions.UpdateSession, call, request)).session
 
     async def _end_session(self, request: Request) -> dict[str, Any]:
-        """End a session, and hide it if asked; an ended session stays as it is."""
+        """End a session, and hide it if `archive` is true; an ended session does not change."""
         session_id = request.session_id
         if not session_id:
             raise invalid("session_id", "is needed")

@@ -78,12 +78,12 @@ class EventPublisher:
             try:
                 await self._stream()
             except RequestError:
-                # No key exists yet; health says so.
+                # There is no API key yet; the health document shows it.
                 pass
             except (aio.AioRpcError, TimeoutError) as error:
                 reason = _reason(error)
                 if reason == "POSITION_INVALID":
-                    # The database was restored, so the log is another one.
+                    # The database was restored, so the position is of another log.
                     self._position = last_position = ""
                 failures += 1
                 if failures == _FAILURES_BEFORE_WARNING:

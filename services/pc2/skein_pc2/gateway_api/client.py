@@ -108,8 +108,8 @@ class GatewayApi:
     ) -> Response_co:
         """Call an RPC within the context's time, under its id. Raises AioRpcError, and RequestError without a key.
 
-        An OVERLOADED call had no effect, and assistants do not repeat it, so this method does: after the pause that the
-        gateway names, or after half of the remaining time if that is shorter.
+        An OVERLOADED call had no effect, and assistants do not repeat it, so this method does. It waits for the pause
+        that the gateway names, or for half of the remaining time if that is shorter.
         """
         pause = _MIN_PAUSE_SECONDS
         if isinstance(request, Message):
@@ -145,7 +145,7 @@ class GatewayApi:
         if not key:
             raise RequestError(STORAGE_ERROR, "Skein is starting: there is no identity to act with yet")
         credential = (AUTHORIZATION_KEY, f"Bearer {key}")
-        # Metadata takes printable ASCII alone, so other ids are left out.
+        # Metadata may contain printable ASCII only, so other ids are not sent.
         return (credential, (REQUEST_ID_KEY, request_id)) if _PRINTABLE.fullmatch(request_id) else (credential,)
 
 

@@ -27,10 +27,10 @@ async def append_messages(
 ) -> list[pb.Message]:
     """Append messages to a session, which is created if needed; return them as stored.
 
-    `draft` is the session to create, with `session_id` as its id; None creates a plain one. A `request_id`, made by
-    `frames.repeat_key`, keeps a repeat from appending again.
+    `draft` is the session to create, with `session_id` as its id; None creates a plain one. With a
+    `request_id` from `frames.repeat_key`, a repeat appends nothing.
 
-    Raises AioRpcError: SESSION_ENDED, SESSION_HIDDEN, or SESSION_NOT_FOUND for a deleted session, its name is taken.
+    Raises AioRpcError: SESSION_ENDED, SESSION_HIDDEN, or SESSION_NOT_FOUND for a deleted session.
     """
     request = pb.AppendMessagesRequest(
         defer_embedding=True, session_id=session_id, messages=messages, request_id=request_id
@@ -62,7 +62,7 @@ async def ensure_session(
 async def open_session(
     api: GatewayApi, context: RequestContext, session_id: str, draft: pb.Session | None = None
 ) -> pb.Session | None:
-    """Create a session; None when the name is taken. Raises AioRpcError."""
+    """Create a session; None when the name is in use. Raises AioRpcError."""
     session = pb.Session()
     if draft is not None:
         session.CopyFrom(draft)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PARENT_RELATION, MEMBER_RELATION = "child_of", "member_of"
 # Relations that records show as fields.
 STRUCTURAL_RELATIONS = frozenset({PARENT_RELATION, MEMBER_RELATION})
-# Relation of names that cannot be relations; the label keeps the name.
+# Relation for names that cannot be relations; the label has the name.
 _DEFAULT_RELATION = "related"
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _LEVELS = {"short": pb.LEVEL_CONTEXTUAL, "medium": pb.LEVEL_OPERATIONAL, "long": pb.LEVEL_STRATEGIC}
@@ -30,11 +30,11 @@ _TIERS = {
     pb.LEVEL_TACTICAL: "medium",
     pb.LEVEL_STRATEGIC: "long",
 }
-# A context group's id is this prefix and a number that every JSON reader keeps exactly.
+# A context group's id is this prefix and a number that every JSON reader represents exactly.
 GROUP_PREFIX, MAX_GROUP_NUMBER = "group-", 2**53 - 1
 _MAX_TTL = timedelta(days=36_500)
 _DEFAULT_TYPE, _DEFAULT_LEVEL = "general", pb.LEVEL_CONTEXTUAL
-# Types whose data has a schema; an object sent as content is kept in the metadata instead.
+# Types whose data has a schema; an object sent as content is stored in the metadata instead.
 _SCHEMA_TYPES = frozenset({"episodic", "semantic", "procedural", "resource", "task", "objective"})
 _OBJECT_KEY = "pc2_content"
 # Searched characters of an object without a text.
@@ -106,7 +106,7 @@ def merge_into(stored: pb.Memory, changes: pb.Memory, mask: Sequence[str]) -> tu
             names.remove("data")
     if result.metadata != stored.metadata and "metadata" not in names:
         names.append("metadata")
-    # A title or subject from a typed client stays.
+    # A title or subject from a typed client does not change.
     if _title_of(result) != _title_of(stored) == stored.title:
         result.title = _title_of(result)
         names.append("title")
@@ -194,7 +194,7 @@ def parse_memory_type(value: object, field: str = "memory_type") -> str:
 
 
 def parse_relation(value: str) -> tuple[str, str]:
-    """Read a relationship type: the relation, and a label that keeps another spelling.
+    """Read a relationship type: the relation, and a label with the original spelling.
 
     A name that cannot be a relation becomes the label.
     """

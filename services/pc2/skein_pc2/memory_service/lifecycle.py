@@ -85,7 +85,7 @@ class Lifecycle:
         return {**_summary(after), "consolidated": after.level != before.level}
 
     async def archive(self, request: ActionRequest) -> Message:
-        """Archive a memory: lists and searches leave it out, its id still reads it."""
+        """Archive a memory: lists and searches exclude it, reads by id do not."""
         at = datetime.now(UTC)
 
         def change(memory: pb.Memory) -> Change:
@@ -116,7 +116,7 @@ class Lifecycle:
         return {"system_status": status, **({"truncated": True} if statistics.memories_truncated else {})}
 
     async def _list(self, request: ActionRequest, condition: pb.MemoryFilter) -> Message:
-        """List memories oldest first, so that a truncated list holds those that wait longest."""
+        """List memories oldest first, so that a truncated list has the oldest."""
         limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
         memories, has_more = await links.list_memories(
             self._api, request, condition, order_by="create_time", limit=limit + 1

@@ -85,7 +85,7 @@ class Neighborhood:
 
 
 async def read_neighborhood(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> Neighborhood:
-    """Read the links of memories. A memory deleted meanwhile leaves out all memories of its call."""
+    """Read the links of memories. If a memory was deleted since, the links of its whole batch are missing."""
     result = Neighborhood()
     batches = [
         memory_ids[start : start + _SUBGRAPH_MEMORIES] for start in range(0, len(memory_ids), _SUBGRAPH_MEMORIES)
@@ -108,7 +108,7 @@ async def to_records(api: GatewayApi, context: RequestContext, memories: Sequenc
 
 
 async def read_memories(api: GatewayApi, context: RequestContext, memory_ids: Sequence[str]) -> list[pb.Memory]:
-    """Read memories; missing ones, and those beyond the size of a reply, are left out."""
+    """Read memories, without missing ones and those beyond the size of a reply."""
     if not memory_ids:
         return []
     call = pb.BatchGetMemoriesRequest(memory_ids=memory_ids)

@@ -56,7 +56,7 @@ class Order:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Order:
-        """Read sort_field and sort_order: the newest first unless they say otherwise."""
+        """Read sort_field and sort_order: the newest first by default."""
         name = fields.text(values, "sort_field") or "created_at"
         field = _FIELDS.get(name, name)
         if field not in _SORT_KEYS:
@@ -237,7 +237,7 @@ async def _delete_memories(api: GatewayApi, context: RequestContext, session_id:
             list_call.page_token = page.next_page_token
             if not page.next_page_token:
                 break
-    # Lists leave out expired and archived memories.
+    # Lists exclude expired and archived memories.
     call = pb.ForgetMemoriesRequest(selection=pb.MemorySelection(filter=condition), page_size=_DELETION_BATCH_SIZE)
     while True:
         response = await api.call(api.memories.ForgetMemories, call, context)

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 _DEFAULT_LIMIT, _DEFAULT_K, _MAX_LIMIT, _MAX_K = 10, 5, 200, 100
 # Extra hits, because some are removed afterwards.
 _SPARE_HITS = 10
-# Lowest cosine of a hit without any word of the query, measured with all-MiniLM-L6-v2, where
-# unrelated pairs stay below 0.27 and related ones begin at 0.38. A fact answers for its own topic, so a neighbouring
-# topic (0.44 between two capitals) must not take its place.
+# Lowest cosine of a hit that has no word of the query. Source: all-MiniLM-L6-v2, whose unrelated pairs are below 0.27
+# and related pairs above 0.38. Facts have a higher bound: a fact about another topic is a wrong answer (0.44 between
+# two capitals).
 _MIN_SIMILARITY, _MIN_FACT_SIMILARITY = 0.3, 0.5
 # No text is expected to contain a longer query.
 _MAX_PHRASE_CHARACTERS = 300
@@ -80,7 +80,7 @@ async def search_by_meaning(api: GatewayApi, request: ActionRequest) -> Message:
         _recall(api, request, text, scope, limit, recall_pb2.SEARCH_MODE_SEMANTIC),
         _recall(api, request, text, scope, limit, recall_pb2.SEARCH_MODE_KEYWORD),
     )
-    # Words find new memories that have no vector yet. Memories with a distant vector are left out.
+    # Keyword hits include new memories without a vector. Hits with a distant vector are excluded.
     semantic_ids = {hit.item_id for hit in semantic_hits}
     extra_hits = [hit for hit in keyword_hits if hit.item_id not in semantic_ids]
     extra_hits = [hit for hit in extra_hits if len(semantic_hits) < limit or query.is_topic_of(hit.memory)]
@@ -94,7 +94,7 @@ async def search_by_meaning(api: GatewayApi, request: ActionRequest) -> Message:
     ranked.sort(key=lambda entry: entry[1], reverse=True)
     reply = await _to_reply(api, request, scope, ranked if has_match else [], k)
     if not scope.is_truncated:
-        # The client asked for the nearest k, so the rest is not a truncation.
+        # The client requested the nearest k, so further hits are not a truncation.
         reply.pop("truncated", None)
     return reply
 
@@ -126,7 +126,7 @@ async def _list_containing(
 ) -> list[pb.Memory]:
     """List memories that contain a query as it is, also inside a word, or have it as tag or topic.
 
-    The scan for contents reads the tenant's most important memories, as far as one call goes.
+    The scan for contents reads the tenant's most important memories, within the limits of one call.
     """
     phrase = text.strip()
     if len(phrase) > _MAX_PHRASE_CHARACTERS:

@@ -41,7 +41,7 @@ _MAX_VALUES = 50
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchScope:
-    """The part of a tenant that a search is kept to."""
+    """The part of a tenant that is searched."""
 
     # A memory must match one of them; without any, the search is empty.
     filters: tuple[pb.MemoryFilter, ...]

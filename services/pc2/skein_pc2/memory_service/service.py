@@ -78,7 +78,7 @@ class MemoryService(ActionPort):
         self._access_counts = _AccessCounts()
 
     async def _add(self, request: ActionRequest) -> Message:
-        """Store a memory; a message that is sent again with its request id finds the one that it stored before."""
+        """Store a memory. A repeat with the same request_id returns the first memory."""
         memory = records.parse_draft(request.fields, f"mem-{request.new_id()}")
         parent_id = fields.text(request.fields, "parent_id")
         parent = await parents.parent_of(self._api, request, parent_id) if parent_id else None
@@ -91,7 +91,7 @@ class MemoryService(ActionPort):
         return {"memory_id": records.name(stored)}
 
     async def _get(self, request: ActionRequest) -> Message:
-        """Read a memory, or a session in the form of a memory; the reply counts this access already."""
+        """Read a memory, or a session in the form of a memory; the reply's access count includes this read."""
         memory_id = fields.required_text(request.fields, "memory_id")
         try:
             memory = await self._get_memory(memory_id, request)

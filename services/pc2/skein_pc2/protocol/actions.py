@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _MAX_REQUEST_ID_CHARACTERS = 1000
 # Longest name of an unknown action that a reply repeats.
 _MAX_ACTION_CHARACTERS = 100
-# Objects that may hold the fields, besides the message itself.
+# Keys of objects that may have the fields, besides the message itself.
 _FIELD_OBJECTS = ("data", "payload")
 
 

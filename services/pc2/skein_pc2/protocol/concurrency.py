@@ -30,7 +30,7 @@ class RequestContext:
     deadline: float
 
     def remaining_seconds(self) -> float:
-        """Return the time left for a call."""
+        """Return the seconds until the deadline, at least 0.001."""
         return max(0.001, self.deadline - asyncio.get_running_loop().time())
 
 
@@ -52,7 +52,7 @@ class ConcurrencyLimit:
         name: str,
         transient_code: str = STORAGE_ERROR,
     ) -> Result:
-        """Run an action before the deadline. Raises RequestError, and nothing else.
+        """Run an action before the deadline. Raises RequestError and no other exception.
 
         `transient_code` is the error code for unavailable or late services; `name` is the action's name for logs.
         """

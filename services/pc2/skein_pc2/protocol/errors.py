@@ -85,7 +85,7 @@ def reason_of_call(error: aio.AioRpcError) -> str:
 
 
 def log_reason(error: aio.AioRpcError | RequestError) -> str:
-    """Return the reason that a log line gives for an error."""
+    """Return the reason of an error for a log line."""
     return error.code if isinstance(error, RequestError) else reason_of_call(error) or error.code().name
 
 

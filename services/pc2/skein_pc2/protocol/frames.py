@@ -25,7 +25,7 @@ Message = dict[str, Any]
 
 
 class MalformedMessage(Exception):
-    """The message is invalid; the text tells its sender why."""
+    """The message is invalid; the text is the reason, which its sender reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Frames:
 
     @classmethod
     def of(cls, frames: Sequence[bytes]) -> Frames:
-        """Split `[id, b"", json]` and `[id, json]` alike: an empty frame that ends the message is its body."""
+        """Split `[id, b"", json]` or `[id, json]`. An empty last frame is the body."""
         for position in range(1, len(frames) - 1):
             if frames[position] == b"":
                 return cls(tuple(frames[: position + 1]), tuple(frames[position + 1 :]))
@@ -80,8 +80,8 @@ def parse_json(body: bytes) -> Message:
 def repeat_key(message: Message) -> str:
     """Return a key that a message and its repeats share; empty for a message without request_id.
 
-    The key hashes the whole message without its timestamp: ids of the protocol have eight digits and recur, and the
-    same id with other fields is another message. RPCs take the key as their request_id.
+    The key is a hash of the whole message without its timestamp. Ids of the protocol have eight digits and recur, so
+    the same id with other fields is another message. RPCs take the key as their request_id.
     """
     if not message.get("request_id"):
         return ""

@@ -1,4 +1,4 @@
-"""Port 5596: chooses one of three dialects for each message."""
+"""Port 5596 answers each message in one of three dialects."""
 
 from __future__ import annotations
 

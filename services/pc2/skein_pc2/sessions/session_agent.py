@@ -175,7 +175,7 @@ class SessionAgent(ActionPort):
             try:
                 return list((await self._api.call(self._api.sessions.SearchMessages, call, request)).hits)
             except aio.AioRpcError as error:
-                # A person's archived sessions are left out; an archived session named by the message is an error.
+                # A search by user_id skips archived sessions; a search by session_id fails for an archived one.
                 if session_id or reason_of_call(error) != "SESSION_ARCHIVED":
                     raise
                 return []
@@ -198,7 +198,7 @@ class SessionAgent(ActionPort):
         return list(dict.fromkeys(session_ids))[:_MAX_SEARCHED_SESSIONS]
 
     async def _clear(self, request: ActionRequest) -> Message:
-        """Purge a session's messages, as the original agent did; the session stays."""
+        """Purge a session's messages, as the original agent did; the session still exists."""
         session_id = fields.required_text(request.fields, "session_id")
         call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_archived=True)
         while True:

@@ -1,6 +1,6 @@
 """CURVE: encrypted sockets for clients whose keys the operator allowed.
 
-Certificates are pyzmq files (`zmq.auth`) in one folder: `server.key_secret` is the ports' key pair, and each other
+Certificates are pyzmq files (`zmq.auth`) in one folder. `server.key_secret` is the key pair of the ports. Each other
 `*.key` is the public key of an allowed client.
 """
 
@@ -87,7 +87,7 @@ class _ZapHandler:
     def __init__(self, socket: zmq.asyncio.Socket, certificates: CurveCertificates) -> None:
         self._socket = socket
         self._certificates = certificates
-        # A rejected client retries for ever, so it is logged once.
+        # A rejected client retries for ever and is logged once.
         self._logged_clients = RecentNames(_MAX_LOGGED_PEERS)
 
     async def answer(self) -> None:

@@ -39,7 +39,7 @@ _SUBSCRIBER_TYPES, _REQUESTER_TYPES = frozenset({"SUB", "XSUB"}), frozenset({"RE
 # Time to read the last messages of a closed peer, and to send the last replies.
 _FLUSH_SECONDS = 2.0
 _CHUNK_BYTES = 64 * 1024
-# A rejected peer retries for ever, so it is logged once.
+# Number of rejected peers that are remembered: a peer that retries is logged once.
 _MAX_LOGGED_PEERS = 1000
 # The path of a Unix socket has at most 107 bytes on Linux and 103 on macOS; the folder and the socket need some.
 _MAX_BASE_BYTES = 64
@@ -51,7 +51,7 @@ class ConnectionCount:
     """Number of connections of all ports of a process."""
 
     def __init__(self) -> None:
-        # Half of the file descriptors; the rest serves the gateway and logs.
+        # Half of the file descriptors; the gateway connection and logs need others.
         max_connections = open_files.limit() // (2 * _FILES_PER_CONNECTION)
         self.max_connections = max(_MIN_CONNECTIONS_OF_ALL_PORTS, max_connections)
         self.count = 0
@@ -89,7 +89,7 @@ class Listener:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """Accept connections until the block ends, then send pending replies. Raises PortInUse."""
-        # Only this process may enter.
+        # Only this user can open the folder.
         with _socket_folder() as self._folder:
             self._server = server = await self._bind()
             host, port = server.sockets[0].getsockname()[:2]
@@ -244,7 +244,7 @@ async def listen(
 
 
 async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> tuple[bytes, str]:
-    """Return a peer's first bytes and its socket type. Raises TimeoutError, NotZmtp and IncompleteReadError."""
+    """Return a peer's first bytes and socket type. Raises TimeoutError, InvalidHandshake and IncompleteReadError."""
     async with asyncio.timeout(HANDSHAKE_MILLISECONDS / 1000):
         writer.write(zmtp.GREETING)
         greeting = await zmtp.read_greeting(reader)

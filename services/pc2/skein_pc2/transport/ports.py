@@ -75,7 +75,7 @@ class Ports:
         )
 
     async def open(self, ports: Iterable[Port]) -> None:
-        """Open the ports that have an identity; `open_pending` opens the others."""
+        """Open the ports that have an API key; `open_pending` opens the others."""
         for port in ports:
             if port.has_identity():
                 await self._open(port)
@@ -84,7 +84,7 @@ class Ports:
                 self._pending[port.config.number] = port
 
     async def open_pending(self) -> None:
-        """Open each remaining port when its identity is there. Runs until cancelled."""
+        """Open each pending port when its API key exists. Runs until cancelled."""
         while True:
             for number, port in list(self._pending.items()):
                 if port.has_identity():

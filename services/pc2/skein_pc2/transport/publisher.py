@@ -79,7 +79,7 @@ class Publisher:
         try:
             socket.setsockopt(zmq.LINGER, 0)
             socket.setsockopt(zmq.SNDHWM, self._max_queued_messages)
-            # Report messages for which the queue has no room.
+            # Raise an error when the queue is full.
             socket.setsockopt(zmq.XPUB_NODROP, 1)
             socket.setsockopt(zmq.MAXMSGSIZE, _MAX_TOPIC_BYTES)
             socket.setsockopt(zmq.HANDSHAKE_IVL, HANDSHAKE_MILLISECONDS)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skein_pc2.settings import Network
     from skein_pc2.transport.curve import CurveCertificates
 
-# Most clients wait for three seconds; a REQ socket that gave up is stuck.
+# Most clients wait for three seconds. A REQ socket that timed out cannot be used again.
 REPLY_SECONDS = 2.7
 # The envelope dialect's clients wait for five.
 LONG_REPLY_SECONDS = 4.0
@@ -47,7 +47,7 @@ _LINGER_MILLISECONDS = 500
 _LOOPBACK = "127.0.0.1"
 # Bytes of all unanswered messages of a port.
 _MAX_PENDING_BYTES = 64 * 1024 * 1024
-# One peer may fill one part of so many of the queue.
+# One peer may fill the queue's capacity divided by this.
 _PEER_QUEUE_DIVISOR = 4
 
 # The peer's queue is full, or the peer is gone.
@@ -117,8 +117,8 @@ class _PendingLoad:
 class Router:
     """Answers the requests of one port in one dialect.
 
-    Each connection has a ROUTER socket of its own: peers choose their identities, so two peers of one socket could
-    choose the same and get each other's replies.
+    Each connection has its own ROUTER socket. Peers choose their identities, so two peers of one socket could choose
+    the same identity and get each other's replies.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Router:
             socket.close()
 
     async def accept(self, connection: RouterConnection, parts: Sequence[zmq.Frame]) -> None:
-        """Start to answer a message, or reject it unread."""
+        """Start the reply to a message, or reject the message without parsing it."""
         try:
             await self._dispatch(connection, parts)
         except Exception:
@@ -258,7 +258,7 @@ class RouterConnection:
         if self.serve_task is not None:
             self.serve_task.cancel()
             await asyncio.gather(self.serve_task, return_exceptions=True)
-        # No message is left, or the socket is unusable.
+        # The queue is empty, or the socket is unusable.
         with suppress(zmq.ZMQError):
             for _ in range(_MAX_QUEUED_MESSAGES):
                 await self._router.accept(self, await self._socket.recv_multipart(zmq.NOBLOCK, copy=False))
@@ -280,7 +280,7 @@ class RouterConnection:
                 raise
 
     def record_sent(self, size: int) -> None:
-        """Count bytes that the peer's system has taken."""
+        """Count bytes that were delivered to the peer's system."""
         # The size includes uncounted bytes: the handshake, and CURVE's share of each frame.
         self._unread = max(0, self._unread - size)
 

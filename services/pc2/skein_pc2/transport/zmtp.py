@@ -1,7 +1,7 @@
 """The handshake of ZMTP 3 up to the peer's socket type. No sockets.
 
-Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37. With the mechanism NULL both sides send a greeting of 64 bytes and
-then one command, READY, in the clear; its metadata names the sender's Socket-Type.
+Source: ZMTP 3.1, https://rfc.zeromq.org/spec/37. With the mechanism NULL, both sides send a greeting of 64 bytes and
+then the command READY, unencrypted. Its metadata names the sender's Socket-Type.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class InvalidHandshake(Exception):
 
 
 async def read_greeting(reader: asyncio.StreamReader) -> bytes:
-    """Read a peer's greeting. Raises NotZmtp and IncompleteReadError."""
+    """Read a peer's greeting. Raises InvalidHandshake and IncompleteReadError."""
     greeting = await reader.readexactly(_VERSION + 1)
     if greeting[0] != GREETING[0] or greeting[9] & 1 == 0 or greeting[_VERSION] < GREETING[_VERSION]:
         raise InvalidHandshake
@@ -40,7 +40,7 @@ async def read_greeting(reader: asyncio.StreamReader) -> bytes:
 
 
 async def read_ready(reader: asyncio.StreamReader) -> tuple[bytes, str]:
-    """Read a peer's READY: the frame as it came, and its socket type. Raises NotZmtp and IncompleteReadError."""
+    """Read a peer's READY: the frame as received, and the socket type. Raises InvalidHandshake, IncompleteReadError."""
     flags = await reader.readexactly(1)
     if flags[0] not in (_COMMAND, _LONG_COMMAND):
         raise InvalidHandshake
@@ -53,7 +53,7 @@ async def read_ready(reader: asyncio.StreamReader) -> tuple[bytes, str]:
 
 
 def socket_type(body: bytes) -> str:
-    """Return the Socket-Type that the body of a READY names: "REQ", "SUB" and so on. Raises NotZmtp."""
+    """Return the Socket-Type that the body of a READY names: "REQ", "SUB" and so on. Raises InvalidHandshake."""
     if not body.startswith(_READY):
         raise InvalidHandshake
     position = len(_READY)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
 _MAX_ATTEMPTS = 10
-# A concurrent change won: read again.
+# A concurrent change succeeded first, so the subject is read again.
 _CONFLICT_CODES = frozenset({grpc.StatusCode.ABORTED, grpc.StatusCode.ALREADY_EXISTS, grpc.StatusCode.NOT_FOUND})
 # Fields of a subject that is not only a twin.
 _OTHER_SUBJECT_FIELDS = ("display_name", "timezone", "preferences", "account_id")
@@ -72,7 +72,7 @@ class DigitalTwins:
         return {"status": "ok", "twin": record_values.struct_to_json(subject.profile) if subject is not None else {}}
 
     async def _delete(self, request: AgentRequest) -> Message:
-        """Clear the profile; purge a subject that has nothing else."""
+        """Clear the profile; purge a subject without other fields."""
         subject = await self.find(request, record_values.user_id(request.message))
         if subject is None or not subject.profile.fields:
             raise RequestError(MEMORY_NOT_FOUND, "User not found")

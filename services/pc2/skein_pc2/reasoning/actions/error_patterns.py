@@ -43,7 +43,7 @@ _MARGIN_SECONDS = 0.5
 
 
 class PatternInvalid(Exception):
-    """RE2 rejects an expression; the text says why."""
+    """RE2 rejects an expression; the text is the reason."""
 
 
 class ErrorPatterns:

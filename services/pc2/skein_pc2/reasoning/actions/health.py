@@ -63,10 +63,10 @@ class ReasoningHealth(Health):
         }
 
     async def current_document(self) -> Message:
-        """Return the document with recent counts; without the cluster the last counts stay."""
+        """Return the document with recent counts, or with the last counts when the cluster does not answer."""
         loop = asyncio.get_running_loop()
         if self.is_ready() and loop.time() >= self._next_count_time:
-            # Other requests use the last counts meanwhile.
+            # Concurrent requests use the last counts.
             self._next_count_time = loop.time() + _MAX_COUNT_AGE_SECONDS
             context = RequestContext(request_id=secrets.token_hex(8), deadline=loop.time() + _COUNT_SECONDS)
             await asyncio.gather(self._count_patterns(context), self._count_sessions(context))

@@ -33,12 +33,12 @@ MAX_MESSAGES = 300
 # Default and highest number of recent interactions, and the number of newest sessions read for them.
 _DEFAULT_RECENT_MESSAGES, _MAX_RECENT_MESSAGES = 5, 100
 _MAX_RECENT_SESSIONS = 8
-# Sessions among which a person's latest is found, and pages of the person's messages.
+# Sessions that are compared to find a subject's latest, and pages of the subject's messages.
 _MAX_SUBJECT_SESSIONS, _MAX_SUBJECT_PAGES = 4, 3
 _PURGE_SIZE = 500
 # Time reserved for the reply.
 _MARGIN_SECONDS = 0.5
-# Limits of the original agent, as clients expect them. Skein keeps all memories.
+# Limits of the original agent, as clients expect them. Skein has no such limits.
 _HIERARCHY = {"short_term": 50, "medium_term": 200, "long_term": 1000}
 
 _MISSING_SESSION = "Missing session_id"
@@ -92,7 +92,7 @@ class Interactions:
         )
         session_id = session_of(request.message, request.at, missing=record_values.MISSING_FIELDS)
         try:
-            # Messages stay in the order sent, also for senders that do not wait for replies.
+            # Messages are stored in the order sent, also for senders that do not wait for replies.
             async with self._locks.hold(session_id):
                 await named_sessions.append_messages(
                     self._api, request, session_id, [message], request_id=repeat_key(request.message)
@@ -197,7 +197,7 @@ class Interactions:
         return max(candidates, key=_sort_key).session_id if candidates else ""
 
     async def _clear_session(self, request: AgentRequest) -> Message:
-        """Purge a session's messages, as port 5574 does; the session stays."""
+        """Purge a session's messages, as port 5574 does; the session still exists."""
         session_id = session_of(request.message, request.at, missing=_MISSING_SESSION)
         subject_id = subject_of(request.message)
         call = pb.ListMessagesRequest(session_id=session_id, page_size=_PURGE_SIZE, show_archived=True)
@@ -229,7 +229,7 @@ class Interactions:
     ) -> tuple[session_context.SessionContext, str | None]:
         """Return a session's context within the requested tokens; empty for a missing session.
 
-        With a `subject_id`, messages of other persons are left out.
+        With a `subject_id`, messages of other subjects are excluded.
         """
         max_tokens = _max_tokens(request)
         messages = pb.ListMessagesRequest(

@@ -41,7 +41,7 @@ _MAX_SESSIONS, _MAX_MESSAGES = 8, 25
 _MAX_MESSAGE_BYTES = 512 * 1024
 # Share of a list's time that it waits for background updates.
 _BACKGROUND_WAIT_SHARE = 0.5
-# Sessions or messages were deleted or archived meanwhile.
+# Codes for sessions or messages that were deleted or archived since.
 _MISSING_CODES = (grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PRECONDITION)
 
 
@@ -111,7 +111,7 @@ class MemoryUpdates:
         }
 
     async def wait_background(self, request: AgentRequest) -> None:
-        """Wait for background updates, for a share of the time left."""
+        """Wait for background updates, for a share of the remaining time."""
         with suppress(TimeoutError):
             await asyncio.wait_for(
                 self._background.wait_drained(), request.remaining_seconds() * _BACKGROUND_WAIT_SHARE
@@ -162,7 +162,7 @@ class MemoryUpdates:
                 index.messages[message.message_id] = message
                 if has_items_without_id:
                     index.messages.setdefault(decay.content_key(decay.message_item(message, request.at)), message)
-        # Newer messages have displaced these.
+        # These messages are too old for recent_messages.
         missing_ids = sorted(message_ids - index.messages.keys())
         results = await self._memories.call_all(
             request, [partial(self._read_message, request, name, index) for name in missing_ids]
@@ -184,7 +184,7 @@ class MemoryUpdates:
         return await self._memories.create(context, memory)
 
     async def _change_memory(self, memory: pb.Memory, paths: Sequence[str], context: RequestContext) -> bool:
-        # The sender read the memory before, so its change wins over others since.
+        # Overwrite concurrent changes: without a revision the update always succeeds.
         memory.revision = 0
         try:
             await self._memories.update(context, memory, paths)

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from skein_pc2.reasoning.actions.digital_twins import DigitalTwins
     from skein_pc2.reasoning.records.agent_request import Action, AgentRequest
 
-# Types of memories that hold reminders and contexts. The kind tells this port's contexts from others.
+# Types of memories that hold reminders and contexts. The kind distinguishes this port's contexts from others.
 REMINDER, CONTEXT = "reminder", "context"
 _MAX_REMINDERS = 500
 _DEFAULT_MEMORIES, _MAX_MEMORIES = 10, 200
-# Newest memories whose fields are searched for a keyword; older ones are found by content alone.
+# Newest memories whose fields are searched for a keyword; older ones match by content alone.
 _MAX_SEARCHED_MEMORIES = 200
 _MAX_CONTEXTS = 20
 _MAX_KEYWORD_CHARACTERS = 1000

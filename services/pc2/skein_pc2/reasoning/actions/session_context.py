@@ -21,7 +21,7 @@ ERROR, CODE, DECISION = "error", "code", "decision"
 
 _SPEECH = "speech"
 _ELLIPSIS = "…"
-# Part of the budget that each of decisions, errors and code may fill, so that recent speech has room.
+# Decisions, errors and code each get the budget divided by this, so that recent speech fits.
 _KIND_BUDGET_DIVISOR = 4
 _ROLES = {
     "user_query": pb.MESSAGE_ROLE_USER,
@@ -77,7 +77,7 @@ class ContextLine:
         return f"{self.label}: {self.content}"
 
     def truncate(self, max_characters: int) -> ContextLine | None:
-        """Return the line cut to `max_characters` characters; None when no content fits."""
+        """Return the line truncated to `max_characters` characters; None when no content fits."""
         if len(self.text) <= max_characters:
             return self
         content_characters = max_characters - len(self.label) - len(": ") - len(_ELLIPSIS)
@@ -181,7 +181,7 @@ class _CharacterBudget:
         self.lines: dict[int, ContextLine] = {}
 
     def add(self, lines: Sequence[ContextLine], kind: str, *, max_characters: int, only_whole: bool = False) -> None:
-        """Add the newest lines of a kind that fit; the first may be cut unless `only_whole`."""
+        """Add the newest lines of a kind that fit; the first may be truncated unless `only_whole`."""
         is_first = not only_whole
         for index, line in enumerate(lines):
             if line.kind != kind or index in self.lines:

@@ -49,9 +49,9 @@ class Synchronizer:
         self._memories = store
 
     async def synchronize(self, request: AgentRequest) -> tuple[int, int]:
-        """Apply newer memories; return how many were applied, and how many were left for lack of time.
+        """Apply newer memories; return the numbers of applied memories and of those without enough time.
 
-        A repeat continues with the rest: applied memories cost next to nothing.
+        A repeat continues with the remaining memories, because applied memories are not written again.
         """
         remote_memories = parse_remotes(request.message.get("memories"), request)
         existing_memories = await self._memories.get_many(request, list(remote_memories))

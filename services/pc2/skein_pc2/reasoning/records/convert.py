@@ -1,7 +1,7 @@
 """Memories as port 5596 writes them ↔ memories of the public RPCs. Shapes only; the clock is passed in.
 
-The metadata key `pc2` holds what memories have no field for: the storing agent, strength, url, and sent fields that
-the memory's fields do not return unchanged.
+The metadata key `pc2` contains values without a memory field: the agent that stored the memory, strength, url. It also
+contains sent fields that the memory's fields do not return unchanged.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COMPUTED_FIELDS = frozenset({"id", "created_at", "last_accessed", "strength", "f
 # Key under `pc2`: the kind of a person's memory, such as reminder.
 KIND = "kind"
 _SENT = "sent"
-# Deeper objects are kept as JSON text: the surrounding messages use some of protobuf's levels.
+# Deeper objects are stored as JSON text: the surrounding messages use some of protobuf's levels.
 _MAX_OBJECT_LEVELS = 16
 _DIGITS = 16
 _DECIMALS = 6
@@ -48,7 +48,7 @@ def new_id(message: Mapping[str, Any], position: int = 0) -> str:
 
 
 def hashed_id(*names: str) -> str:
-    """Return the id that belongs to some names."""
+    """Return an id that is a hash of the names."""
     return f"mem_{hashlib.sha256(record_values.to_compact_json(names).encode()).hexdigest()[:_DIGITS]}"
 
 
@@ -102,9 +102,9 @@ def to_record(memory: pb.Memory, at: datetime) -> dict[str, Any]:
 
 
 def store_sent_fields(memory: pb.Memory, values: Mapping[str, Any]) -> None:
-    """Keep those of `values` that the memory's fields do not return unchanged.
+    """Store those of `values` that the memory's fields do not return unchanged.
 
-    Each is kept beside the memory field's value, so that a later change of that field is detected.
+    Each is stored with the memory field's present value, so that a later change of that field is detected.
     """
     stored = _stored_fields(memory)
     sent_fields = {
@@ -233,7 +233,7 @@ def read_pc2_object(metadata: Struct, name: str) -> dict[str, Any]:
 def set_pc2_object(metadata: Struct, name: str, value: Mapping[str, Any]) -> None:
     """Set an object under `pc2` in the metadata of a memory or message; an empty one is removed.
 
-    An object that a Struct would change, such as one with large whole numbers, is kept as JSON text.
+    An object that a Struct would change, such as one with large whole numbers, is stored as JSON text.
     """
     if not value and PC2 not in metadata.fields:
         return
@@ -268,7 +268,7 @@ def _stored_fields(memory: pb.Memory) -> dict[str, Any]:
 
 
 def _sent_fields(memory: pb.Memory) -> dict[str, tuple[Any, Any]]:
-    """Return the fields kept as sent, each with the memory field's value at that time."""
+    """Return the stored sent fields, each with the memory field's value at that time."""
     sent_fields = read_pc2_object(memory.metadata, _SENT)
     return {
         name: (field.get("value"), field.get("before"))

@@ -29,13 +29,13 @@ _MAX_REPLY_BYTES = 2 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class MemoryPage:
-    """Memories in order, and the page token of the rest."""
+    """Memories in order, and the token of the next page."""
 
     memories: list[pb.Memory] = field(default_factory=list)
     next_page_token: str = ""
 
     def reply_fields(self) -> dict[str, Any]:
-        """Return the reply's fields about the rest."""
+        """Return the reply's fields about the next page; empty on the last page."""
         if not self.next_page_token:
             return {}
         return {"truncated": True, "next_page_token": self.next_page_token}

@@ -41,7 +41,7 @@ _MAX_PAUSE_SECONDS = 0.01
 _MAX_CONCURRENT_CALLS = 8
 # Time reserved for the end of calls and the reply.
 _MARGIN_SECONDS = 0.6
-# Latest operations that a memory keeps.
+# Number of operations that a memory stores, newest last.
 _MAX_OPERATIONS = 16
 
 
@@ -92,7 +92,7 @@ class MemoryStore:
         return result.memory
 
     async def get_many(self, request: AgentRequest, names: Sequence[str]) -> dict[str, pb.Memory]:
-        """Read memories, by both of their ids; missing ones are left out."""
+        """Read memories, by both of their ids, without missing ones."""
         result: dict[str, pb.Memory] = {}
         pending = list(names)
         while pending:
@@ -133,7 +133,7 @@ class MemoryStore:
                 if error.code() is not grpc.StatusCode.ABORTED:
                     raise _to_error(error, memory_id) from None
                 # Concurrent reinforcements all count.
-                await asyncio.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))  # noqa: S311 - so that they do not meet again.
+                await asyncio.sleep(random.uniform(0, _MAX_PAUSE_SECONDS))  # noqa: S311 - only spreads the retries.
             else:
                 return strength.value_at(request.at)
         raise RequestError(
@@ -161,7 +161,7 @@ class MemoryStore:
     async def call_all(self, request: AgentRequest, calls: Sequence[Callable[[], Awaitable[Any]]]) -> list[Any]:
         """Run calls, some at a time; None is the result of a call without enough time.
 
-        Such a call may have had its effect all the same.
+        A call without a result may still have had its effect.
         """
         semaphore = asyncio.Semaphore(_MAX_CONCURRENT_CALLS)
 
@@ -236,7 +236,7 @@ class MemoryStore:
     def _filter_by_strength(
         self, result: SearchResult, request: AgentRequest, query: Mapping[str, Any]
     ) -> SearchResult:
-        """Leave out memories below `min_strength`, and forgotten ones without `include_forgotten`."""
+        """Exclude memories below `min_strength`, and forgotten ones without `include_forgotten`."""
         min_strength = query.get("min_strength", 0)
         if not isinstance(min_strength, int | float) or isinstance(min_strength, bool):
             raise fields.invalid("min_strength", "is a number")
@@ -255,7 +255,7 @@ class MemoryStore:
         )
 
     async def _record_use(self, request: AgentRequest, memories: Sequence[pb.Memory]) -> None:
-        """Store the present strength of found memories, which ends their idle time.
+        """Store the present strength of memories, which ends their idle time.
 
         Failures are ignored: the query's reply does not depend on it.
         """

@@ -27,7 +27,7 @@ _MAX_LEVELS = 24
 _MAX_EXACT_INTEGER = 2**53
 _NON_NAME_CHARACTERS = re.compile(r"[^a-z0-9]+")
 _TYPE = re.compile(r"[a-z][a-z0-9_]{0,63}")
-# Characters that the database cannot store.
+# Characters that PostgreSQL cannot store.
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 _MAX_NAME_CHARACTERS = 100
 _LOW_IMPORTANCE, _DEFAULT_IMPORTANCE, _HIGH_IMPORTANCE = 0.2, 0.5, 0.8

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 NEW_STRENGTH = 1.0
 MAX_STRENGTH = 5.0
-# Below, a memory counts as forgotten. It stays stored, and reinforcement brings it back.
+# Below, a memory counts as forgotten. It is still stored, and reinforcement raises its strength again.
 FORGOTTEN_STRENGTH = 0.1
 DECAY_PERIOD = timedelta(hours=24)
 _DECAY_FACTOR = 0.9
@@ -29,11 +29,11 @@ class Strength:
         return max(0, (at - self.last_accessed) // DECAY_PERIOD)
 
     def value_at(self, at: datetime) -> float:
-        """Return the present strength."""
+        """Return the strength at a time, lowered by the idle periods until then."""
         return float(self.value * _DECAY_FACTOR ** self.idle_periods(at))
 
     def is_forgotten(self, at: datetime) -> bool:
-        """Say whether the present strength is below FORGOTTEN_STRENGTH."""
+        """Say whether the strength at a time is below FORGOTTEN_STRENGTH."""
         return self.value_at(at) < FORGOTTEN_STRENGTH
 
     def after_use(self, at: datetime) -> Strength:
