@@ -69,7 +69,7 @@ class Assistant:
         finally:
             peer.close()
 
-    async def say(self, port: int, body: bytes) -> Any:
+    async def send(self, port: int, body: bytes) -> Any:
         """Send one frame over REQ and return the answer."""
         async with self.socket(zmq.REQ, port) as peer:
             await peer.send(body)
@@ -83,17 +83,17 @@ class Assistant:
                 message.setdefault("session_id", SESSION)
             if action == "create":
                 message["payload"] = {"memory_type": "conversation", **message.get("payload", {})}
-        return await self.say(port, json.dumps(message).encode())
+        return await self.send(port, json.dumps(message).encode())
 
     async def create(self, text: str, **payload: Any) -> str:
         """Store a memory and return its id."""
-        answer = await self.ask("create", payload={"content": {"text": text}, **payload})
-        assert answer["status"] == "success", answer
-        return str(answer["data"]["memory_id"])
+        reply = await self.ask("create", payload={"content": {"text": text}, **payload})
+        assert reply["status"] == "success", reply
+        return str(reply["data"]["memory_id"])
 
 
 @dataclass(frozen=True)
-class Alone(Assistant):
+class DedicatedAssistant(Assistant):
     """An assistant with a pc2 of its own."""
 
     environment: dict[str, str]
@@ -103,7 +103,7 @@ class Alone(Assistant):
 @asynccontextmanager
 async def assistant_of(
     environment: Mapping[str, str], *, patient: bool = False, **addresses: str
-) -> AsyncIterator[Alone]:
+) -> AsyncIterator[DedicatedAssistant]:
     """Run a pc2 of the test's own in front of a gateway; a patient one where the gateway answers."""
     values = {**test_environment(), **environment}
     host = registry.host_of(ProcessSettings.read(values), values)
@@ -116,7 +116,7 @@ async def assistant_of(
                 for name in ("REPLY_SECONDS", "LONG_REPLY_SECONDS") if patient else ():
                     patched.setattr(service, name, LONG_REPLY_SECONDS)
                 pc2 = await stack.enter_async_context(run_services([SERVICE], host))
-            yield Alone(context, OpenPorts(host.addresses), values, pc2)
+            yield DedicatedAssistant(context, OpenPorts(host.addresses), values, pc2)
     finally:
         context.term()
 
@@ -124,11 +124,11 @@ async def assistant_of(
 @pytest.fixture
 async def assistant(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Assistant]:
     """Run a pc2 that acts as the test's own tenant."""
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
-        yield found
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as result:
+        yield result
 
 
-def refusal(text: str, *, status: str = "error") -> dict[str, str]:
+def error_reply(text: str, *, status: str = "error") -> dict[str, str]:
     """Return how port 5596 refuses: under each name that one of its clients reads."""
     return {"status": status, "reason": text, "message": text, "error": text}
 

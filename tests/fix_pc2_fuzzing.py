@@ -102,7 +102,7 @@ def changed(draw: st.DrawFn, origin: dict[str, Any], names: list[str]) -> bytes:
     for _ in range(draw(st.sampled_from((1, 1, 2, 3, 4)))):
         message = draw(_altered(message, names))
     # Twice: a raw value may be within a text that is not read as JSON.
-    text = _RAW.sub(lambda found: json.loads(f'"{found[1]}"'), json.dumps(message))
+    text = _RAW.sub(lambda result: json.loads(f'"{result[1]}"'), json.dumps(message))
     body = text.encode(draw(st.sampled_from(_ENCODINGS)) if draw(st.integers(0, 9)) == 0 else "utf-8", "replace")
     if draw(st.integers(0, 11)) == 0:
         place = draw(st.integers(0, len(body)))
@@ -149,13 +149,13 @@ def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
     text = json.dumps(REQUESTS.get(str(SAME.get(port, port)), [{"action": "ping"}]))
     for name, value in things.items():
         text = text.replace(f"{{{name}}}", value)
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
+    result: list[dict[str, Any]] = json.loads(text)
+    return result
 
 
 def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[Sent]:
     """Make so many messages for each valid request of a port: the same ones for the same `number`, but for the ids."""
-    found = []
+    result = []
     for place, origin in enumerate(requests_of(port, things)):
         names = [*things.values(), *others]
 
@@ -170,49 +170,47 @@ def messages(port: int, things: dict[str, str], others: list[str], count: int, n
                 case _:
                     return Sent(port, (*route, body))
 
-        found += examples(sent(), count, number + place)
-    return found
+        result += examples(sent(), count, number + place)
+    return result
 
 
 def fault(sent: Sent, frames: list[bytes], foreign: str) -> str:
     """Return what is wrong with an answer; "" for nothing. `foreign` is in no answer to this sender."""
     try:
-        answer = json.loads(frames[-1])
+        reply = json.loads(frames[-1])
     except ValueError:
         return f"no JSON: {frames[-1][:200]!r}"
-    text = json.dumps(answer, ensure_ascii=False)
+    text = json.dumps(reply, ensure_ascii=False)
     if foreign in text:
         return "shows what another tenant has"
-    if (found := INTERNAL.search(text)) is not None and found[0].encode() not in sent.frames[-1]:
-        return f"tells of the inside: {found[0]}: {text[:500]}"
-    return _misfit(sent.port, answer)
+    if (result := INTERNAL.search(text)) is not None and result[0].encode() not in sent.frames[-1]:
+        return f"tells of the inside: {result[0]}: {text[:500]}"
+    return _misfit(sent.port, reply)
 
 
-def _misfit(port: int, answer: Any) -> str:
+def _misfit(port: int, reply: Any) -> str:
     """Return how an answer differs from the form of its port's dialect."""
-    if not isinstance(answer, dict) or not isinstance(answer.get("status"), str):
-        return f"no object with a status: {str(answer)[:200]}"
+    if not isinstance(reply, dict) or not isinstance(reply.get("status"), str):
+        return f"no object with a status: {str(reply)[:200]}"
     if port in HEALTH_PORTS:
-        return "" if answer.get("agent") else f"no health document: {str(answer)[:200]}"
-    if answer["status"].lower() != "error":
+        return "" if reply.get("agent") else f"no health document: {str(reply)[:200]}"
+    if reply["status"].lower() != "error":
         return ""
     if SAME.get(port, port) == 5570:
-        error: Any = answer.get("error")
-        is_right = (
-            isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in answer
-        )
+        error: Any = reply.get("error")
+        is_right = isinstance(error, dict) and error.get("code") in CODES and error["message"] and "request_id" in reply
         is_right = is_right and error["code"] != errors.INTERNAL_ERROR
     elif port in {5596, 5598}:
-        is_right = bool(answer.get("message")) and answer.get("reason") == answer.get("error") == answer["message"]
+        is_right = bool(reply.get("message")) and reply.get("reason") == reply.get("error") == reply["message"]
     else:
-        is_right = isinstance(answer.get("message"), str) and bool(answer["message"])
-    return "" if is_right else f"a refusal of another form: {str(answer)[:300]}"
+        is_right = isinstance(reply.get("message"), str) and bool(reply["message"])
+    return "" if is_right else f"a refusal of another form: {str(reply)[:300]}"
 
 
 async def faults_of(assistant: Assistant, sent: list[Sent], foreign: str, *, peers: int = 8) -> list[str]:
     """Send messages of one port, several at once, each of which must be answered; return what is wrong."""
     waiting = sent[::-1]
-    found: list[str] = []
+    result: list[str] = []
 
     async def ask_by_turns() -> None:
         async with assistant.socket(zmq.DEALER, sent[0].port) as peer:
@@ -220,12 +218,12 @@ async def faults_of(assistant: Assistant, sent: list[Sent], foreign: str, *, pee
                 one = waiting.pop()
                 await peer.send_multipart(one.frames)
                 if wrong := await _wrong(peer, one, foreign):
-                    found.append(f"{wrong}\n    {one}")
+                    result.append(f"{wrong}\n    {one}")
                     if wrong == "silence":
                         return
 
     await asyncio.gather(*(ask_by_turns() for _ in range(peers)))
-    return found
+    return result
 
 
 async def _wrong(peer: zmq.asyncio.Socket, sent: Sent, foreign: str) -> str:
@@ -238,5 +236,5 @@ async def _wrong(peer: zmq.asyncio.Socket, sent: Sent, foreign: str) -> str:
 
 async def is_answered(assistant: Assistant, port: int) -> None:
     """Hold that an honest peer is answered."""
-    answer = await assistant.say(port, b'{"action": "ping"}')
-    assert_healthy(answer, status=answer["status"])
+    reply = await assistant.send(port, b'{"action": "ping"}')
+    assert_healthy(reply, status=reply["status"])

@@ -30,9 +30,9 @@ class Client:
 
     async def ask(self, action: str, **data: Any) -> Any:
         """Ask what must work."""
-        answer = await self.send(action=action, data=data)
-        assert answer["status"] == "success", answer
-        return answer
+        reply = await self.send(action=action, data=data)
+        assert reply["status"] == "success", reply
+        return reply
 
     async def add(self, content: Any, **data: Any) -> str:
         """Add a memory with the defaults of MemoryClient."""
@@ -41,14 +41,14 @@ class Client:
 
     async def session(self, user_id: str = "ana") -> str:
         """Open a session."""
-        answer = await self.ask(
+        reply = await self.ask(
             "create_session",
             user_id=user_id,
             session_type="conversation",
             metadata={"device": "kitchen"},
             created_by="SessionMemoryAgent",
         )
-        return str(answer["session_id"])
+        return str(reply["session_id"])
 
 
 @asynccontextmanager

@@ -126,7 +126,7 @@ async def test_a_peer_of_another_address_is_disconnected_unheard_on_every_port(
 
         closed = [await closed_at_once(address, port) for port in ports.values() for _ in range(CONNECTIONS)]
         heard = messages() - before
-        health = await assistant.say(5570, b'{"action": "ping"}')
+        health = await assistant.send(5570, b'{"action": "ping"}')
 
     assert all(closed)
     assert heard == 0
@@ -142,7 +142,7 @@ async def test_a_peer_of_the_list_is_answered(cluster: Cluster, tenant: Tenant) 
     async with assistant_of(settings, patient=True, gateway=cluster.endpoint) as assistant:
         ports: Mapping[int, str] = {5570: assistant.ports[5570].replace(EVERYWHERE, address)}
         peer = type(assistant)(assistant.context, ports, assistant.environment, assistant.running)
-        document = await peer.say(5570, b'{"action": "ping"}')
+        document = await peer.send(5570, b'{"action": "ping"}')
 
     assert_healthy(document)
 

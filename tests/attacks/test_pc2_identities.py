@@ -17,7 +17,7 @@ import zmq
 import zmq.asyncio
 import zmq.auth
 from fix_attacks import attack_size
-from fix_pc2 import Alone, Assistant, assistant_of
+from fix_pc2 import Assistant, DedicatedAssistant, assistant_of
 
 from skein_pc2.transport.curve import SERVER, create_certificate
 
@@ -55,7 +55,7 @@ async def ask(peer: zmq.asyncio.Socket, request_id: str, action: str = "ping") -
     await peer.send(json.dumps({"action": action, "request_id": request_id, "memory_id": "m"}).encode())
 
 
-async def answer(peer: zmq.asyncio.Socket) -> Any:
+async def receive_reply(peer: zmq.asyncio.Socket) -> Any:
     return json.loads((await peer.recv_multipart())[-1])
 
 
@@ -63,7 +63,7 @@ async def left_over(peer: zmq.asyncio.Socket) -> int:
     """Return how many answers are there that were not read."""
     count = 0
     while await peer.poll(0):
-        await answer(peer)
+        await receive_reply(peer)
         count += 1
     return count
 
@@ -82,7 +82,7 @@ async def share_an_identity(assistant: Assistant, port: int, *secrets: Path) -> 
                 await ask(peer, f"{number}")
         for peer in both:
             for _ in range(REQUESTS):
-                await answer(peer)
+                await receive_reply(peer)
         return await left_over(both[0]), await left_over(both[1])
 
 
@@ -97,7 +97,7 @@ async def test_answers_of_one_peer_never_reach_the_other_of_its_identity(assista
             await ask(first, f"first-{number}", "read")
             await ask(second, f"second-{number}", "read")
         heard = {
-            name: {(await answer(peer))["request_id"].partition("-")[0] for _ in range(REQUESTS)}
+            name: {(await receive_reply(peer))["request_id"].partition("-")[0] for _ in range(REQUESTS)}
             for name, peer in (("first", first), ("second", second))
         }
 
@@ -128,16 +128,16 @@ async def test_the_answer_to_a_peer_that_left_is_not_for_the_next_of_its_identit
                 await ask(first, "of-the-first", "get_memory")
                 # Its answer shows that the message before it has arrived.
                 await ask(first, "")
-                await answer(first)
+                await receive_reply(first)
             heard = await after_the_first(assistant)
 
     assert heard == "of-the-second"
 
 
-async def after_the_first(assistant: Alone) -> Any:
+async def after_the_first(assistant: DedicatedAssistant) -> Any:
     async with peer_of(assistant, 7140, IDENTITY) as second:
         await ask(second, "of-the-second", "get_memory")
-        return (await answer(second)).get("request_id")
+        return (await receive_reply(second)).get("request_id")
 
 
 @pytest.mark.parametrize("identity", STRANGE, ids=repr)
@@ -145,4 +145,4 @@ async def test_an_identity_of_any_bytes_is_answered_and_harms_no_other(assistant
     async with peer_of(assistant, 5570, identity) as strange, assistant.socket(zmq.REQ, 5570) as plain:
         for peer in (strange, plain, strange):
             await ask(peer, "1")
-            assert (await answer(peer))["status"] == "ok"
+            assert (await receive_reply(peer))["status"] == "ok"

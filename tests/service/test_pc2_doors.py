@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Alone, Assistant, assert_healthy, assistant_of
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, DedicatedAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
 from skein_pc2.transport.router import GRACE_SECONDS, LONG_REPLY_SECONDS, REPLY_SECONDS
@@ -89,15 +89,15 @@ async def test_whatever_comes_is_answered_in_an_object_with_a_status(assistant: 
     bare = [json.dumps({"action": action}).encode() for action in ACTIONS]
     commands = [json.dumps({"command": command}).encode() for command in COMMANDS]
 
-    answers = await conversation(assistant, port, [*HOSTILE, *bare, *commands])
+    replies = await conversation(assistant, port, [*HOSTILE, *bare, *commands])
 
-    assert all(isinstance(answer, dict) and isinstance(answer["status"], str) for answer in answers)
-    assert_healthy(await assistant.say(port, b'{"action": "ping"}'))
+    assert all(isinstance(reply, dict) and isinstance(reply["status"], str) for reply in replies)
+    assert_healthy(await assistant.send(port, b'{"action": "ping"}'))
 
 
 @pytest.mark.parametrize("port", [*MAIN_PORTS, 5598, *HEALTH_PORTS])
 async def test_a_checker_that_asks_by_request_type_reads_success(assistant: Assistant, port: int) -> None:
-    document = await assistant.say(port, b'{"request_type": "health_check"}')
+    document = await assistant.send(port, b'{"request_type": "health_check"}')
 
     assert_healthy(document, status="success")
     assert document["agent"]
@@ -114,9 +114,9 @@ async def test_services_that_are_down_are_said_to_be_by_every_action(port: int) 
     messages = [json.dumps({"action": action, "payload": payload, **payload}).encode() for action in ACTIONS]
 
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        answers = await conversation(assistant, port, messages)
+        replies = await conversation(assistant, port, messages)
 
-    assert len(answers) == len(messages)
+    assert len(replies) == len(messages)
 
 
 @pytest.mark.parametrize(
@@ -134,17 +134,17 @@ async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1] if gateway_listens else 1}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:
-            answers = await conversation(assistant, 5570, messages)
+            replies = await conversation(assistant, 5570, messages)
 
-    assert {answer["error"]["code"] for answer in answers} <= code, answers
-    assert {answer["action"] for answer in answers} == set(ORCHESTRATED)
+    assert {reply["error"]["code"] for reply in replies} <= code, replies
+    assert {reply["action"] for reply in replies} == set(ORCHESTRATED)
 
 
 @pytest.mark.parametrize("port", [*MAIN_PORTS, *HEALTH_PORTS])
 async def test_ten_megabytes_are_answered(assistant: Assistant, port: int) -> None:
-    answer = await assistant.say(port, b'{"action": "ping", "x": "' + b"x" * 10_000_000 + b'"}')
+    reply = await assistant.send(port, b'{"action": "ping", "x": "' + b"x" * 10_000_000 + b'"}')
 
-    assert answer["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
+    assert reply["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
 
 
 async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -> None:
@@ -156,7 +156,7 @@ async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -
             writer.close()
             await writer.wait_closed()
 
-    assert_healthy(await assistant.say(5570, b'{"action": "ping"}'))
+    assert_healthy(await assistant.send(5570, b'{"action": "ping"}'))
 
 
 async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assistant) -> None:
@@ -184,10 +184,10 @@ async def test_what_a_peer_sends_before_it_leaves_is_done(assistant: Assistant, 
 
     async def is_there(memory_id: str) -> bool:
         if port == 7240:
-            answer = await assistant.ask("get_memory", port=7140, data={"memory_id": memory_id})
+            reply = await assistant.ask("get_memory", port=7140, data={"memory_id": memory_id})
         else:
-            answer = await assistant.ask("get_context", port=5574, data={"session_id": memory_id})
-        return "said in leaving" in json.dumps(answer)
+            reply = await assistant.ask("get_context", port=5574, data={"session_id": memory_id})
+        return "said in leaving" in json.dumps(reply)
 
     async with asyncio.timeout(60):
         while not all([await is_there(memory_id) for memory_id in ids]):
@@ -207,11 +207,11 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
             await flooding.send(message)
 
         health = await assistant.ask("ping")
-        answer = await assistant.ask("read", payload={"memory_id": "mem-0"})
+        reply = await assistant.ask("read", payload={"memory_id": "mem-0"})
         floods = [json.loads(await flooding.recv()) for _ in range(300)]
 
     assert health["status"] == "ok"
-    assert answer["error"]["code"] == "memory_not_found"
+    assert reply["error"]["code"] == "memory_not_found"
     # Each of them is answered as well, if only to be told to wait.
     assert {flood["error"]["code"] for flood in floods if flood["status"] == "error"} <= {
         "rate_limit_exceeded",
@@ -254,10 +254,10 @@ async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cl
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
-        answer = await assistant.ask("read", payload={"memory_id": "m"})
+        reply = await assistant.ask("read", payload={"memory_id": "m"})
 
-    assert answer["error"]["code"] == "memory_not_found"
+    assert reply["error"]["code"] == "memory_not_found"
 
 
-async def test_the_ports_are_this_machines_alone(assistant: Alone) -> None:
+async def test_the_ports_are_this_machines_alone(assistant: DedicatedAssistant) -> None:
     assert {address.rpartition(":")[0] for address in assistant.ports.values()} == {"127.0.0.1"}

@@ -37,11 +37,11 @@ class MemoryClient:
         if action != "create_session":
             message["session_id"] = self.session_id
         await self.socket.send(json.dumps(message).encode())
-        answer = json.loads(await self.socket.recv())
-        assert (answer["action"], answer["request_id"]) == (action, message["request_id"])
-        assert datetime.fromisoformat(answer["timestamp"]).tzinfo is not None
-        assert answer["status"] == "success", answer
-        return answer["data"]
+        reply = json.loads(await self.socket.recv())
+        assert (reply["action"], reply["request_id"]) == (action, message["request_id"])
+        assert datetime.fromisoformat(reply["timestamp"]).tzinfo is not None
+        assert reply["status"] == "success", reply
+        return reply["data"]
 
     async def batch_read(self, **conditions: Any) -> Any:
         """List as the client does: every condition is sent, those that are not set as null."""
@@ -99,8 +99,8 @@ async def test_session_agents_of_two_people_keep_their_conversations_apart(sessi
             await agent.add("user", f"question {turn} of person {number}")
             await agent.add("assistant", f"answer {turn} to person {number}")
         if number:
-            answer = await agent.client.send("bulk_delete", filter={"memory_type": "conversation"})
-            cleared[number] = answer["deleted_count"]
+            reply = await agent.client.send("bulk_delete", filter={"memory_type": "conversation"})
+            cleared[number] = reply["deleted_count"]
         contexts[number] = await agent.context()
 
     await session_agents(3, converse)
@@ -147,7 +147,7 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
             "batch_read", memory_ids=[other["memory_id"], memory_id], filter={"limit": 10, "offset": 0}
         )
         filters = {"memory_types": None, "time_range": None, "tags": None, "min_similarity": 0.7, "limit": 5}
-        found = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
+        result = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
         summary = await client.send("summarize", memory_type="user_preference", time_range=None)
         deleted = await client.send("delete", memory_id=other["memory_id"])
         ended = await client.send("end_session", summary="tea", archive=False)
@@ -159,10 +159,10 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
     assert [memory["priority"] for memory in listed["memories"]] == [5, 5]
     assert (listed["total_count"], listed["page_info"]["has_more"]) == (2, False)
     assert [memory["memory_id"] for memory in named["memories"]] == [other["memory_id"], memory_id]
-    assert found["results"][0]["memory_id"] == memory_id
-    assert 0 < found["results"][0]["similarity_score"] <= 1
-    assert found["total_count"] == len(found["results"])
-    assert found["search_metadata"]["search_type"] == "hybrid"
+    assert result["results"][0]["memory_id"] == memory_id
+    assert 0 < result["results"][0]["similarity_score"] <= 1
+    assert result["total_count"] == len(result["results"])
+    assert result["search_metadata"]["search_type"] == "hybrid"
     assert ("green tea" in summary["summary"], summary["memory_count"]) == (True, 1)
     assert deleted["deleted"] is True
     assert (ended["session_id"], ended["is_archived"]) == (client.session_id, False)

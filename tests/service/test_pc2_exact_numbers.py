@@ -24,10 +24,10 @@ async def test_a_content_comes_back_with_every_digit(assistant: Assistant, tenan
     created = await assistant.ask("create", port=port, payload={"memory_type": "context", "content": content})
     memory_id = created["data"]["memory_id"]
 
-    answer = await assistant.ask("read", port=port, payload={"memory_id": memory_id})
+    reply = await assistant.ask("read", port=port, payload={"memory_id": memory_id})
     memory = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
 
-    assert answer["data"]["content"] == content
+    assert reply["data"]["content"] == content
     assert json.loads(memory.data_json) == {"n": BIG, "list": [WHOLE, 0.5, -BIG]}
     assert json.loads(memory.metadata_json) == {"far": BIG * 10**20}
 
@@ -41,8 +41,8 @@ async def test_digits_that_a_typed_client_stored_survive_an_update(assistant: As
     request = memory_pb2.GetMemoryRequest(memory_id=stored.memory_id)
     now = (await tenant.memory.GetMemory(request)).memory
 
-    def read(said: str) -> Any:
-        return json.loads(said, parse_float=Decimal)
+    def read(text: str) -> Any:
+        return json.loads(text, parse_float=Decimal)
 
     assert list(now.tags) == ["changed"]
     assert read(now.data_json) == read(now.metadata_json) == read(text)

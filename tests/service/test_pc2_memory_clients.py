@@ -22,8 +22,8 @@ ACTIVE = "status:active OR status:pending OR status:planning"
 
 @pytest.fixture
 async def client(assistant: Assistant) -> AsyncIterator[Client]:
-    async with memory_client(assistant) as found:
-        yield found
+    async with memory_client(assistant) as result:
+        yield result
 
 
 # The goal manager.
@@ -50,13 +50,13 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
     await client.ask("update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}})
 
     # The manager starts anew: all that it knows are these answers.
-    found = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
+    result = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
     tasks = await client.ask("get_children", parent_id=goal_ids["active"], limit=50)
     goal = (await client.ask("get_memory", memory_id=goal_ids["planning"]))["memory"]
 
     # The most important first.
-    assert ids(found["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
-    assert found["results"][2]["metadata"] == {
+    assert ids(result["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
+    assert result["results"][2]["metadata"] == {
         "description": "a active goal",
         "status": "active",
         "user_id": "ana",
@@ -70,17 +70,17 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
 
 
 async def test_goals_are_listed_by_one_status_and_by_type_alone(client: Client) -> None:
-    done = await client.add("Paint the boat", memory_type="goal", metadata={"status": "completed"})
+    completed_goal = await client.add("Paint the boat", memory_type="goal", metadata={"status": "completed"})
     waits = await client.add("Plant a tree", memory_type="goal", metadata={"status": "in progress"})
     await client.add("Trees need water", memory_type="note", metadata={"status": "completed"})
 
     async def listed(query: str) -> list[str]:
         return ids((await client.ask("search_memory", query=query, memory_type="goal", limit=100))["results"])
 
-    assert await listed("status:completed") == [done]
+    assert await listed("status:completed") == [completed_goal]
     assert await listed('status:"in progress"') == [waits]
     assert await listed("status:failed") == []
-    assert await listed("") == [waits, done]
+    assert await listed("") == [waits, completed_goal]
     # search_goals looks for words.
     assert await listed("tree") == [waits]
 
@@ -120,8 +120,8 @@ async def fact_of(client: Client, topic: str) -> Any:
     """Find a fact as the knowledge base does: by meaning, then by words; None is "Fact not found"."""
     results = (await client.ask("semantic_search", query=topic, k=1))["results"]
     if not results:
-        answer = await client.ask("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
-        results = answer["results"]
+        reply = await client.ask("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
+        results = reply["results"]
     return results[0] if results else None
 
 
@@ -130,8 +130,8 @@ async def test_a_fact_is_found_by_its_topic_listed_and_updated(client: Client) -
     paris = await fact(client, "Capital of France", {"answer": "Paris", "since": 987})
 
     assert (await fact_of(client, "Photosynthesis"))["memory_id"] == sugar
-    found = await fact_of(client, "Capital of France")
-    assert (found["memory_id"], found["content"]) == (paris, {"answer": "Paris", "since": 987})
+    result = await fact_of(client, "Capital of France")
+    assert (result["memory_id"], result["content"]) == (paris, {"answer": "Paris", "since": 987})
     await client.ask("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
     assert (await fact_of(client, "capital of france"))["content"] == "Paris, on the Seine"
     listed = await client.ask("search_memory", query="", memory_type="knowledge_fact", limit=100)
@@ -191,13 +191,13 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
             parent_id=session_id,
         )
 
-    answer = await client.ask("get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc")
+    reply = await client.ask("get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc")
     newest = await client.ask("get_children", parent_id=session_id, limit=1)
     await client.ask("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
     session = (await client.ask("get_memory", memory_id=session_id))["memory"]
 
-    assert [(one["metadata"]["role"], one["content"]) for one in answer["results"]] == turns
-    assert {one["parent_id"] for one in answer["results"]} == {session_id}
+    assert [(one["metadata"]["role"], one["content"]) for one in reply["results"]] == turns
+    assert {one["parent_id"] for one in reply["results"]} == {session_id}
     assert ([one["content"] for one in newest["results"]], newest["truncated"]) == (["Thank you"], True)
     assert (session["memory_id"], session["metadata"]) == (session_id, {"device": "kitchen", "expired": True})
     assert session["created_at"] == pytest.approx(time.time(), abs=60)
@@ -205,7 +205,7 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
     assert (stored.subject_id, stored.session_type, stored.agent_id) == ("ana", "conversation", "SessionMemoryAgent")
     listing = pb.ListMemoriesRequest(filter=pb.MemoryFilter(session_id=session_id))
     assert len((await tenant.memory.ListMemories(listing)).memories) == 3
-    links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=answer["results"][0]["memory_id"]))
+    links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=reply["results"][0]["memory_id"]))
     assert not links.links
 
 
@@ -215,15 +215,15 @@ async def test_interactions_are_searched_in_the_session_that_is_named(client: Cl
     his = await client.add("I forgot my password", memory_type="interaction", parent_id=ben)
     reply = await client.add("Tulip is a nice password", memory_type="interaction", parent_id=hers)
 
-    async def found(action: str, **data: Any) -> list[str]:
+    async def search(action: str, **data: Any) -> list[str]:
         return ids((await client.ask(action, query="password", **data))["results"])
 
     for action in ("semantic_search", "search_memory"):
-        assert await found(action, filters={"parent_id": ana}) == [hers], action
-        assert await found(action, parent_id=ben) == [his], action
-        assert await found(action, filters={"parent_id": hers}) == [reply], action
-        assert set(await found(action)) == {hers, his, reply}, action
-    assert await found("search_memory", filters={"session_id": ben}) == [his]
+        assert await search(action, filters={"parent_id": ana}) == [hers], action
+        assert await search(action, parent_id=ben) == [his], action
+        assert await search(action, filters={"parent_id": hers}) == [reply], action
+        assert set(await search(action)) == {hers, his, reply}, action
+    assert await search("search_memory", filters={"session_id": ben}) == [his]
     refused = await client.send(
         action="semantic_search", data={"query": "password", "parent_id": ana, "filters": {"parent_id": ben}}
     )
@@ -234,31 +234,31 @@ async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
     own = {user: await client.add("tea is liked", metadata={"user_id": user, "mood": user}) for user in ("ana", "ben")}
     named = await client.add("tea was bought", user_id="ana", memory_type="note")
 
-    async def found(action: str, **data: Any) -> set[str]:
+    async def search(action: str, **data: Any) -> set[str]:
         return set(ids((await client.ask(action, query="tea", **data))["results"]))
 
     for action in ("search_memory", "semantic_search"):
-        assert await found(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
-        assert await found(action, user_id="ben") == {own["ben"]}, action
-        assert await found(action, filters={"user_id": "eve"}) == set(), action
-        assert await found(action, filters={"mood": "ben"}) == {own["ben"]}, action
-        assert await found(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
-        assert await found(action, filters={"memory_type": "note"}) == {named}, action
+        assert await search(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
+        assert await search(action, user_id="ben") == {own["ben"]}, action
+        assert await search(action, filters={"user_id": "eve"}) == set(), action
+        assert await search(action, filters={"mood": "ben"}) == {own["ben"]}, action
+        assert await search(action, filters={"metadata": {"mood": ["ana", "x"]}}) == {own["ana"]}, action
+        assert await search(action, filters={"memory_type": "note"}) == {named}, action
 
 
 async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None:
     short = await client.add("tea one", tags=["a"], importance=0.2)
     medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
 
-    async def found(**filters: Any) -> list[str]:
+    async def search(**filters: Any) -> list[str]:
         return ids((await client.ask("search_memory", query="tea", filters=filters))["results"])
 
-    assert await found(memory_tier="short") == [short]
-    assert await found(tier="medium") == [medium]
-    assert await found(tags=["b", "c"]) == [medium]
-    assert await found(min_importance=0.5) == [medium]
-    assert await found(max_importance=0.5) == [short]
-    assert await found(parent_id=None) == [medium, short]
+    assert await search(memory_tier="short") == [short]
+    assert await search(tier="medium") == [medium]
+    assert await search(tags=["b", "c"]) == [medium]
+    assert await search(min_importance=0.5) == [medium]
+    assert await search(max_importance=0.5) == [short]
+    assert await search(parent_id=None) == [medium, short]
 
 
 @pytest.mark.parametrize(
@@ -278,18 +278,18 @@ async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None
 async def test_a_filter_that_cannot_be_kept_is_refused(client: Client, data: dict[str, Any]) -> None:
     await client.add("tea")
 
-    answer = await client.send(action="semantic_search", data={"query": "tea", **data})
+    reply = await client.send(action="semantic_search", data={"query": "tea", **data})
 
-    assert (answer["status"], "results" in answer) == ("error", False)
+    assert (reply["status"], "results" in reply) == ("error", False)
 
 
 async def test_a_filter_is_a_value_and_no_condition(client: Client) -> None:
     await client.add("tea", metadata={"mood": "calm"})
 
     for filters in ({"mood": 'x" OR is_active = true OR mood = "'}, {'mood" = "calm" OR metadata."a': "x"}):
-        answer = await client.ask("search_memory", query="tea", filters=filters)
+        reply = await client.ask("search_memory", query="tea", filters=filters)
 
-        assert answer["results"] == []
+        assert reply["results"] == []
 
 
 async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_others(
@@ -298,27 +298,27 @@ async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_ot
     ana, ben = await client.session("ana"), await client.session("ben")
     children = [await client.add(f"turn {number}", parent_id=ana) for number in range(3)]
     below = await client.add("about turn 0", parent_id=children[0])
-    kept = await client.add("his turn", parent_id=ben)
+    kept_id = await client.add("his turn", parent_id=ben)
 
-    answer = await client.ask("delete_memory", memory_id=ana, cascade=True)
+    reply = await client.ask("delete_memory", memory_id=ana, cascade=True)
 
-    assert (answer["memory_id"], answer["deleted_count"], answer["message"]) == (ana, 5, "Memory deleted")
+    assert (reply["memory_id"], reply["deleted_count"], reply["message"]) == (ana, 5, "Memory deleted")
     for memory_id in (ana, *children, below):
         assert (await client.send(action="get_memory", data={"memory_id": memory_id}))["status"] == "error"
     assert (await client.send(action="get_children", data={"parent_id": ana}))["status"] == "error"
     assert (await client.send(action="delete_memory", data={"memory_id": ana, "cascade": True}))["status"] == "error"
-    assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept]
-    left = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
-    assert [memory.external_id for memory in left.memories] == [kept]
+    assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept_id]
+    remaining = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in remaining.memories] == [kept_id]
 
 
 async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Client) -> None:
     session_id = await client.session()
     memory_id = await client.add("turn", parent_id=session_id)
 
-    answer = await client.ask("delete_memory", memory_id=session_id)
+    reply = await client.ask("delete_memory", memory_id=session_id)
 
-    assert answer["deleted_count"] == 1
+    assert reply["deleted_count"] == 1
     assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
     assert (await client.send(action="get_memory", data={"memory_id": session_id}))["status"] == "error"
 
@@ -348,10 +348,10 @@ async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> N
 async def test_a_session_has_metadata_alone_to_be_updated(client: Client) -> None:
     session_id = await client.session()
 
-    answer = await client.send(action="update_memory", data={"memory_id": session_id, "update_data": {"content": "x"}})
+    reply = await client.send(action="update_memory", data={"memory_id": session_id, "update_data": {"content": "x"}})
 
-    assert answer["status"] == "error"
-    assert "metadata" in answer["message"]
+    assert reply["status"] == "error"
+    assert "metadata" in reply["message"]
 
 
 @pytest.mark.parametrize("is_session", [True, False])

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def client(assistant: Assistant) -> AsyncIterator[Client]:
-    async with memory_client(assistant) as found:
-        yield found
+    async with memory_client(assistant) as result:
+        yield result
 
 
 async def aged(tenant: Tenant, content: str, *, days: float, **fields: Any) -> str:
@@ -45,20 +45,20 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
 
     listed = (await client.ask("get_all_memories_for_lifecycle"))["memories"]
     assert ids(listed) == [fades, stays, new]
-    answers = {one: await client.ask("apply_decay", memory_id=one) for one in ids(listed)}
+    replies = {one: await client.ask("apply_decay", memory_id=one) for one in ids(listed)}
     again = await client.ask("apply_decay", memory_id=fades)
 
     # Ten per cent a day of two days; below 0.4 the tier is the next one.
-    assert (answers[fades]["new_importance"], answers[fades]["memory_tier"]) == (
+    assert (replies[fades]["new_importance"], replies[fades]["memory_tier"]) == (
         pytest.approx(0.32, abs=0.001),
         "medium",
     )
-    assert (answers[stays]["new_importance"], answers[stays]["memory_tier"]) == (
+    assert (replies[stays]["new_importance"], replies[stays]["memory_tier"]) == (
         pytest.approx(0.801, abs=0.001),
         "short",
     )
-    assert (answers[new]["new_importance"], answers[new]["decayed"]) == (0.5, False)
-    assert again["new_importance"] == answers[fades]["new_importance"]
+    assert (replies[new]["new_importance"], replies[new]["decayed"]) == (0.5, False)
+    assert again["new_importance"] == replies[fades]["new_importance"]
 
 
 async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tenant: Tenant) -> None:
@@ -110,9 +110,9 @@ async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client
 
 @pytest.mark.parametrize("action", ["apply_decay", "consolidate_memory", "archive_memory"])
 async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Client, action: str) -> None:
-    answer = await client.send(action=action, data={"memory_id": "mem-none"})
+    reply = await client.send(action=action, data={"memory_id": "mem-none"})
 
-    assert answer == {"status": "error", "message": "There is no memory of this id"}
+    assert reply == {"status": "error", "message": "There is no memory of this id"}
 
 
 # test_memory_integration: payload or the top level.
@@ -122,19 +122,19 @@ async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Clien
 async def test_the_three_forms_of_a_message_are_read_alike(client: Client, form: str) -> None:
     async def ask(action: str, **fields: Any) -> Any:
         message = {"action": action, **(fields if form == "top level" else {form: fields})}
-        answer = await client.send(**message)
-        assert answer["status"] == "success", answer
-        return answer
+        reply = await client.send(**message)
+        assert reply["status"] == "success", reply
+        return reply
 
     added = await ask("add_memory", content="tea at four", memory_type="note", importance_score=0.8, tags=["tea"])
     memory_id = added["memory_id"]
     memory = (await ask("get_memory", memory_id=memory_id))["memory"]
-    found = await ask("search_memory", query="tea")
+    result = await ask("search_memory", query="tea")
     batch = await ask("batch_add_memories", memories=[{"content": "cake", "importance_score": 0.3}])
     both = await ask("batch_get_memories", memory_ids=[memory_id, *batch["memory_ids"]])
 
     assert (memory["importance"], memory["memory_tier"], memory["content"]) == (0.8, "short", "tea at four")
-    assert ids(found["results"]) == [memory_id]
+    assert ids(result["results"]) == [memory_id]
     assert (both["count"], both["memories"][1]["importance"]) == (2, 0.3)
     assert both["memories"][1]["memory_type"] == "general"
 
@@ -152,16 +152,16 @@ async def test_the_three_forms_of_a_message_are_read_alike(client: Client, form:
 async def test_an_update_is_its_payload_and_merges_metadata(client: Client, message: dict[str, Any]) -> None:
     memory_id = await client.add("tea", metadata={"a": 1})
 
-    answer = await client.send(action="update_memory", memory_id=memory_id, **message)
+    reply = await client.send(action="update_memory", memory_id=memory_id, **message)
     memory = (await client.ask("get_memory", memory_id=memory_id))["memory"]
 
-    assert answer["status"] == "success"
+    assert reply["status"] == "success"
     assert (memory["content"], memory["importance"], memory["metadata"]) == ("coffee", 0.9, {"a": 1, "b": 2})
 
 
 async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assistant, client: Client) -> None:
     for memory_id in (await client.add("tea"), await client.session()):
-        answers = await asyncio.gather(
+        replies = await asyncio.gather(
             *(
                 assistant.ask(
                     "update_memory",
@@ -173,7 +173,7 @@ async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assi
         )
 
         metadata = (await client.ask("get_memory", memory_id=memory_id))["memory"]["metadata"]
-        assert {answer["status"] for answer in answers} == {"success"}
+        assert {reply["status"] for reply in replies} == {"success"}
         assert {name: value for name, value in metadata.items() if name != "device"} == {
             f"k{number}": number for number in range(4)
         }
@@ -228,8 +228,8 @@ async def test_context_groups_go_by_numbers(client: Client) -> None:
     assert isinstance(group, int)
     assert (group != other, added["group_id"]) == (True, group)
     for name in (group, str(group), f"group-{group}"):
-        answer = await client.ask("get_memories_by_group", group_id=name)
-        assert ids(answer["memories"]) == [memory_id]
+        reply = await client.ask("get_memories_by_group", group_id=name)
+        assert ids(reply["memories"]) == [memory_id]
     assert (await client.ask("get_memories_by_group", group_id=other))["memories"] == []
     assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["group_ids"] == [group]
     wrong_names: list[Any] = [True, 1.5, -1, 2**70, "", []]
@@ -263,8 +263,8 @@ async def test_another_tenants_session_is_no_parent(client: Client, other_tenant
         ("semantic_search", {"query": "x", "filters": {"parent_id": "theirs"}}),
     ):
         assert (await client.send(action=action, data=data))["status"] == "error", action
-    kept = await other_tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="theirs"))
-    assert not kept.session.HasField("metadata")
+    stored = await other_tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="theirs"))
+    assert not stored.session.HasField("metadata")
 
 
 async def test_an_unknown_action_is_named(client: Client) -> None:

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 START = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-def code(answer: Any) -> str:
+def code(reply: Any) -> str:
     """Return the code of a refusal."""
-    assert answer["status"] == "error", answer
-    return str(answer["error"]["code"])
+    assert reply["status"] == "error", reply
+    return str(reply["error"]["code"])
 
 
 def iso(minute: int) -> str:
@@ -42,9 +42,9 @@ async def store(tenant: Tenant, count: int, **fields: Any) -> None:
 
 
 async def batch(assistant: Assistant, **payload: Any) -> Any:
-    answer = await assistant.ask("batch_read", payload=payload)
-    assert answer["status"] == "success", answer
-    return answer["data"]
+    reply = await assistant.ask("batch_read", payload=payload)
+    assert reply["status"] == "success", reply
+    return reply["data"]
 
 
 def ids(data: Any) -> list[str]:
@@ -68,14 +68,14 @@ async def test_memories_are_read_by_name_in_the_order_asked(
 
 async def test_a_filter_holds_for_named_memories_too(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 5, type="context", tags=["even"])
-    wanted = await assistant.create("another", memory_type="user_preference")
-    named = ["m0", "m1", "m2", "m3", "m4", wanted]
+    expected_id = await assistant.create("another", memory_type="user_preference")
+    named = ["m0", "m1", "m2", "m3", "m4", expected_id]
 
     by_type = await batch(assistant, memory_ids=named, filter={"memory_type": "user_preference"})
     by_tag = await batch(assistant, memory_ids=named, filter={"tags": ["even"]})
     by_time = await batch(assistant, memory_ids=named, filter={"time_range": {"start": iso(1), "end": iso(3)}})
 
-    assert ids(by_type) == [wanted]
+    assert ids(by_type) == [expected_id]
     assert (ids(by_tag), by_tag["total_count"]) == (["m0", "m1", "m2", "m3", "m4"], 5)
     assert ids(by_time) == ["m1", "m2"]
 
@@ -154,11 +154,11 @@ async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
     data = await batch(assistant, filter={"limit": 60})
-    rest = await batch(assistant, filter={"limit": 60, "offset": data["page_info"]["limit"]})
+    next_page = await batch(assistant, filter={"limit": 60, "offset": data["page_info"]["limit"]})
 
     assert data["page_info"]["limit"] == len(data["memories"]) < 60
     assert data["page_info"]["has_more"] is True
-    assert len({*ids(data), *ids(rest)}) == len(ids(data)) + len(ids(rest)) == 60
+    assert len({*ids(data), *ids(next_page)}) == len(ids(data)) + len(ids(next_page)) == 60
 
 
 @pytest.mark.parametrize(
@@ -194,18 +194,18 @@ async def test_bulk_delete_deletes_what_passes_its_filter(
 ) -> None:
     await store(tenant, 4, type="context", tags=["a"])
     await store(other_tenant, 4, type="context", tags=["a"])
-    kept = await assistant.create("tea", memory_type="context", tags=["b"])
+    kept_id = await assistant.create("tea", memory_type="context", tags=["b"])
 
-    answer = await assistant.ask(
+    reply = await assistant.ask(
         "bulk_delete", payload={"filter": {"memory_type": "context", "older_than": iso(3), "tags": ["a", "z"]}}
     )
 
-    assert answer["data"] == {
+    assert reply["data"] == {
         "deleted_count": 3,
         "filter_applied": {"memory_type": "context", "older_than": "2026-03-01T12:03:00.000Z", "tags": ["a", "z"]},
         "has_more": False,
     }
-    assert ids(await batch(assistant)) == [kept, "m3"]
+    assert ids(await batch(assistant)) == [kept_id, "m3"]
     theirs = await other_tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())
     assert len(theirs.memories) == 4
 
@@ -231,10 +231,10 @@ async def test_what_a_bulk_delete_has_no_time_for_is_deleted_in_the_background(
     memories = [memory_pb2.Memory(content=f"number {number}", tags=["x"], session_id=SESSION) for number in range(25)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    answer = await assistant.ask("bulk_delete", payload={"filter": {"tags": ["x"]}})
+    reply = await assistant.ask("bulk_delete", payload={"filter": {"tags": ["x"]}})
     later = await assistant.create("stored after the deletion", tags=["x"])
 
-    assert (answer["data"]["deleted_count"], answer["data"]["has_more"]) == (20, True)
+    assert (reply["data"]["deleted_count"], reply["data"]["has_more"]) == (20, True)
     async with asyncio.timeout(60):
         while (await batch(assistant))["total_count"] > 1:
             await asyncio.sleep(0.05)
@@ -246,9 +246,9 @@ async def test_a_list_without_a_session_is_refused(assistant: Assistant, action:
     await assistant.create("kept")
     payload = {"query": "kept", "memory_type": "conversation", "filter": {"memory_type": "conversation"}}
 
-    answer = await assistant.ask(action, session_id=None, payload=payload)
+    reply = await assistant.ask(action, session_id=None, payload=payload)
 
-    assert code(answer) == "invalid_request"
+    assert code(reply) == "invalid_request"
     assert (await batch(assistant))["total_count"] == 1
 
 
@@ -262,8 +262,10 @@ async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assi
     cleared = await assistant.ask("bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}})
 
     assert cleared["data"]["deleted_count"] == 5
-    left = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
-    assert [memory["content"]["text"] for memory in left["data"]["memories"]] == [f"{n} bob" for n in (4, 3, 2, 1, 0)]
+    remaining = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
+    assert [memory["content"]["text"] for memory in remaining["data"]["memories"]] == [
+        f"{n} bob" for n in (4, 3, 2, 1, 0)
+    ]
 
 
 async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Assistant) -> None:
@@ -272,7 +274,7 @@ async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Ass
     await assistant.ask("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
     memory_id = theirs["data"]["memory_id"]
 
-    answers = [
+    replies = [
         await assistant.ask(action, session_id="ana", payload=payload)
         for action, payload in (
             ("batch_read", {"filter": {"limit": 10}}),
@@ -284,8 +286,8 @@ async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Ass
     ]
     read = await assistant.ask("read", session_id="ana", payload={"memory_id": memory_id})
 
-    assert not [answer for answer in answers if "hides" in str(answer)]
-    assert answers[0]["data"]["total_count"] == answers[4]["data"]["memory_count"] == 1
+    assert not [reply for reply in replies if "hides" in str(reply)]
+    assert replies[0]["data"]["total_count"] == replies[4]["data"]["memory_count"] == 1
     assert read["data"]["content"]["text"] == text
 
 
@@ -370,28 +372,28 @@ async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant
 
 
 async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
-    wanted = await assistant.create("Ana drinks green tea")
+    expected_id = await assistant.create("Ana drinks green tea")
     await assistant.create("The boiler was serviced in May")
 
-    async def found(**filters: Any) -> list[str]:
-        answer = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
-        return [result["memory_id"] for result in answer["data"]["results"]]
+    async def search(**filters: Any) -> list[str]:
+        reply = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
+        return [result["memory_id"] for result in reply["data"]["results"]]
 
-    assert await found(min_similarity=0.99) == [wanted]
-    assert (await found())[0] == wanted
+    assert await search(min_similarity=0.99) == [expected_id]
+    assert (await search())[0] == expected_id
 
 
 async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assistant, tenant: Tenant) -> None:
     await store(tenant, 4, type="context", tags=["a"])
 
-    async def found(**filters: Any) -> list[str]:
+    async def search(**filters: Any) -> list[str]:
         payload = {"query": "memory number", "search_type": "keyword", "filters": filters}
-        answer = await assistant.ask("search", payload=payload)
-        assert answer["data"]["total_count"] == len(answer["data"]["results"])
-        return sorted(result["memory_id"] for result in answer["data"]["results"])
+        reply = await assistant.ask("search", payload=payload)
+        assert reply["data"]["total_count"] == len(reply["data"]["results"])
+        return sorted(result["memory_id"] for result in reply["data"]["results"])
 
     span = {"start": iso(1), "end": iso(3)}
-    assert await found(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
-    assert await found(memory_types=["fact"], tags=["a"], time_range=span) == []
-    assert len(await found(limit=3)) == 3
-    assert len(await found(limit=1000)) == 4
+    assert await search(memory_types=["context", "fact"], tags=["a", "b"], time_range=span) == ["m1", "m2"]
+    assert await search(memory_types=["fact"], tags=["a"], time_range=span) == []
+    assert len(await search(limit=3)) == 3
+    assert len(await search(limit=1000)) == 4

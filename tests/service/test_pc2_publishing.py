@@ -45,15 +45,15 @@ class Listener:
 
     async def next(self) -> tuple[str, dict[str, Any]]:
         (frame,) = await self.socket.recv_multipart()
-        found = FRAME.fullmatch(frame.decode())
-        assert found is not None, frame
-        return found[1], json.loads(found[2])
+        result = FRAME.fullmatch(frame.decode())
+        assert result is not None, frame
+        return result[1], json.loads(result[2])
 
-    async def told(self, count: int) -> list[tuple[str, str]]:
+    async def next_events(self, count: int) -> list[tuple[str, str]]:
         """Return the next events: what happened, and to what."""
         async with asyncio.timeout(SECONDS):
-            found = [await self.next() for _ in range(count)]
-        return [(topic, said["memory_id"]) for topic, said in found]
+            result = [await self.next() for _ in range(count)]
+        return [(topic, event["memory_id"]) for topic, event in result]
 
 
 async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_pb2.Memory:
@@ -98,9 +98,9 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
         await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
         await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=ids))
 
-        told = await listener.told(9)
+        events = await listener.next_events(9)
 
-    assert told == [
+    assert events == [
         ("memory_added", here),
         ("memory_added", there),
         ("memory_added", typed.memory_id),
@@ -118,16 +118,16 @@ async def test_a_frame_says_what_happened_when_and_where_in_the_log(
 ) -> None:
     async with listening(assistant, tenant, 7240) as listener:
         memory = await store(tenant, external_id="mem-1")
-        topic, said = await listener.next()
+        topic, event = await listener.next()
         await store(tenant, external_id="mem-2")
 
     await all_told(cluster.postgres)
-    changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=said["position"]))
+    changes = await tenant.history.ListChanges(history_pb2.ListChangesRequest(position=event["position"]))
     assert topic == "memory_added"
-    assert set(said) == {"memory_id", "event_type", "timestamp", "position"}
-    assert (said["memory_id"], said["event_type"]) == ("mem-1", "memory_created")
-    assert said["timestamp"].endswith("Z")
-    assert memory.content not in json.dumps(said)
+    assert set(event) == {"memory_id", "event_type", "timestamp", "position"}
+    assert (event["memory_id"], event["event_type"]) == ("mem-1", "memory_created")
+    assert event["timestamp"].endswith("Z")
+    assert memory.content not in json.dumps(event)
     # A reader of the log goes on from there.
     assert [change.event_type for change in changes.changes] == ["memory_created"]
 
@@ -147,7 +147,7 @@ async def test_another_tenants_memory_is_not_told_of(
         await store(other_tenant, external_id="theirs")
         await store(tenant, external_id="mine")
 
-        assert await listener.told(1) == [("memory_added", "mine")]
+        assert await listener.next_events(1) == [("memory_added", "mine")]
 
 
 async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscriber(
@@ -168,7 +168,7 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
                 await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
         _, *heard = await asyncio.gather(
-            asyncio.gather(*(write(writer) for writer in range(4))), *(one.told(500) for one in listeners)
+            asyncio.gather(*(write(writer) for writer in range(4))), *(one.next_events(500) for one in listeners)
         )
 
     page = history_pb2.ListChangesRequest(position=position, page_size=1000)
@@ -186,7 +186,7 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
         assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
         listening(alone, tenant, 7240) as listener,
     ):
-        told = []
+        events = []
         for number in range(3):
             shut.close()
             names = [f"m-{number}-{n}" for n in range(5)]
@@ -194,9 +194,9 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
                 await store(tenant, external_id=name)
             shut.open()
             await store(tenant, external_id=f"after-{number}")
-            told += [(name, await listener.told(1)) for name in [*names, f"after-{number}"]]
+            events += [(name, await listener.next_events(1)) for name in [*names, f"after-{number}"]]
 
-    assert all(heard == [("memory_added", name)] for name, heard in told)
+    assert all(heard == [("memory_added", name)] for name, heard in events)
 
 
 class Gate:
@@ -240,14 +240,14 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 @asynccontextmanager
 async def gate(endpoint: str) -> AsyncIterator[Gate]:
-    found = Gate(endpoint)
-    server = await asyncio.start_server(found.pass_on, "127.0.0.1", 0)
-    found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    gate_server = Gate(endpoint)
+    server = await asyncio.start_server(gate_server.pass_on, "127.0.0.1", 0)
+    gate_server.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield found
+        yield gate_server
     finally:
         server.close()
-        found.close()
+        gate_server.close()
 
 
 @asynccontextmanager
@@ -258,20 +258,20 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
     context.rcvhwm = 5
     try:
         config = kind(number=1, host="127.0.0.1", port=0, networks=())
-        found = Publisher(context, config, max_queued_messages=10)
-        async with ports.listen(config, publisher=found) as opened:
-            yield found, Assistant(context, {1: opened.address})
+        event_publisher = Publisher(context, config, max_queued_messages=10)
+        async with ports.listen(config, publisher=event_publisher) as opened:
+            yield event_publisher, Assistant(context, {1: opened.address})
     finally:
         context.term()
 
 
-async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
+async def arrived(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
     """Wait until a subscriber hears, and has heard all of it."""
     last = f"{word} {uuid.uuid4()}"
     async with asyncio.timeout(SECONDS):
         while not await peer.poll(20):
-            found.publish(word)
-        found.publish(last)
+            event_publisher.publish(word)
+        event_publisher.publish(last)
         while (await peer.recv()).decode() != last:
             pass
 
@@ -279,53 +279,53 @@ async def arrived(found: Publisher, peer: zmq.asyncio.Socket, word: str) -> None
 async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
     before = DROPPED_PUBLICATIONS.labels("1")._value.get()
     async with (
-        publisher() as (found, assistant),
+        publisher() as (event_publisher, assistant),
         assistant.socket(zmq.SUB, 1) as silent,
         assistant.socket(zmq.SUB, 1) as reader,
     ):
         for peer in (silent, reader):
             peer.subscribe(b"")
-            await arrived(found, peer, "probe")
+            await arrived(event_publisher, peer, "probe")
         heard = []
         for number in range(1000):
-            found.publish(f"{number} " + "x" * 50_000)
+            event_publisher.publish(f"{number} " + "x" * 50_000)
             heard.append(int((await reader.recv()).partition(b" ")[0]))
         dropped = DROPPED_PUBLICATIONS.labels("1")._value.get() - before
-        kept: list[int] = []
+        received: list[int] = []
         async with asyncio.timeout(SECONDS):
-            while len(kept) + dropped < 1000:
+            while len(received) + dropped < 1000:
                 word = (await silent.recv()).partition(b" ")[0]
-                kept += [int(word)] if word != b"probe" else []
+                received += [int(word)] if word != b"probe" else []
         more = await silent.poll(0)
 
     assert not more
     assert heard == list(range(1000))
     assert dropped > 0
     # Up to where its queue was full it lost nothing.
-    assert kept == list(range(len(kept)))
+    assert received == list(range(len(received)))
 
 
 async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> None:
-    async with publisher() as (found, assistant):
+    async with publisher() as (event_publisher, assistant):
         for _ in range(3):
             async with assistant.socket(zmq.SUB, 1) as peer:
                 peer.subscribe(b"")
-                await arrived(found, peer, "here")
-                assert found.has_subscribers
+                await arrived(event_publisher, peer, "here")
+                assert event_publisher.has_subscribers
             async with asyncio.timeout(SECONDS):
-                while found.has_subscribers:
+                while event_publisher.has_subscribers:
                     await asyncio.sleep(0.01)
 
 
 async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
-    async with publisher() as (found, assistant):
+    async with publisher() as (event_publisher, assistant):
         host, _, port = assistant.ports[1].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET / HTTP/1.1\r\n\r\n" * 10)
         await writer.drain()
         async with assistant.socket(zmq.SUB, 1) as peer:
             peer.subscribe(b"")
-            await arrived(found, peer, "still here")
+            await arrived(event_publisher, peer, "still here")
         writer.close()
         del reader
 
@@ -333,18 +333,18 @@ async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
 class Closed(PortConfig):
     """Where nobody may come in."""
 
-    def admits(self, address: str) -> bool:
+    def allows(self, address: str) -> bool:
         return not address
 
 
 async def test_who_may_not_come_in_hears_nothing() -> None:
-    async with publisher(Closed) as (found, assistant), assistant.socket(zmq.SUB, 1) as peer:
+    async with publisher(Closed) as (event_publisher, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):
-            found.publish("not for you")
+            event_publisher.publish("not for you")
             assert not await peer.poll(20)
 
-        assert not found.has_subscribers
+        assert not event_publisher.has_subscribers
 
 
 async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path) -> None:
@@ -356,8 +356,8 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
     heard = {}
     try:
         config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), certificates=certificates)
-        found = Publisher(context, config)
-        async with run_zap_handler(context, certificates), ports.listen(config, publisher=found) as opened:
+        event_publisher = Publisher(context, config)
+        async with run_zap_handler(context, certificates), ports.listen(config, publisher=event_publisher) as opened:
             for secret in (kitchen, stranger, None):
                 with context.socket(zmq.SUB) as peer:
                     peer.linger = 0
@@ -368,7 +368,7 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
                     peer.connect(f"tcp://{opened.address}")
                     waits = 1000 if secret == kitchen else 10
                     for _ in range(waits):
-                        found.publish("in secret")
+                        event_publisher.publish("in secret")
                         if await peer.poll(20):
                             break
                     heard[secret] = bool(await peer.poll(0))
@@ -380,20 +380,20 @@ async def test_a_secured_port_publishes_to_admitted_clients_alone(tmp_path: Path
 
 async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
-        taken = first.ports[7240].rpartition(":")[2]
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": taken}) as second:
-            answer = await second.ask("ping", port=7140)
+        used_port = first.ports[7240].rpartition(":")[2]
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": used_port}) as second:
+            reply = await second.ask("ping", port=7140)
 
     assert 5598 not in second.ports
     assert 7240 in second.ports
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert "SKEIN_PC2_PORT_5598" in log.getvalue()
 
 
 async def test_a_port_in_use_is_an_error_of_its_own() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0)) as used_port:
         context = zmq.asyncio.Context()
-        config = PortConfig(number=1, host="127.0.0.1", port=taken.getsockname()[1], networks=())
+        config = PortConfig(number=1, host="127.0.0.1", port=used_port.getsockname()[1], networks=())
         try:
             with pytest.raises(PortInUse):
                 async with ports.listen(config, publisher=Publisher(context, config)):
@@ -403,7 +403,7 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "text", "answers"),
+    ("number", "text", "replies_only"),
     [
         (5598, "", False),
         (5598, "events", False),
@@ -414,8 +414,8 @@ async def test_a_port_in_use_is_an_error_of_its_own() -> None:
         (7240, "rep", False),
     ],
 )
-def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, answers: bool) -> None:
-    assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is answers
+def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *, replies_only: bool) -> None:
+    assert is_reply_only({f"SKEIN_PC2_{number}": text}, number) is replies_only
 
 
 @pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
@@ -428,11 +428,11 @@ async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluste
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
         added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})
-        answer = await alone.ask("get_memories", port=5598, user_id="ana")
+        reply = await alone.ask("get_memories", port=5598, user_id="ana")
         async with listening(alone, tenant, 7240) as listener:
             await store(tenant, external_id="m")
-            told = await listener.told(1)
+            events = await listener.next_events(1)
 
     assert added["status"] == "ok"
-    assert [memory["memory"] for memory in answer["memories"]] == [{"type": "note", "text": "likes tea"}]
-    assert told == [("memory_added", "m")]
+    assert [memory["memory"] for memory in reply["memories"]] == [{"type": "note", "text": "likes tea"}]
+    assert events == [("memory_added", "m")]

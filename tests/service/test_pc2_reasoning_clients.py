@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import zmq
-from fix_pc2 import Assistant, assistant_of, refusal
+from fix_pc2 import Assistant, assistant_of, error_reply
 
 from skein.session.v1 import session_pb2
 
@@ -22,17 +22,17 @@ HEALTH_PORTS = (5597, 5617)
 async def send(assistant: Assistant, *messages: dict[str, Any], port: int = PORT) -> list[Any]:
     """Send messages over one REQ socket, as a client that keeps its socket does, and return the answers."""
     async with assistant.socket(zmq.REQ, port) as peer:
-        answers = []
+        replies = []
         for message in messages:
             await peer.send_json(message)
-            answers.append(await peer.recv_json())
-        return answers
+            replies.append(await peer.recv_json())
+        return replies
 
 
 async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one action and return its answer."""
-    (answer,) = await send(assistant, {"action": action, **fields})
-    return answer
+    (reply,) = await send(assistant, {"action": action, **fields})
+    return reply
 
 
 async def test_the_model_router_records_interactions_and_reads_a_summary(assistant: Assistant) -> None:
@@ -49,7 +49,7 @@ async def test_the_model_router_records_interactions_and_reads_a_summary(assista
     of_today = await act(assistant, "get_summary", user_id="ana", project=None, max_tokens=500)
     failed = await act(assistant, "get_summary", max_tokens=500)
 
-    assert [answer["status"] for answer in added] == ["ok"] * 4
+    assert [reply["status"] for reply in added] == ["ok"] * 4
     assert of_project == {"status": "ok", "summary": "User: Which paint?\nAssistant: Blue"}
     assert of_today["summary"] == "User: Of today"
     assert failed["status"] == "error"
@@ -74,15 +74,15 @@ async def test_a_summary_of_a_person_holds_nothing_of_another_whose_session_has_
     cleared = await act(assistant, "clear_session", **ana)
     after = [await act(assistant, "get_summary", **person) for person in (ana, other)]
 
-    assert [answer["summary"] for answer in summaries] == ["User: of ana", "User: of the other"]
+    assert [reply["summary"] for reply in summaries] == ["User: of ana", "User: of the other"]
     assert "both" not in short["summary"]
     assert cleared["status"] == "ok"
-    assert [answer["summary"] for answer in after] == ["", "User: of the other"]
+    assert [reply["summary"] for reply in after] == ["", "User: of the other"]
 
 
 async def test_the_reasoning_agents_own_test_passes(assistant: Assistant) -> None:
     session = {"session_id": "test_session"}
-    answers = await send(
+    replies = await send(
         assistant,
         {"action": "add_interaction", **session, "type": "user_query", "content": "How do I sort?", "metadata": None},
         {"action": "add_interaction", **session, "type": "code", "content": "sorted(x)", "metadata": {"lang": "py"}},
@@ -97,8 +97,8 @@ async def test_the_reasoning_agents_own_test_passes(assistant: Assistant) -> Non
         {"action": "delete_twin", "user_id": "ana"},
     )
 
-    context, solution, twin, stranger = answers[4], answers[6], answers[8], answers[9]
-    assert {answer["status"] for answer in answers} == {"ok"}
+    context, solution, twin, stranger = replies[4], replies[6], replies[8], replies[9]
+    assert {reply["status"] for reply in replies} == {"ok"}
     for name in ("context", "summary"):
         document = context[name]
         assert "conversation_summary" in document
@@ -124,9 +124,9 @@ async def test_the_type_of_an_error_is_the_one_that_its_metadata_names(assistant
         metadata={"error_type": "OSError"},
     )
 
-    answer = await act(assistant, "get_context", session_id="s")
+    reply = await act(assistant, "get_context", session_id="s")
 
-    assert answer["context"]["errors_encountered"] == [{"type": "OSError", "message": "disk: full"}]
+    assert reply["context"]["errors_encountered"] == [{"type": "OSError", "message": "disk: full"}]
 
 
 @pytest.mark.parametrize("port", HEALTH_PORTS)
@@ -189,15 +189,15 @@ async def test_the_checkers_find_what_they_look_for(assistant: Assistant) -> Non
 
 
 async def test_the_simple_test_reads_a_summary_of_nothing(assistant: Assistant) -> None:
-    answer = await act(assistant, "get_summary", user_id="test_user", project="test_project", max_tokens=100)
+    reply = await act(assistant, "get_summary", user_id="test_user", project="test_project", max_tokens=100)
 
-    assert answer == {"status": "ok", "summary": ""}
+    assert reply == {"status": "ok", "summary": ""}
 
 
 async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> None:
     user = {"user_id": "test_user", "project": "test_project"}
     code = "import sqlite3\ndef open_database(path):\n    return sqlite3.connect(path)"
-    said = [
+    interactions = [
         ("user_query", "Make me a web application"),
         ("system_response", "With Flask, then"),
         ("code", code),
@@ -205,7 +205,7 @@ async def test_the_test_of_contextual_memory_passes(assistant: Assistant) -> Non
         ("decision", "keep everything in a database"),
     ]
     cleared = await act(assistant, "clear_session", **user)
-    for interaction_type, content in said:
+    for interaction_type, content in interactions:
         added = await act(assistant, "add_interaction", **user, type=interaction_type, content=content, metadata={})
         assert added["status"] == "ok"
 
@@ -229,13 +229,13 @@ async def test_clearing_a_session_leaves_the_others(assistant: Assistant, tenant
     await tenant.sessions.AppendMessages(request)
     await act(assistant, "add_interaction", session_id="other", type="user_query", content="stays")
 
-    answer = await act(assistant, "clear_session", session_id="long")
+    reply = await act(assistant, "clear_session", session_id="long")
 
-    left = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="long"))
-    assert answer == {"status": "ok"}
-    assert not left.messages
+    remaining = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="long"))
+    assert reply == {"status": "ok"}
+    assert not remaining.messages
     assert (await act(assistant, "get_summary", session_id="other"))["summary"] == "User: stays"
-    assert await act(assistant, "clear_session") == refusal("Missing session_id")
+    assert await act(assistant, "clear_session") == error_reply("Missing session_id")
 
 
 async def test_the_suggestion_system_reads_the_latest_session_of_a_person(assistant: Assistant) -> None:
@@ -256,7 +256,7 @@ async def test_the_suggestion_system_reads_the_latest_session_of_a_person(assist
     assert now["context"]["conversation_summary"] == "User: Which paint?\nUser: Blue?"
     assert stranger["context"]["conversation_summary"] == ""
     assert "of ben" not in json.dumps([latest, now, stranger])
-    assert await act(assistant, "get_context_summary") == refusal("Missing user_id")
+    assert await act(assistant, "get_context_summary") == error_reply("Missing user_id")
 
 
 async def test_the_latest_session_may_be_one_that_another_port_opened_for_the_person(assistant: Assistant) -> None:
@@ -268,9 +268,9 @@ async def test_the_latest_session_may_be_one_that_another_port_opened_for_the_pe
         port=5574,
     )
 
-    answer = await act(assistant, "get_context_summary", user_id="ana")
+    reply = await act(assistant, "get_context_summary", user_id="ana")
 
-    assert answer["context"]["conversation_summary"] == "User: Is there tea?"
+    assert reply["context"]["conversation_summary"] == "User: Is there tea?"
 
 
 async def test_the_older_web_agent_reads_the_newest_interactions_as_one_text(assistant: Assistant) -> None:
@@ -334,14 +334,14 @@ async def test_the_newer_web_agent_gets_back_what_it_stored(assistant: Assistant
     )
 
     assert stored["status"] == by_words["status"] == by_id["status"] == "SUCCESS"
-    for answer in (by_words, by_id):
-        (record,) = answer["data"]["memories"]
+    for reply in (by_words, by_id):
+        (record,) = reply["data"]["memories"]
         assert {name: record[name] for name in data} == data
         assert record["id"] == memory_id
         assert before - 60 <= record["created_at"] <= before + 60
         assert before - 60 <= record["last_accessed"] <= before + 60
         assert (record["strength"], record["forgotten"], record["source"]) == (1, False, "UnifiedWebAgent")
-    assert unknown == refusal("Memory mem_nothing not found", status="ERROR")
+    assert unknown == error_reply("Memory mem_nothing not found", status="ERROR")
 
 
 @pytest.mark.parametrize("content", ["The sky is blue", {"page": {"title": "The blue sky", "links": [1, None]}}])
@@ -349,8 +349,8 @@ async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant, co
     data = {"content": content, "source_agent": "UnifiedWebAgent", "depth": 3}
     (stored,) = await send(assistant, {"command": "STORE_MEMORY", "data": data})
     query = {"command": "QUERY_MEMORY", "query": {"id": stored["data"]["memory_id"]}}
-    (told,) = await send(assistant, query)
-    (record,) = told["data"]["memories"]
+    (record_reply,) = await send(assistant, query)
+    (record,) = record_reply["data"]["memories"]
     later = {**record, "last_accessed": record["last_accessed"] + 0.5, "depth": 4, "seen": True}
 
     (same, newer) = await send(
@@ -383,11 +383,11 @@ async def test_the_handler_of_custom_commands_keeps_lists_and_deletes_them(assis
 
     listed = await act(assistant, "get_memories", user_id="ana")
     # It tells the commands apart by a type that each memory has.
-    found = [entry for entry in listed["memories"] if entry["memory"]["type"] == "custom_command"]
-    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=found[0]["id"])
+    result = [entry for entry in listed["memories"] if entry["memory"]["type"] == "custom_command"]
+    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=result[0]["id"])
     after = await act(assistant, "get_memories", user_id="ana")
 
     assert added["status"] == listed["status"] == deleted["status"] == "ok"
-    assert [entry["memory"] for entry in found] == [command]
+    assert [entry["memory"] for entry in result] == [command]
     assert "of ben" not in json.dumps(listed)
     assert [entry["memory"]["type"] for entry in after["memories"]] == ["reminder", "context"]

@@ -27,14 +27,14 @@ PORT = 5596
 
 async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one action and return its answer."""
-    return await assistant.say(PORT, json.dumps({"action": action, **fields}).encode())
+    return await assistant.send(PORT, json.dumps({"action": action, **fields}).encode())
 
 
 async def all_memories(assistant: Assistant) -> list[dict[str, Any]]:
     """Return all memories, as the decay manager reads them."""
-    answer = await act(assistant, "get_all_memories")
-    assert answer["status"] == "success"
-    return list(answer["memories"])
+    reply = await act(assistant, "get_all_memories")
+    assert reply["status"] == "success"
+    return list(reply["memories"])
 
 
 def age(item: dict[str, Any]) -> timedelta:
@@ -137,9 +137,9 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
     first = await act(assistant, "update_memories", memories=[consolidated])
     second = await act(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
 
-    found = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
+    result = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
     assert (first["stored"], second["stored"], second["updated"]) == (1, 0, 1)
-    (item,) = found
+    (item,) = result
     assert item.items() >= {**consolidated, "freshness_score": 0.5}.items()
     assert item["id"]
 
@@ -148,16 +148,17 @@ async def test_memories_that_come_back_without_their_id_are_found_by_what_they_s
     assistant: Assistant, tenant: Tenant
 ) -> None:
     await filled(assistant, tenant)
-    told = await all_memories(assistant)
+    items = await all_memories(assistant)
     nameless = [
-        {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"} for item in told
+        {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"}
+        for item in items
     ]
 
-    answer = await act(assistant, "update_memories", memories=nameless)
+    reply = await act(assistant, "update_memories", memories=nameless)
 
     after = await all_memories(assistant)
-    assert answer == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
-    assert after == [{**item, "type": "medium_term"} for item in told]
+    assert reply == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
+    assert after == [{**item, "type": "medium_term"} for item in items]
 
 
 async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_changed(
@@ -168,10 +169,10 @@ async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_ch
     newer = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="new") for _ in range(30)]
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s1", messages=newer))
 
-    answer = await act(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
+    reply = await act(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
 
     message = await tenant.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=item["message_id"]))
-    assert answer["updated"] == 1
+    assert reply["updated"] == 1
     metadata = json_format.MessageToDict(message.message.metadata)
     assert metadata["pc2"]["decay"]["freshness_score"] == 0.125
     assert metadata["interaction_type"] == "user_query"
@@ -179,12 +180,12 @@ async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_ch
 
 async def test_an_update_brings_back_no_message_that_was_cleared(assistant: Assistant) -> None:
     await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
-    told = await all_memories(assistant)
+    items = await all_memories(assistant)
     await act(assistant, "clear_session", session_id="s1")
 
-    answer = await act(assistant, "update_memories", memories=[{**told[0], "type": "long_term"}])
+    reply = await act(assistant, "update_memories", memories=[{**items[0], "type": "long_term"}])
 
-    assert answer == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
+    assert reply == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
     assert await all_memories(assistant) == []
 
 
@@ -204,13 +205,13 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
     memories = await all_memories(assistant)
 
     changed = [{**item, "freshness_score": 0.5, "type": "medium_term"} for item in memories]
-    answer = await act(assistant, "update_memories", memories=changed)
-    assert answer["status"] == "success"
+    reply = await act(assistant, "update_memories", memories=changed)
+    assert reply["status"] == "success"
 
     await until_told(assistant, changed)
     assert len(memories) == 300
     after = await all_memories(assistant)
-    assert answer["updated"] + answer.get("remaining", 0) == 300
+    assert reply["updated"] + reply.get("remaining", 0) == 300
     assert {(item["type"], item["freshness_score"]) for item in after} == {("medium_term", 0.5)}
 
 
@@ -230,11 +231,11 @@ async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same
         changed = [{**item, "freshness_score": 0.5} for item in memories]
 
         async with unchangeable_sessions(cluster, tenant):
-            answer = await act(assistant, "update_memories", memories=changed)
-        assert answer["status"] == "success"
+            reply = await act(assistant, "update_memories", memories=changed)
+        assert reply["status"] == "success"
         # The two messages at least; a slow machine leaves memories over as well.
-        assert answer["remaining"] >= 2
-        assert answer["updated"] + answer["remaining"] == len(memories) == 5
+        assert reply["remaining"] >= 2
+        assert reply["updated"] + reply["remaining"] == len(memories) == 5
 
         await until_told(assistant, changed)
 

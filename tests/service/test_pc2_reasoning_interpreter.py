@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fix_pc2 import Assistant, refusal
+from fix_pc2 import Assistant, error_reply
 
 from skein.memory.v1 import memory_pb2
 from skein.tenancy.v1 import subjects_pb2
@@ -23,14 +23,14 @@ CALL = {"id": "r2", "time": "2026-01-02 10:00", "message": "Call Ben"}
 
 async def act(assistant: Assistant, action: str, user_id: str = "ana", **fields: Any) -> Any:
     """Send one action in the name of a person and return its answer."""
-    return await assistant.say(PORT, json.dumps({"action": action, "user_id": user_id, **fields}).encode())
+    return await assistant.send(PORT, json.dumps({"action": action, "user_id": user_id, **fields}).encode())
 
 
 async def reminders(assistant: Assistant, user_id: str = "ana") -> list[Any]:
     """Return the reminders of a person, as the interpreter reads them at each sign-in."""
-    answer = await act(assistant, "list_reminders", user_id)
-    assert answer["status"] == "ok"
-    return list(answer["reminders"])
+    reply = await act(assistant, "list_reminders", user_id)
+    assert reply["status"] == "ok"
+    return list(reply["reminders"])
 
 
 async def test_a_sign_in_reads_the_profile_and_the_reminders_of_a_stranger(assistant: Assistant) -> None:
@@ -74,7 +74,7 @@ async def test_a_reminder_is_deleted_by_its_place_in_the_list(assistant: Assista
     beyond = await act(assistant, "delete_reminder", index=1)
 
     assert deleted == {"status": "ok"}
-    assert beyond == refusal("Reminder not found")
+    assert beyond == error_reply("Reminder not found")
     assert await reminders(assistant) == [CALL]
     assert await reminders(assistant, "ben") == [TEA, CALL]
 
@@ -83,9 +83,9 @@ async def test_deletions_at_once_delete_a_reminder_each(assistant: Assistant) ->
     for number in range(4):
         await act(assistant, "add_reminder", reminder={"message": str(number)})
 
-    answers = await asyncio.gather(*(act(assistant, "delete_reminder", index=0) for _ in range(3)))
+    replies = await asyncio.gather(*(act(assistant, "delete_reminder", index=0) for _ in range(3)))
 
-    assert answers == [{"status": "ok"}] * 3
+    assert replies == [{"status": "ok"}] * 3
     assert [reminder["message"] for reminder in await reminders(assistant)] == ["3"]
 
 
@@ -94,9 +94,9 @@ async def test_all_reminders_of_one_person_are_deleted(assistant: Assistant) -> 
         await act(assistant, "add_reminder", user_id, reminder=TEA)
     await act(assistant, "add_memory", memory={"text": "likes tea"})
 
-    answer = await act(assistant, "delete_all_reminders")
+    reply = await act(assistant, "delete_all_reminders")
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert await reminders(assistant) == []
     assert await reminders(assistant, "ben") == [TEA]
     assert len((await act(assistant, "get_memory"))["memory"]) == 1
@@ -107,10 +107,10 @@ BAD_REMINDERS: list[Any] = [None, {}, [], "", 5, {"message": "x" * 100_001}]
 
 async def test_a_reminder_that_says_nothing_is_refused(assistant: Assistant) -> None:
     for reminder in BAD_REMINDERS:
-        answer = await act(assistant, "add_reminder", reminder=reminder)
+        reply = await act(assistant, "add_reminder", reminder=reminder)
 
-        assert answer == refusal(answer["reason"])
-        assert "Skein failed" not in answer["reason"]
+        assert reply == error_reply(reply["reason"])
+        assert "Skein failed" not in reply["reason"]
 
 
 @pytest.mark.parametrize("index", [-1, "0", 1.5, True, [0], 10**30])
@@ -118,7 +118,7 @@ async def test_a_place_that_the_list_does_not_have_is_refused(assistant: Assista
     await act(assistant, "add_reminder", reminder=TEA)
 
     assert (await act(assistant, "delete_reminder", index=index))["status"] == "error"
-    assert await act(assistant, "delete_reminder") == refusal(MISSING_FIELDS)
+    assert await act(assistant, "delete_reminder") == error_reply(MISSING_FIELDS)
     assert await reminders(assistant) == [TEA]
 
 
@@ -126,10 +126,10 @@ async def test_a_profile_keeps_what_an_update_does_not_name(assistant: Assistant
     first = await act(assistant, "update_profile", updates={"name": "Ana", "preferences": {"tea": "green"}})
     second = await act(assistant, "update_profile", updates={"taught_commands": {"lights out": "scene off"}})
 
-    answer = await act(assistant, "get_profile")
+    reply = await act(assistant, "get_profile")
 
     assert first["status"] == second["status"] == "ok"
-    assert answer["profile"] == {
+    assert reply["profile"] == {
         "name": "Ana",
         "preferences": {"tea": "green"},
         "taught_commands": {"lights out": "scene off"},
@@ -141,9 +141,9 @@ async def test_a_profile_keeps_what_an_update_does_not_name(assistant: Assistant
 
 @pytest.mark.parametrize("updates", [None, {}, [], "name"])
 async def test_a_profile_takes_no_update_that_says_nothing(assistant: Assistant, updates: Any) -> None:
-    answer = await act(assistant, "update_profile", updates=updates)
+    reply = await act(assistant, "update_profile", updates=updates)
 
-    assert answer == refusal(answer["reason"])
+    assert reply == error_reply(reply["reason"])
 
 
 async def test_the_memories_of_a_person_come_the_newest_of_them_oldest_first(assistant: Assistant) -> None:
@@ -181,11 +181,11 @@ async def test_a_keyword_finds_the_memories_of_the_person_that_hold_it(assistant
     assert [entry["content"] for entry in by_text["results"]] == ["Greenland is cold", "Likes GREEN tea"]
     assert [entry["content"] for entry in by_field["results"]] == ["Likes GREEN tea"]
     assert literal == {"status": "ok", "results": []}
-    assert await act(assistant, "search_memory") == refusal(MISSING_FIELDS)
+    assert await act(assistant, "search_memory") == error_reply(MISSING_FIELDS)
     for keyword in (5, "x" * 1001, "a\0", "\ud800", ["a"]):
-        answer = await act(assistant, "search_memory", keyword=keyword)
-        assert answer["status"] == "error"
-        assert "Skein failed" not in answer["reason"]
+        reply = await act(assistant, "search_memory", keyword=keyword)
+        assert reply["status"] == "error"
+        assert "Skein failed" not in reply["reason"]
 
 
 async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant, tenant: Tenant) -> None:
@@ -203,13 +203,13 @@ async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant
     assert cleared["status"] == "ok"
     assert after["contexts"] == []
     assert (await act(assistant, "get_context", "ben"))["contexts"] == ["of ben"]
-    left = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
-    assert {memory.content for memory in left} == {"of a typed client", "of ben"}
+    remaining = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    assert {memory.content for memory in remaining} == {"of a typed client", "of ben"}
 
 
 @pytest.mark.parametrize("context", [None, "", {}, []])
 async def test_a_context_that_says_nothing_is_refused(assistant: Assistant, context: Any) -> None:
-    assert await act(assistant, "add_context", context=context) == refusal(MISSING_FIELDS)
+    assert await act(assistant, "add_context", context=context) == error_reply(MISSING_FIELDS)
 
 
 async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant) -> None:
@@ -224,7 +224,7 @@ async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant)
             ("get_context_summary", {}),
             ("get_recent_context", {}),
         ):
-            answer = await act(assistant, action, user_id, **fields)  # type: ignore[arg-type]
+            reply = await act(assistant, action, user_id, **fields)  # type: ignore[arg-type]
 
-            assert answer == refusal(answer["reason"]), action
-            assert "Skein failed" not in answer["reason"], action
+            assert reply == error_reply(reply["reason"]), action
+            assert "Skein failed" not in reply["reason"], action

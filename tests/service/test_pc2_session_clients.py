@@ -32,9 +32,9 @@ class Client:
 
     async def ask(self, action: str, **fields: Any) -> Any:
         """Ask what must work."""
-        answer = await self.send(action=action, **fields)
-        assert answer["status"] == "success", answer
-        return answer
+        reply = await self.send(action=action, **fields)
+        assert reply["status"] == "success", reply
+        return reply
 
     async def talk(self, session_id: str, *turns: str) -> None:
         """Say something in turn, the person first."""
@@ -49,8 +49,8 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
         yield Client(socket)
 
 
-def turns(answer: Any) -> list[tuple[str, str]]:
-    return [(turn["role"], turn["content"]) for turn in answer["context"]]
+def turns(reply: Any) -> list[tuple[str, str]]:
+    return [(turn["role"], turn["content"]) for turn in reply["context"]]
 
 
 async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns(client: Client) -> None:
@@ -62,9 +62,9 @@ async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns
         assert added["interaction_id"]
         assert added["message"]
 
-    answer = await client.ask("get_context", session_id=session_id, limit=20)
+    reply = await client.ask("get_context", session_id=session_id, limit=20)
 
-    assert turns(answer) == [("user", f"turn {number}") for number in range(5, 25)]
+    assert turns(reply) == [("user", f"turn {number}") for number in range(5, 25)]
 
 
 async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
@@ -91,10 +91,10 @@ async def test_interactions_are_found_with_who_said_them_where_and_when(client: 
     )
     added = await client.ask("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
 
-    answer = await client.ask("search_interactions", query="mend boiler", session_id="s", request_id="r1")
+    reply = await client.ask("search_interactions", query="mend boiler", session_id="s", request_id="r1")
 
-    assert answer["request_id"] == "r1"
-    first, second = answer["results"]
+    assert reply["request_id"] == "r1"
+    first, second = reply["results"]
     assert (first["memory_id"], first["content"]) == (added["interaction_id"], "I will mend the boiler")
     assert first["metadata"] == {"role": "Plumber", "session_id": "s", "timestamp": first["metadata"]["timestamp"]}
     assert (second["metadata"]["role"], second["metadata"]["mood"]) == ("user", "cross")
@@ -105,16 +105,16 @@ async def test_a_search_keeps_to_the_session_and_the_person_that_it_names(client
         await client.ask("create_session", session_id=session_id, user_id=user_id)
         await client.talk(session_id, f"the password of {session_id}")
 
-    async def found(**scope: Any) -> set[str]:
-        answer = await client.ask("search_interactions", query="password", **scope)
-        return {result["metadata"]["session_id"] for result in answer["results"]}
+    async def search(**scope: Any) -> set[str]:
+        reply = await client.ask("search_interactions", query="password", **scope)
+        return {result["metadata"]["session_id"] for result in reply["results"]}
 
-    assert await found(session_id="a1") == {"a1"}
-    assert await found(user_id="ana") == {"a1", "a2"}
-    assert await found(user_id="ben") == {"b1"}
-    assert await found(user_id="eve") == set()
-    assert await found(user_id="ben", session_id="a1") == set()
-    assert await found() == {"a1", "a2", "b1"}
+    assert await search(session_id="a1") == {"a1"}
+    assert await search(user_id="ana") == {"a1", "a2"}
+    assert await search(user_id="ben") == {"b1"}
+    assert await search(user_id="eve") == set()
+    assert await search(user_id="ben", session_id="a1") == set()
+    assert await search() == {"a1", "a2", "b1"}
 
 
 async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> None:
@@ -126,9 +126,9 @@ async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> 
 
 @pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
 async def test_a_search_without_a_query_says_so(client: Client, fields: dict[str, Any]) -> None:
-    answer = await client.send(action="search_interactions", **fields)
+    reply = await client.send(action="search_interactions", **fields)
 
-    assert answer == {"status": "error", "message": "Missing query"}
+    assert reply == {"status": "error", "message": "Missing query"}
 
 
 async def test_a_search_in_another_tenants_session_is_refused(client: Client, other_tenant: Tenant) -> None:
@@ -174,9 +174,9 @@ async def test_the_agent_tells_its_health_with_the_status_of_its_actions(client:
 
 
 async def test_an_unknown_action_is_named(client: Client) -> None:
-    answer = await client.send(action="dance", request_id="r")
+    reply = await client.send(action="dance", request_id="r")
 
-    assert answer == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
+    assert reply == {"status": "error", "message": "Unknown action: dance", "request_id": "r"}
 
 
 async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Client, tenant: Tenant) -> None:
@@ -187,12 +187,12 @@ async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Cl
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="old"))
 
     context = await client.ask("get_context", session_id="old")
-    found = await client.ask("search_interactions", query="boat", user_id="ana")
-    refusal = await client.send(action="search_interactions", query="boat", session_id="old")
+    search_reply = await client.ask("search_interactions", query="boat", user_id="ana")
+    error_reply = await client.send(action="search_interactions", query="boat", session_id="old")
     await client.ask("clear_session", session_id="old")
     cleared = await client.ask("get_context", session_id="old")
 
     assert turns(context) == [("user", "the old boat")]
-    assert [result["content"] for result in found["results"]] == ["the new boat"]
-    assert (refusal["status"], "cold storage" in refusal["message"]) == ("error", True)
+    assert [result["content"] for result in search_reply["results"]] == ["the new boat"]
+    assert (error_reply["status"], "cold storage" in error_reply["message"]) == ("error", True)
     assert cleared["context"] == []

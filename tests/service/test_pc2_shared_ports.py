@@ -45,10 +45,10 @@ async def test_a_request_to_the_jarvis_port_is_answered_by_default(assistant: As
     }
 
     added = await assistant.ask("add_memory", port=5598, user_id="ana", memory=command)
-    answer = await assistant.ask("get_memories", port=5598, user_id="ana")
+    reply = await assistant.ask("get_memories", port=5598, user_id="ana")
 
-    assert added["status"] == answer["status"] == "ok"
-    assert [memory["memory"] for memory in answer["memories"]] == [command]
+    assert added["status"] == reply["status"] == "ok"
+    assert [memory["memory"] for memory in reply["memories"]] == [command]
 
 
 @pytest.mark.parametrize("port", EVENT_PORTS)
@@ -76,17 +76,17 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         frame = await heard(assistant, tenant, 5598)
-        answer = await assistant.say(5598, b'{"action": "ping"}')
+        reply = await assistant.send(5598, b'{"action": "ping"}')
 
     assert frame.startswith("memory_added {")
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
 
 
 async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:
     added = await assistant.ask("add_memory", port=7240, data={"content": "tea at four"})
-    found = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
+    result = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
 
-    assert found["memory"]["content"] == "tea at four"
+    assert result["memory"]["content"] == "tea at four"
 
 
 async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others(
@@ -97,7 +97,7 @@ async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others
         async with assistant.socket(zmq.SUB, 6583) as peer:
             peer.subscribe(b"")
             pulse = json.loads(await peer.recv())
-        document = await assistant.say(6583, b"")
+        document = await assistant.send(6583, b"")
 
     assert (pulse["component"], pulse["status"]) == ("session_memory_agent", "running")
     assert_healthy(document)
@@ -113,12 +113,12 @@ async def test_a_port_that_answers_alone_publishes_nothing(
         f"SKEIN_PC2_{port}": role,
     }
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        answer = await assistant.say(port, b'{"action": "ping"}')
+        reply = await assistant.send(port, b'{"action": "ping"}')
         async with assistant.socket(zmq.SUB, port) as peer:
             peer.subscribe(b"")
             frames = await peer.poll(300)
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
     assert not frames
 
 
@@ -127,9 +127,9 @@ async def test_dealers_and_many_requests_at_once_are_answered(assistant: Assista
     async with assistant.socket(zmq.DEALER, port) as peer:
         for _ in range(50):
             await peer.send(b'{"action": "ping"}')
-        answers = [json.loads((await peer.recv_multipart())[-1]) for _ in range(50)]
+        replies = [json.loads((await peer.recv_multipart())[-1]) for _ in range(50)]
 
-    assert {answer["status"] for answer in answers} == {"ok"}
+    assert {reply["status"] for reply in replies} == {"ok"}
 
 
 @pytest.mark.parametrize("port", SHARED_PORTS)
@@ -149,11 +149,11 @@ async def test_a_connection_that_never_says_what_it_is_is_closed(
                     pass
             except ConnectionResetError:
                 pass
-        answer: Any = await assistant.say(port, b'{"action": "ping"}')
+        reply: Any = await assistant.send(port, b'{"action": "ping"}')
     finally:
         writer.close()
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"
 
 
 @pytest.mark.parametrize("port", [5598, 5570, 5617])
@@ -171,9 +171,9 @@ async def test_one_address_has_a_part_of_a_ports_connections(
 
         async with asyncio.timeout(30):
             assert await reader.read() == b""
-        answer = await assistant.say(port, b'{"action": "ping"}')
+        reply = await assistant.send(port, b'{"action": "ping"}')
     finally:
         for writer in writers:
             writer.close()
 
-    assert answer["status"] == "ok"
+    assert reply["status"] == "ok"

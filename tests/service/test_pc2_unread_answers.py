@@ -32,12 +32,12 @@ class Echo:
 
 async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
     """Ask for answers of some sizes, and read when all have been made; return how many there are."""
-    made = REPLIES.labels("1", "ok")
-    expected = made._value.get() + len(sizes)
+    reply_counter = REPLIES.labels("1", "ok")
+    expected = reply_counter._value.get() + len(sizes)
     for size in sizes:
         await peer.send(str(size).encode())
     async with asyncio.timeout(60):
-        while made._value.get() < expected:
+        while reply_counter._value.get() < expected:
             await asyncio.sleep(0.01)
     count = 0
     while await peer.poll(500):
