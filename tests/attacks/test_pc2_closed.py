@@ -76,7 +76,7 @@ def test_the_second_setting_opens_nothing_by_itself() -> None:
     assert "SKEIN_PC2_ALLOW" in config_check(SKEIN_PC2_HOST=EVERYWHERE, SKEIN_PC2_ALLOW_WIDE="1")
 
 
-def test_a_process_that_is_not_told_whom_to_admit_ends_and_says_what_to_set() -> None:
+def test_a_process_without_an_allow_list_exits_and_names_the_setting() -> None:
     environment = {**test_environment(), **OPEN, "SKEIN_PC2_API_KEY": "sk", "SKEIN_GATEWAY_ADDRESS": "127.0.0.1:1"}
 
     ended = CliRunner(env=environment).invoke(skein, ["serve", "pc2"])
@@ -115,7 +115,7 @@ async def closed_at_once(address: str, port: str) -> bool:
             writer.close()
 
 
-async def test_a_peer_of_another_address_is_disconnected_unheard_on_every_port(
+async def test_a_peer_outside_the_allow_list_is_disconnected_on_every_port(
     cluster: Cluster, tenant: Tenant, log: io.StringIO
 ) -> None:
     address = own_address()

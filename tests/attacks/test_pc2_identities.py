@@ -1,4 +1,4 @@
-"""Identities of ZeroMQ peers: a second peer with the first one's identity gets none of its answers.
+"""Identities of ZeroMQ peers: a second peer with the first one's identity gets none of its replies.
 
 Attack: a peer connects with the identity of another, while it is connected or after it has left, on every kind of port.
 May be seen: its own answers, and no word of the other peer's.
@@ -91,7 +91,7 @@ async def test_two_peers_with_one_identity_get_their_own_answers(assistant: Assi
     assert await share_an_identity(assistant, port) == (0, 0)
 
 
-async def test_answers_of_one_peer_never_reach_the_other_of_its_identity(assistant: Assistant) -> None:
+async def test_replies_to_one_peer_never_reach_another_with_its_identity(assistant: Assistant) -> None:
     async with peer_of(assistant, 5570, IDENTITY) as first, peer_of(assistant, 5570, IDENTITY) as second:
         for number in range(REQUESTS):
             await ask(first, f"first-{number}", "read")
@@ -119,7 +119,7 @@ async def test_two_admitted_clients_with_one_identity_get_their_own_answers(
         assert await share_an_identity(assistant, port, *secrets) == (0, 0)
 
 
-async def test_the_answer_to_a_peer_that_left_is_not_for_the_next_of_its_identity() -> None:
+async def test_a_reply_to_a_disconnected_peer_does_not_reach_the_next_with_its_identity() -> None:
     # A gateway that accepts calls and never answers: what is asked is answered in the order of its asking, late.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1]}"

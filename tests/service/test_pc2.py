@@ -1,4 +1,4 @@
-"""The ports of the voice assistants, spoken to as they speak: real REQ and DEALER sockets."""
+"""The ports of the voice assistants, with real REQ and DEALER sockets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
     assert data["session_id"] == "session-123456"
 
 
-async def test_what_an_assistant_stores_a_typed_client_reads(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_typed_client_reads_a_memory_of_an_assistant(assistant: Assistant, tenant: Tenant) -> None:
     content = {"text": "The boiler was serviced", "source_agent": "Maintenance", "metadata": {"room": "cellar"}}
     created = await assistant.ask(
         "create",
@@ -79,7 +79,7 @@ async def test_what_an_assistant_stores_a_typed_client_reads(assistant: Assistan
     assert not memory.HasField("data")
 
 
-async def test_what_a_typed_client_stores_an_assistant_reads(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_assistant_reads_a_memory_of_a_typed_client(assistant: Assistant, tenant: Tenant) -> None:
     memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
@@ -141,7 +141,7 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
     assert metadata["query_embedding_dimension"] == (None if search_type == "keyword" else 384)
 
 
-async def test_search_by_meaning_leaves_out_what_is_not_alike(assistant: Assistant) -> None:
+async def test_semantic_search_excludes_dissimilar_memories(assistant: Assistant) -> None:
     await assistant.create("The boiler was serviced in May")
 
     meaning = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "semantic"})
@@ -240,7 +240,7 @@ async def test_a_bad_request_is_answered_with_its_code(assistant: Assistant, req
     assert reply["request_id"].startswith("req-")
 
 
-async def test_nested_content_beyond_what_can_be_stored_is_refused(assistant: Assistant) -> None:
+async def test_content_nested_too_deeply_is_rejected(assistant: Assistant) -> None:
     nested: Any = "x"
     for _ in range(200):
         nested = {"a": nested}
@@ -340,7 +340,7 @@ class Stumbling:
         return {"status": "error"}
 
 
-async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
+async def test_an_internal_error_does_not_stop_a_port() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
@@ -382,7 +382,7 @@ class Slow:
         return {"status": code}
 
 
-async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
+async def test_a_reply_that_cannot_be_sent_becomes_an_internal_error() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
@@ -394,7 +394,7 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
     assert reply == {"status": "internal_error"}
 
 
-async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() -> None:
+async def test_the_queue_is_bounded_in_bytes_and_one_peer_fills_a_part() -> None:
     # Long enough for any machine: nothing here ends by time.
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), reply_seconds=60)
     context = zmq.asyncio.Context()
@@ -474,7 +474,7 @@ class DeafAtFirst(zmq.asyncio.Context):
         return super().socket(kind, socket_class=Deaf if self.socket_count == 1 else zmq.asyncio.Socket)
 
 
-async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_answered(log: io.StringIO) -> None:
+async def test_a_failed_socket_is_closed_and_the_next_connection_is_answered(log: io.StringIO) -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
@@ -532,7 +532,7 @@ async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> 
     assert {reply["request_id"] for reply in replies} == {f"r{number}" for number in range(100)}
 
 
-async def test_a_peer_that_never_reads_holds_up_nobody(assistant: Assistant) -> None:
+async def test_a_peer_that_never_reads_does_not_block_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as silent:
         for _ in range(3000):
             await silent.send(b'{"action": "ping"}')
@@ -580,7 +580,7 @@ async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: T
         await assistant.running.wait_ready(60)
 
 
-async def test_a_port_without_an_identity_accepts_nobody_and_opens_with_it(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_port_opens_when_its_api_key_exists(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({}, patient=True, gateway=cluster.endpoint) as assistant:
         open_at_first = set(assistant.ports)
         health = await assistant.send(5617, b"")

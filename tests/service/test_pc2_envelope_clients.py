@@ -1,4 +1,4 @@
-"""Ports 5570 and 5576 as their clients use them: what each sends, and the fields that it reads of the answers."""
+"""Ports 5570 and 5576 as their clients use them: what each sends, and the fields that it reads of the replies."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ async def test_a_session_agent_deletes_its_session_by_ending_and_clearing_it(ses
     assert deleted == [(True, 1, [])]
 
 
-async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistant) -> None:
+async def test_the_orchestrators_client_succeeds_in_every_call(assistant: Assistant) -> None:
     async with assistant.socket(zmq.REQ, 5576) as socket:
         client = MemoryClient(socket, agent_id="CoordinatorAgent")
         client.session_id = (await client.send("create_session", user_id="ana", session_metadata={}))["session_id"]

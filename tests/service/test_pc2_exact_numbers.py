@@ -1,4 +1,4 @@
-"""Numbers that no double holds pass through pc2's ports as they were sent."""
+"""Numbers that no double represents pass through pc2's ports unchanged."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client
 
 
 @pytest.mark.parametrize("action", ["apply_decay", "consolidate_memory", "archive_memory"])
-async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Client, action: str) -> None:
+async def test_a_missing_memory_is_an_error_for_the_scheduler(client: Client, action: str) -> None:
     reply = await client.send(action=action, data={"memory_id": "mem-none"})
 
     assert reply == {"status": "error", "message": "There is no memory of this id"}
@@ -119,7 +119,7 @@ async def test_the_scheduler_is_told_of_a_memory_that_is_not_there(client: Clien
 
 
 @pytest.mark.parametrize("form", ["data", "payload", "top level"])
-async def test_the_three_forms_of_a_message_are_read_alike(client: Client, form: str) -> None:
+async def test_the_three_forms_of_a_message_are_equivalent(client: Client, form: str) -> None:
     async def ask(action: str, **fields: Any) -> Any:
         message = {"action": action, **(fields if form == "top level" else {form: fields})}
         reply = await client.send(**message)

@@ -195,7 +195,7 @@ async def test_a_relationship_is_a_link_and_the_reverse(assistant: Assistant, te
     assert [memory["relationship_type"] for memory in only["memories"]] == ["causes"]
 
 
-async def test_a_relationship_that_is_added_again_is_as_strong_as_is_said_last(assistant: Assistant) -> None:
+async def test_a_repeated_relationship_has_the_last_strength(assistant: Assistant) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")
     for strength in (0.9, 0.2):
         await run_action(
@@ -208,7 +208,7 @@ async def test_a_relationship_that_is_added_again_is_as_strong_as_is_said_last(a
 
 
 @pytest.mark.parametrize("name", ["Part-Of The Whole", "関連", "x" * 100, "2nd", "SUPPORTS"])
-async def test_any_type_of_relationship_is_kept_as_it_was_given(assistant: Assistant, name: str) -> None:
+async def test_any_relationship_type_is_returned_as_sent(assistant: Assistant, name: str) -> None:
     one, two, three = [await add(assistant, text) for text in ("one", "two", "three")]
     await run_action(assistant, "add_relationship", source_id=one, target_id=two, relationship_type=name)
     await run_action(assistant, "add_relationship", source_id=one, target_id=three, relationship_type="other")
@@ -394,7 +394,7 @@ async def test_a_session_is_made_as_on_port_5574(assistant: Assistant, tenant: T
     assert (reply["session_id"], result.session.subject_id) == ("s-1", "ana")
 
 
-async def test_a_batch_adds_what_it_can_and_tells_the_rest(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_batch_adds_valid_items_and_reports_the_others(assistant: Assistant, tenant: Tenant) -> None:
     parent = await add(assistant, "parent", memory_id="mem-parent")
     memories = [
         {"content": "first", "parent_id": parent},
@@ -436,7 +436,7 @@ async def test_a_batch_of_which_nothing_can_be_added_is_an_error(assistant: Assi
     assert (await run_action(assistant, "batch_add_memories", memories=[]))["memory_ids"] == []
 
 
-async def test_a_batch_gets_what_there_is_in_the_order_asked_and_tells_the_rest(
+async def test_a_batch_reads_existing_memories_in_order_and_reports_the_others(
     assistant: Assistant, tenant: Tenant
 ) -> None:
     one, two = await add(assistant, "one"), await add(assistant, "two")

@@ -1,4 +1,4 @@
-"""Memories through the orchestrator's ports: changed, deleted, and said again."""
+"""Memories through the orchestrator's ports: updated, deleted, and sent again."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def ids(data: Any) -> list[str]:
     return [memory["memory_id"] for memory in data["memories"]]
 
 
-async def test_memories_are_read_by_name_in_the_order_asked(
+async def test_memories_are_read_by_id_in_the_requested_order(
     assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     await store(tenant, 3)
@@ -113,7 +113,7 @@ async def test_lists_are_filtered(assistant: Assistant, tenant: Tenant) -> None:
         ("priority", "asc", ["m0", "m2", "m1"]),
     ],
 )
-async def test_lists_come_in_the_order_asked(
+async def test_lists_have_the_requested_order(
     assistant: Assistant, tenant: Tenant, field: str, order: str, expected: list[str]
 ) -> None:
     await store(tenant, 3)
@@ -140,9 +140,7 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
     assert (len(indexed["memories"]), indexed["page_info"]["has_more"], indexed["total_count"]) == (1, True, 1002)
 
 
-async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Assistant, tenant: Tenant) -> None:
     # Heavy in what nobody has to understand: to split and embed some megabytes of words takes a busy machine a while.
     for part in range(2):
         memories = [
@@ -185,7 +183,7 @@ async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
         {"filter": {"tags": [f"t{number}" for number in range(51)]}},
     ],
 )
-async def test_a_list_that_makes_no_sense_is_refused(assistant: Assistant, payload: dict[str, Any]) -> None:
+async def test_an_invalid_list_request_is_rejected(assistant: Assistant, payload: dict[str, Any]) -> None:
     assert code(await assistant.ask("batch_read", payload=payload)) == "validation_error"
 
 
@@ -223,7 +221,7 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
     assert (await batch(assistant))["total_count"] == 1
 
 
-async def test_what_a_bulk_delete_has_no_time_for_is_deleted_in_the_background(
+async def test_a_bulk_delete_continues_in_the_background(
     assistant: Assistant, tenant: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_lists, "DELETION_BATCH_SIZE", 10)
@@ -268,7 +266,7 @@ async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assi
     ]
 
 
-async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Assistant) -> None:
+async def test_lists_searches_and_summaries_exclude_other_sessions(assistant: Assistant) -> None:
     text = "Bob hides the key under the green flower pot"
     theirs = await assistant.ask("create", session_id="bob", payload={"content": {"text": text}})
     await assistant.ask("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
@@ -322,9 +320,7 @@ async def test_a_summary_needs_a_type(assistant: Assistant) -> None:
         {"filter": {"memory_type": "context", "oldre_than": "2020-01-01T00:00:00Z"}},
     ],
 )
-async def test_a_bulk_delete_that_does_not_say_what_deletes_nothing(
-    assistant: Assistant, payload: dict[str, Any]
-) -> None:
+async def test_a_bulk_delete_without_a_condition_deletes_nothing(assistant: Assistant, payload: dict[str, Any]) -> None:
     await assistant.create("kept", memory_type="context")
 
     assert code(await assistant.ask("bulk_delete", payload=payload)) == "validation_error"
@@ -371,7 +367,7 @@ async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant
     assert (word["summary"], word["memory_count"]) == ("tea", 1)
 
 
-async def test_a_hybrid_search_leaves_out_what_is_neither_said_nor_meant_when_asked_to(assistant: Assistant) -> None:
+async def test_a_hybrid_search_with_a_threshold_excludes_unrelated_memories(assistant: Assistant) -> None:
     expected_id = await assistant.create("Ana drinks green tea")
     await assistant.create("The boiler was serviced in May")
 

@@ -27,7 +27,7 @@ async def read_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
     return (await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))).session
 
 
-async def test_a_session_is_opened_with_what_is_known_of_it(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_session_is_created_with_its_fields(assistant: Assistant, tenant: Tenant) -> None:
     metadata = {"device_info": {"name": "kitchen speaker"}, "location": "kitchen", "session_type": "voice"}
 
     reply = await assistant.ask("create_session", payload={"user_id": "ana", "session_metadata": metadata})
@@ -111,7 +111,7 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
     assert (await read_session(tenant, "s-1")).summary == "tea was discussed"
 
 
-async def test_a_session_is_put_away_when_that_is_wished(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Tenant) -> None:
     await assistant.ask("create_session", session_id="s-2", payload={"user_id": "ana"})
 
     ended = await assistant.ask("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
@@ -148,7 +148,7 @@ async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assi
         ("create", {"session_id": "a\u0000b", "payload": {"content": {"text": "a"}}}, "validation_error"),
     ],
 )
-async def test_a_session_that_makes_no_sense_is_refused(
+async def test_an_invalid_session_is_rejected(
     assistant: Assistant, action: str, message: dict[str, Any], expected: str
 ) -> None:
     assert code(await assistant.ask(action, **message)) == expected

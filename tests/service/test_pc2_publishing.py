@@ -1,4 +1,4 @@
-"""Ports 7240 and 5598: what happens in a tenant's memory, told over SUB sockets."""
+"""Ports 7240 and 5598: changes of a tenant's memory, published to SUB sockets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: byte
 
 
 @pytest.mark.parametrize("port", EVENT_PORTS)
-async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
+async def test_changes_by_any_client_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
     async with listening(assistant, tenant, port) as listener:
         here = (await assistant.ask("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
         there = await assistant.create("coffee")
@@ -113,9 +113,7 @@ async def test_what_is_done_by_any_door_is_told_in_order(assistant: Assistant, t
     ]
 
 
-async def test_a_frame_says_what_happened_when_and_where_in_the_log(
-    cluster: Cluster, assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_an_event_has_its_type_time_and_position(cluster: Cluster, assistant: Assistant, tenant: Tenant) -> None:
     async with listening(assistant, tenant, 7240) as listener:
         memory = await store(tenant, external_id="mem-1")
         topic, event = await listener.next()
@@ -132,7 +130,7 @@ async def test_a_frame_says_what_happened_when_and_where_in_the_log(
     assert [change.event_type for change in changes.changes] == ["memory_created"]
 
 
-async def test_a_subscriber_hears_the_topics_that_it_asked_for(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_subscriber_gets_its_topics_alone(assistant: Assistant, tenant: Tenant) -> None:
     async with listening(assistant, tenant, 7240, b"memory_deleted") as listener:
         memory = await store(tenant)
         await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory.memory_id))
@@ -140,7 +138,7 @@ async def test_a_subscriber_hears_the_topics_that_it_asked_for(assistant: Assist
         assert (await listener.next())[0] == "memory_deleted"
 
 
-async def test_another_tenants_memory_is_not_told_of(
+async def test_changes_of_another_tenant_are_not_published(
     assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     async with listening(assistant, tenant, 7240) as listener:
@@ -180,7 +178,7 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
     assert heard == [expected, expected]
 
 
-async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Cluster, tenant: Tenant) -> None:
+async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenant: Tenant) -> None:
     async with (
         gate(cluster.endpoint) as shut,
         assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
@@ -276,7 +274,7 @@ async def arrived(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: st
             pass
 
 
-async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_are_counted() -> None:
+async def test_a_subscriber_that_never_reads_loses_its_own_messages_and_losses_are_counted() -> None:
     before = DROPPED_PUBLICATIONS.labels("1")._value.get()
     async with (
         publisher() as (event_publisher, assistant),
@@ -305,7 +303,7 @@ async def test_a_subscriber_that_never_reads_costs_itself_alone_and_its_losses_a
     assert received == list(range(len(received)))
 
 
-async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> None:
+async def test_a_disconnected_subscriber_frees_its_slot() -> None:
     async with publisher() as (event_publisher, assistant):
         for _ in range(3):
             async with assistant.socket(zmq.SUB, 1) as peer:
@@ -317,7 +315,7 @@ async def test_a_subscriber_that_leaves_is_forgotten_and_another_may_come() -> N
                     await asyncio.sleep(0.01)
 
 
-async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
+async def test_a_peer_without_zeromq_does_not_disturb_subscribers() -> None:
     async with publisher() as (event_publisher, assistant):
         host, _, port = assistant.ports[1].rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -337,7 +335,7 @@ class Closed(PortConfig):
         return not address
 
 
-async def test_who_may_not_come_in_hears_nothing() -> None:
+async def test_a_rejected_peer_gets_no_events() -> None:
     async with publisher(Closed) as (event_publisher, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):
@@ -419,12 +417,12 @@ def test_a_publishing_port_can_be_set_to_answer_alone(number: int, text: str, *,
 
 
 @pytest.mark.parametrize(("number", "roles"), [(5598, "events or jarvis"), (6583, "pub or rep")])
-def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) -> None:
+def test_an_unknown_role_of_a_port_is_rejected(number: int, roles: str) -> None:
     with pytest.raises(SettingInvalid, match=roles):
         is_reply_only({f"SKEIN_PC2_{number}": "x"}, number)
 
 
-async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:
+async def test_port_5598_answers_alone_when_it_is_set_to_jarvis(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
         added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})

@@ -1,4 +1,4 @@
-"""Port 5596 as the Unified Memory Reasoning Agent: what is said in sessions, and what it makes of bad input."""
+"""Port 5596 as the Unified Memory Reasoning Agent: messages of sessions, and errors for invalid input."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
         assert len(text) + len("\nUser: number 90 of them") > 4 * max_tokens
 
 
-async def test_what_a_typed_client_said_is_told_as_well(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_of_a_typed_client_are_in_the_context(assistant: Assistant, tenant: Tenant) -> None:
     messages = [
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="typed"),
         session_pb2.Message(role=session_pb2.MESSAGE_ROLE_ASSISTANT, name="Jarvis", content="answered"),
@@ -198,7 +198,7 @@ async def test_what_a_typed_client_said_is_told_as_well(assistant: Assistant, te
     assert await summary(assistant, "s") == "User: typed\nJarvis: answered"
 
 
-async def test_the_summary_of_the_session_stands_for_what_is_left_out(assistant: Assistant, tenant: Tenant) -> None:
+async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: Assistant, tenant: Tenant) -> None:
     messages = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="word " * 20) for _ in range(10)]
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
     await tenant.sessions.AppendMessages(request)
@@ -242,7 +242,7 @@ async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
     assert await act(assistant, "record_decision", decision="d") == error_reply(MISSING_FIELDS)
 
 
-async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_ended_session_is_read_and_takes_no_messages(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
@@ -256,7 +256,7 @@ async def test_a_session_that_has_ended_is_told_and_takes_nothing(assistant: Ass
     assert (hidden["status"], "hidden" in hidden["reason"]) == ("error", True)
 
 
-async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_session_in_cold_storage_is_read(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s1"))
@@ -265,7 +265,7 @@ async def test_a_session_in_cold_storage_is_told(assistant: Assistant, tenant: T
     assert (await act(assistant, "get_all_memories"))["status"] == "success"
 
 
-async def test_a_message_sent_again_with_its_request_id_is_said_once(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_repeated_message_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
         assert (await act(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
 
@@ -282,7 +282,7 @@ async def test_an_unknown_action_is_refused(assistant: Assistant) -> None:
         assert reply == error_reply(UNKNOWN_ACTION)
 
 
-async def test_a_message_without_a_verb_is_refused_in_the_keys_of_all_dialects(assistant: Assistant) -> None:
+async def test_a_message_without_an_action_gets_an_error_with_all_keys(assistant: Assistant) -> None:
     assert await ask(assistant) == error_reply(UNKNOWN_ACTION)
 
 
@@ -355,7 +355,7 @@ async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
         ),
     ],
 )
-async def test_what_is_not_json_is_refused_in_the_dialect_that_shows(
+async def test_invalid_json_gets_an_error_in_its_dialect(
     assistant: Assistant, body: bytes, reply: dict[str, Any]
 ) -> None:
     assert await assistant.send(PORT, body) == reply
@@ -378,7 +378,7 @@ WHATEVER: list[Any] = [
 ]
 
 
-async def test_whatever_comes_is_answered(assistant: Assistant) -> None:
+async def test_any_message_is_answered(assistant: Assistant) -> None:
     for body in WHATEVER:
         reply = await assistant.send(PORT, body)
 
@@ -441,7 +441,7 @@ async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistan
         assert [message.content for message in await stored_messages(tenant, session_id)] == contents
 
 
-async def test_a_deleted_session_is_told_to_be_so(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_deleted_session_is_an_error(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s1"))
 
@@ -471,7 +471,7 @@ async def test_a_quota_that_is_used_up_is_an_error_of_each_dialect(
     assert all("quota" in (reply.get("reason") or reply["message"]) for reply in replies), replies
 
 
-async def test_a_peer_that_leaves_in_the_middle_harms_nobody(assistant: Assistant) -> None:
+async def test_a_disconnect_in_the_middle_does_not_disturb_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, PORT) as peer:
         for number in range(20):
             await peer.send_json({**INTERACTION, "action": "add_interaction", "content": str(number)})
@@ -542,7 +542,9 @@ async def test_a_key_that_is_refused_is_an_error_of_each_dialect(cluster: Cluste
     assert {reply["status"].lower() for reply in replies} == {"error"}
 
 
-async def test_no_answer_tells_of_another_tenant(cluster: Cluster, assistant: Assistant, other_tenant: Tenant) -> None:
+async def test_no_reply_contains_data_of_another_tenant(
+    cluster: Cluster, assistant: Assistant, other_tenant: Tenant
+) -> None:
     environment = {"SKEIN_PC2_API_KEY": other_tenant.api_key}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as other:
         await act(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})

@@ -1,4 +1,4 @@
-"""Port 5596 as its original clients use it: what each sends, and the fields that it reads of the answers."""
+"""Port 5596 as its original clients use it: what each sends, and the fields that it reads of the replies."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_the_type_of_an_error_is_the_one_that_its_metadata_names(assistant
 
 
 @pytest.mark.parametrize("port", HEALTH_PORTS)
-async def test_a_health_port_tells_the_numbers_that_the_agents_test_asserts(assistant: Assistant, port: int) -> None:
+async def test_a_health_port_has_the_numbers_of_the_agents_test(assistant: Assistant, port: int) -> None:
     for session_id in ("a", "b"):
         await act(assistant, "add_interaction", session_id=session_id, type="user_query", content="c")
     await act(assistant, "add_interaction", session_id="a", type="error", content="TypeError: e")
@@ -152,7 +152,7 @@ async def test_a_health_port_tells_the_numbers_that_the_agents_test_asserts(assi
 
 
 @pytest.mark.parametrize("action", ["health_check", "ping", "health"])
-async def test_the_main_port_tells_the_same_numbers(assistant: Assistant, action: str) -> None:
+async def test_the_main_port_has_the_same_numbers(assistant: Assistant, action: str) -> None:
     await act(assistant, "dance")
 
     health = await act(assistant, action)
@@ -172,7 +172,7 @@ async def test_health_is_answered_with_its_numbers_while_the_cluster_is_away() -
     assert checked["status"] == "success"
 
 
-async def test_the_checkers_find_what_they_look_for(assistant: Assistant) -> None:
+async def test_health_checkers_get_their_fields(assistant: Assistant) -> None:
     (by_request_type, by_action, context, ping) = await send(
         assistant,
         {"request_type": "health_check"},
@@ -345,7 +345,7 @@ async def test_the_newer_web_agent_gets_back_what_it_stored(assistant: Assistant
 
 
 @pytest.mark.parametrize("content", ["The sky is blue", {"page": {"title": "The blue sky", "links": [1, None]}}])
-async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant, content: Any) -> None:
+async def test_a_record_can_be_sent_back_unchanged(assistant: Assistant, content: Any) -> None:
     data = {"content": content, "source_agent": "UnifiedWebAgent", "depth": 3}
     (stored,) = await send(assistant, {"command": "STORE_MEMORY", "data": data})
     query = {"command": "QUERY_MEMORY", "query": {"id": stored["data"]["memory_id"]}}

@@ -310,7 +310,7 @@ async def test_a_memory_that_is_not_there_is_not_found(assistant: Assistant, nam
         assert "Skein failed" not in reply["message"]
 
 
-async def test_a_deleted_memory_is_gone_for_everybody(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_deleted_memory_is_not_found_by_any_client(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
 
     deleted = await command(assistant, "DELETE_MEMORY", memory_id=memory_id)
@@ -382,7 +382,7 @@ async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     assert all(now - 60 < data[name] <= now for name in ("last_sync", "last_decay_check", "timestamp"))
 
 
-async def test_synchronizing_takes_over_what_is_newer(assistant: Assistant, tenant: Tenant) -> None:
+async def test_synchronization_applies_newer_memories(assistant: Assistant, tenant: Tenant) -> None:
     stored = await store(assistant, "before")
     old, new = ago(days=2), ago(hours=-1)
 
@@ -433,7 +433,7 @@ async def test_many_changes_are_synchronized_at_once_or_in_parts(assistant: Assi
     assert {record["content"] for record in records} == {"after"}
 
 
-async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assistant) -> None:
+async def test_synchronization_does_not_restore_deleted_memories(assistant: Assistant) -> None:
     memories = [{"id": "a", "content": "deleted"}, {"content": "without an id"}]
     await command(assistant, "SYNC_MEMORIES", memories=memories[:1])
     await command(assistant, "DELETE_MEMORY", memory_id="a")
@@ -446,7 +446,7 @@ async def test_what_was_deleted_is_not_brought_back_by_a_peer(assistant: Assista
     )
 
 
-async def test_of_two_words_of_one_memory_the_newer_counts(assistant: Assistant) -> None:
+async def test_of_two_versions_of_one_memory_the_newer_is_stored(assistant: Assistant) -> None:
     memories = [
         {"id": "a", "content": "newer", "last_accessed": ago(hours=1)},
         {"id": "a", "content": "older", "last_accessed": ago(hours=3)},
@@ -479,7 +479,7 @@ UNSYNCHRONIZABLE: list[Any] = [
 ]
 
 
-async def test_what_cannot_be_synchronized_is_refused_whole(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_invalid_memory_rejects_the_whole_synchronization(assistant: Assistant, tenant: Tenant) -> None:
     for memories in UNSYNCHRONIZABLE:
         reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 

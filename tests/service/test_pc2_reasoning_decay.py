@@ -1,4 +1,4 @@
-"""Port 5596 as the decay manager uses it: it reads all memories, lets them age, and sends them back."""
+"""Port 5596 as the decay manager uses it: it reads all memories, changes them, and sends them back."""
 
 from __future__ import annotations
 
@@ -102,9 +102,7 @@ async def test_ages_are_right_where_local_time_is_not_utc(assistant: Assistant) 
     assert all(timedelta(0) <= value < timedelta(minutes=5) for value in ages.values())
 
 
-async def test_a_cycle_changes_neither_the_words_of_a_session_nor_the_type_of_a_memory(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: Assistant, tenant: Tenant) -> None:
     await filled(assistant, tenant)
     memories = await all_memories(assistant)
     for item in memories:
@@ -144,9 +142,7 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
     assert item["id"]
 
 
-async def test_memories_that_come_back_without_their_id_are_found_by_what_they_say(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant: Tenant) -> None:
     await filled(assistant, tenant)
     items = await all_memories(assistant)
     nameless = [
@@ -161,9 +157,7 @@ async def test_memories_that_come_back_without_their_id_are_found_by_what_they_s
     assert after == [{**item, "type": "medium_term"} for item in items]
 
 
-async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_changed(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_a_message_beyond_the_list_is_still_updated(assistant: Assistant, tenant: Tenant) -> None:
     await act(assistant, "add_interaction", session_id="s1", type="user_query", content="old")
     (item,) = await all_memories(assistant)
     newer = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="new") for _ in range(30)]
@@ -178,7 +172,7 @@ async def test_a_message_that_newer_ones_have_pushed_out_of_the_list_is_still_ch
     assert metadata["interaction_type"] == "user_query"
 
 
-async def test_an_update_brings_back_no_message_that_was_cleared(assistant: Assistant) -> None:
+async def test_an_update_does_not_restore_purged_messages(assistant: Assistant) -> None:
     await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
     items = await all_memories(assistant)
     await act(assistant, "clear_session", session_id="s1")
@@ -189,7 +183,7 @@ async def test_an_update_brings_back_no_message_that_was_cleared(assistant: Assi
     assert await all_memories(assistant) == []
 
 
-async def test_a_cycle_over_all_that_one_list_holds_is_taken_whole(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_cycle_over_a_full_list_is_applied_completely(cluster: Cluster, tenant: Tenant) -> None:
     # With the time that a client has: what there is too little of it for is written in the background.
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
         await cycle_over_many(assistant, tenant)
@@ -222,9 +216,7 @@ async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
             pass
 
 
-async def test_an_update_that_its_client_cannot_wait_for_is_written_all_the_same(
-    cluster: Cluster, tenant: Tenant
-) -> None:
+async def test_an_update_continues_after_its_reply(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
         await filled(assistant, tenant)
         memories = await all_memories(assistant)
@@ -252,7 +244,7 @@ async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterat
         await connection.close()
 
 
-async def test_values_that_a_struct_cannot_hold_come_back_as_they_were(assistant: Assistant) -> None:
+async def test_values_that_a_struct_cannot_represent_are_returned_unchanged(assistant: Assistant) -> None:
     await act(assistant, "add_memory", content="tea")
     (item,) = await all_memories(assistant)
     item.update(consolidated_from=[12345678901234567890, None, {"a\0": "\ud800"}], consolidation_time=None)

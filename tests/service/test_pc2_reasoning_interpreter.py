@@ -65,7 +65,7 @@ async def test_a_reminder_of_a_typed_client_has_the_fields_that_the_interpreter_
     assert (reminder["message"], reminder["time"], reminder["id"]) == ("Water the plants", "", stored.memory_id)
 
 
-async def test_a_reminder_is_deleted_by_its_place_in_the_list(assistant: Assistant) -> None:
+async def test_a_reminder_is_deleted_by_its_index(assistant: Assistant) -> None:
     for user_id in ("ana", "ben"):
         for reminder in (TEA, CALL):
             await act(assistant, "add_reminder", user_id, reminder=reminder)
@@ -105,7 +105,7 @@ async def test_all_reminders_of_one_person_are_deleted(assistant: Assistant) -> 
 BAD_REMINDERS: list[Any] = [None, {}, [], "", 5, {"message": "x" * 100_001}]
 
 
-async def test_a_reminder_that_says_nothing_is_refused(assistant: Assistant) -> None:
+async def test_an_empty_reminder_is_rejected(assistant: Assistant) -> None:
     for reminder in BAD_REMINDERS:
         reply = await act(assistant, "add_reminder", reminder=reminder)
 
@@ -114,7 +114,7 @@ async def test_a_reminder_that_says_nothing_is_refused(assistant: Assistant) -> 
 
 
 @pytest.mark.parametrize("index", [-1, "0", 1.5, True, [0], 10**30])
-async def test_a_place_that_the_list_does_not_have_is_refused(assistant: Assistant, index: Any) -> None:
+async def test_an_index_beyond_the_list_is_rejected(assistant: Assistant, index: Any) -> None:
     await act(assistant, "add_reminder", reminder=TEA)
 
     assert (await act(assistant, "delete_reminder", index=index))["status"] == "error"
@@ -122,7 +122,7 @@ async def test_a_place_that_the_list_does_not_have_is_refused(assistant: Assista
     assert await reminders(assistant) == [TEA]
 
 
-async def test_a_profile_keeps_what_an_update_does_not_name(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_update_does_not_change_other_fields_of_a_profile(assistant: Assistant, tenant: Tenant) -> None:
     first = await act(assistant, "update_profile", updates={"name": "Ana", "preferences": {"tea": "green"}})
     second = await act(assistant, "update_profile", updates={"taught_commands": {"lights out": "scene off"}})
 
@@ -140,13 +140,13 @@ async def test_a_profile_keeps_what_an_update_does_not_name(assistant: Assistant
 
 
 @pytest.mark.parametrize("updates", [None, {}, [], "name"])
-async def test_a_profile_takes_no_update_that_says_nothing(assistant: Assistant, updates: Any) -> None:
+async def test_an_empty_profile_update_is_rejected(assistant: Assistant, updates: Any) -> None:
     reply = await act(assistant, "update_profile", updates=updates)
 
     assert reply == error_reply(reply["reason"])
 
 
-async def test_the_memories_of_a_person_come_the_newest_of_them_oldest_first(assistant: Assistant) -> None:
+async def test_the_newest_memories_of_a_person_are_listed_oldest_first(assistant: Assistant) -> None:
     for number in range(12):
         await act(assistant, "add_memory", memory={"type": "note", "text": f"number {number}"})
     await act(assistant, "add_memory", "ben", memory="of ben")
@@ -166,7 +166,7 @@ async def test_the_memories_of_a_person_come_the_newest_of_them_oldest_first(ass
     assert (await act(assistant, "get_memory", limit=0))["status"] == "error"
 
 
-async def test_a_keyword_finds_the_memories_of_the_person_that_hold_it(assistant: Assistant) -> None:
+async def test_a_keyword_finds_the_memories_of_a_person_that_contain_it(assistant: Assistant) -> None:
     await act(assistant, "add_memory", memory={"text": "Likes GREEN tea", "room": "kitchen"})
     await act(assistant, "add_memory", content="Greenland is cold")
     await act(assistant, "add_memory", memory="nothing of it")
@@ -208,11 +208,11 @@ async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant
 
 
 @pytest.mark.parametrize("context", [None, "", {}, []])
-async def test_a_context_that_says_nothing_is_refused(assistant: Assistant, context: Any) -> None:
+async def test_an_empty_context_is_rejected(assistant: Assistant, context: Any) -> None:
     assert await act(assistant, "add_context", context=context) == error_reply(MISSING_FIELDS)
 
 
-async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant) -> None:
+async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
     for user_id in (5, ["ana"], "x" * 300, "a\0", "\ud800"):
         for action, fields in (
             ("add_reminder", {"reminder": TEA}),

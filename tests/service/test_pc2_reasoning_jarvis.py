@@ -87,14 +87,14 @@ ANY_VALUES: list[Any] = [
 ]
 
 
-async def test_any_json_value_comes_back_as_it_was(assistant: Assistant) -> None:
+async def test_any_json_value_is_returned_unchanged(assistant: Assistant) -> None:
     for number, value in enumerate(ANY_VALUES):
         await add(assistant, value, f"person {number}")
 
         assert await stored_values(assistant, f"person {number}") == [value]
 
 
-async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistant, tenant: Tenant) -> None:
+async def test_memories_of_a_typed_client_are_returned(assistant: Assistant, tenant: Tenant) -> None:
     typed = memory_pb2.Memory(content="drinks tea", type="preference", subject_id="ana", tags=["tea"], title="Tea")
     typed.data["cups"] = 3
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
@@ -104,7 +104,7 @@ async def test_what_a_typed_client_knows_of_a_person_is_told(assistant: Assistan
     ]
 
 
-async def test_what_a_typed_client_corrects_is_told_corrected(assistant: Assistant, tenant: Tenant) -> None:
+async def test_changes_of_a_typed_client_are_returned(assistant: Assistant, tenant: Tenant) -> None:
     for value in ({"text": "likes tea", "sure": True}, "likes tea"):
         memory_id = await add(assistant, value)
         update = memory_pb2.UpdateMemoryRequest(memory=memory_pb2.Memory(memory_id=memory_id, content="likes coffee"))
@@ -114,7 +114,7 @@ async def test_what_a_typed_client_corrects_is_told_corrected(assistant: Assista
     assert await stored_values(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
 
 
-async def test_people_are_kept_apart_and_nobody_is_the_default_one(assistant: Assistant) -> None:
+async def test_memories_of_people_are_separate_and_no_user_id_is_the_default_user(assistant: Assistant) -> None:
     await add(assistant, "of ana")
     reply = await act(assistant, "add_memory", memory="of nobody")
     ben = await add(assistant, "of ben", "ben")
@@ -171,7 +171,7 @@ async def test_memories_come_in_pages_the_newest_first(assistant: Assistant) -> 
 NO_NAMES: list[Any] = [5, ["ana"], {}, "x" * 300, "a\0", "\ud800"]
 
 
-async def test_a_person_that_cannot_be_named_so_is_refused(assistant: Assistant) -> None:
+async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
     for user_id in NO_NAMES:
         for action in ("add_memory", "get_memories", "delete_memory", "clear_memories"):
             reply = await act(assistant, action, user_id=user_id, memory_id="m", memory="m")

@@ -1,4 +1,4 @@
-"""Port 5596's memories, error patterns and twins in the words of §1, and what it coordinates with other agents."""
+"""Port 5596's memories, error patterns and twins in the dialect of §1, and its coordination with other agents."""
 
 from __future__ import annotations
 
@@ -111,9 +111,7 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
     assert len(await memories(tenant)) == 2
 
 
-async def test_all_memories_are_told_newest_first_with_what_was_said_lately(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_all_memories_are_listed_newest_first_with_recent_messages(assistant: Assistant, tenant: Tenant) -> None:
     added = await act(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
     await act(assistant, "add_interaction", session_id="s1", type="user_query", content="How old is the boiler?")
     typed = memory_pb2.Memory(content="from afar", type="note")
@@ -154,9 +152,7 @@ async def test_all_memories_come_in_pages(assistant: Assistant, tenant: Tenant) 
     assert (await act(assistant, "get_all_memories", page_token="forged"))["status"] == "error"
 
 
-async def test_an_answer_holds_some_megabytes_of_memories_and_the_rest_is_on_the_next_page(
-    assistant: Assistant, tenant: Tenant
-) -> None:
+async def test_a_reply_has_a_few_megabytes_and_a_next_page(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
         batch = [memory_pb2.Memory(content="heavy") for _ in range(30)]
         for memory in batch:
@@ -206,7 +202,7 @@ async def test_memories_that_cannot_be_updated_are_refused(assistant: Assistant,
         assert not await memories(tenant)
 
 
-async def test_an_update_brings_back_nothing_that_was_deleted(assistant: Assistant, tenant: Tenant) -> None:
+async def test_an_update_does_not_restore_deleted_memories(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = (await act(assistant, "add_memory", content="tea"))["memory_id"]
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
@@ -258,7 +254,7 @@ async def test_a_pattern_that_is_added_again_gets_the_new_solution(assistant: As
     assert (await act(assistant, "get_error_solution", error_message="boom"))["solution"] == "hide"
 
 
-async def test_a_pattern_of_a_typed_client_is_used_and_a_broken_one_passed_over(
+async def test_patterns_of_typed_clients_match_and_invalid_ones_are_skipped(
     assistant: Assistant, tenant: Tenant
 ) -> None:
     for pattern, solution in (("dis[ck] full", "delete"), ("(", "never"), ("x{1001}", "never")):
@@ -290,7 +286,7 @@ async def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(assist
         assert "pattern" in reply["reason"]
 
 
-async def test_hostile_patterns_hold_up_nobody(assistant: Assistant) -> None:
+async def test_hostile_patterns_do_not_block_other_requests(assistant: Assistant) -> None:
     for number in range(5):
         pattern = f"(a+)+(a|a)*(a*)*{number}$"
         added = await act(assistant, "add_error_pattern", error_type="evil", pattern=pattern, solution="s")
@@ -335,7 +331,7 @@ async def test_a_twin_is_the_profile_of_a_subject(assistant: Assistant, tenant: 
     assert await act(assistant, "get_twin", user_id="ana") == {"status": "ok", "twin": {}}
 
 
-async def test_a_subject_that_is_more_than_a_twin_stays_without_it(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_subject_with_other_fields_loses_its_profile_alone(assistant: Assistant, tenant: Tenant) -> None:
     subject = subjects_pb2.Subject(subject_id="ben", display_name="Ben")
     subject.profile["tea"] = "black"
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
@@ -374,7 +370,7 @@ UNSTORABLE_TWINS: list[Any] = [
 ]
 
 
-async def test_a_twin_that_cannot_be_kept_is_refused(assistant: Assistant) -> None:
+async def test_an_invalid_twin_is_rejected(assistant: Assistant) -> None:
     for fields in UNSTORABLE_TWINS:
         reply = await act(assistant, "update_twin", **fields)
 

@@ -1,4 +1,4 @@
-"""Port 5574, the Session Memory Agent, and its word on port 6583 that it is alive."""
+"""Port 5574, the Session Memory Agent, and its heartbeats on port 6583."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ async def test_a_request_sent_again_makes_one_session_and_one_turn(assistant: As
     assert await context_of(assistant, first["session_id"]) == [("user", "once")]
 
 
-async def test_what_is_said_is_read_by_a_typed_client_and_the_reverse(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_typed_client_reads_messages_of_an_assistant_and_the_reverse(
+    assistant: Assistant, tenant: Tenant
+) -> None:
     await run_action(
         assistant, "add_interaction", session_id="s", role="user", content="Is there tea?", metadata={"mood": "calm"}
     )
@@ -116,7 +118,7 @@ async def test_what_is_said_is_read_by_a_typed_client_and_the_reverse(assistant:
     assert dict(stored[0].metadata) == {"mood": "calm"}
 
 
-async def test_what_is_sent_without_waiting_is_done_in_its_order(assistant: Assistant, tenant: Tenant) -> None:
+async def test_messages_sent_without_waiting_take_effect_in_order(assistant: Assistant, tenant: Tenant) -> None:
     turns = [f"turn {number}" for number in range(12)]
     messages: list[dict[str, Any]] = [
         {"action": "create_session", "user_id": "ana"},
@@ -133,7 +135,7 @@ async def test_what_is_sent_without_waiting_is_done_in_its_order(assistant: Assi
     assert [content for _, content in await context_of(assistant, "in-order")] == turns
 
 
-async def test_a_role_that_skein_does_not_have_comes_back_as_it_was_given(assistant: Assistant, tenant: Tenant) -> None:
+async def test_a_role_unknown_to_skein_is_returned_as_sent(assistant: Assistant, tenant: Tenant) -> None:
     for role in ("tool", "system", "human", "CoordinatorAgent"):
         await run_action(assistant, "add_interaction", session_id="s", role=role, content="x")
 
@@ -257,7 +259,9 @@ async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assis
         ("create_session", {"data": 7}, "data"),
     ],
 )
-async def test_what_cannot_be_done_is_said(shared: Assistant, action: Any, fields: dict[str, Any], word: str) -> None:
+async def test_an_impossible_request_is_an_error_with_a_reason(
+    shared: Assistant, action: Any, fields: dict[str, Any], word: str
+) -> None:
     reply = await send_action(shared, action, request_id="r", **fields)
 
     assert (reply["status"], reply["request_id"]) == ("error", "r")
@@ -266,7 +270,7 @@ async def test_what_cannot_be_done_is_said(shared: Assistant, action: Any, field
 
 
 @pytest.mark.parametrize("request_id", [{"deep": 1}, [1], "x" * 5000])
-async def test_a_request_id_that_is_none_does_not_come_back(shared: Assistant, request_id: Any) -> None:
+async def test_an_invalid_request_id_is_not_returned(shared: Assistant, request_id: Any) -> None:
     reply = await run_action(shared, "create_session", request_id=request_id)
 
     assert "request_id" not in reply
@@ -308,7 +312,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
     assert (health["agent"], health["healthy"]) == ("SessionMemoryAgent", True)
 
 
-async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
         assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone,
@@ -339,7 +343,7 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
     }
 
 
-async def test_a_number_that_nobody_can_tell_is_not_invented() -> None:
+async def test_an_unknown_session_count_is_null() -> None:
     environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
         assistant_of(environment, gateway="127.0.0.1:1") as alone,

@@ -85,7 +85,7 @@ async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
         assert (await client.send(action="get_context", session_id="s", limit=wrong))["status"] == "error"
 
 
-async def test_interactions_are_found_with_who_said_them_where_and_when(client: Client) -> None:
+async def test_search_results_have_role_session_and_time(client: Client) -> None:
     await client.ask(
         "add_interaction", session_id="s", role="user", content="The boiler leaks", metadata={"mood": "cross"}
     )
@@ -100,7 +100,7 @@ async def test_interactions_are_found_with_who_said_them_where_and_when(client: 
     assert (second["metadata"]["role"], second["metadata"]["mood"]) == ("user", "cross")
 
 
-async def test_a_search_keeps_to_the_session_and_the_person_that_it_names(client: Client) -> None:
+async def test_a_search_is_limited_to_its_session_and_user(client: Client) -> None:
     for session_id, user_id in (("a1", "ana"), ("a2", "ana"), ("b1", "ben")):
         await client.ask("create_session", session_id=session_id, user_id=user_id)
         await client.talk(session_id, f"the password of {session_id}")
@@ -125,7 +125,7 @@ async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> 
 
 
 @pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
-async def test_a_search_without_a_query_says_so(client: Client, fields: dict[str, Any]) -> None:
+async def test_a_search_without_a_query_is_rejected(client: Client, fields: dict[str, Any]) -> None:
     reply = await client.send(action="search_interactions", **fields)
 
     assert reply == {"status": "error", "message": "Missing query"}

@@ -1,4 +1,4 @@
-"""Ports that publish and answer: SUB sockets hear, REQ and DEALER sockets are answered, on the same port."""
+"""Ports that publish to SUB sockets and answer REQ and DEALER sockets."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ async def test_dealers_and_many_requests_at_once_are_answered(assistant: Assista
 
 @pytest.mark.parametrize("port", SHARED_PORTS)
 @pytest.mark.parametrize("opening", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\xff" + b"\0" * 8, b"\xff" * 200])
-async def test_a_connection_that_never_says_what_it_is_is_closed(
+async def test_a_connection_without_a_handshake_is_closed(
     assistant: Assistant, port: int, opening: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listener, "HANDSHAKE_MILLISECONDS", 200)
@@ -157,7 +157,7 @@ async def test_a_connection_that_never_says_what_it_is_is_closed(
 
 
 @pytest.mark.parametrize("port", [5598, 5570, 5617])
-async def test_one_address_has_a_part_of_a_ports_connections(
+async def test_connections_of_one_address_are_limited(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch, port: int
 ) -> None:
     monkeypatch.setattr(listener, "MAX_CONNECTIONS_PER_ADDRESS", 3)

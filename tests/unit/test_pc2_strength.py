@@ -1,4 +1,4 @@
-"""How firmly memories are held: decay, forgetting, reinforcement, and the words of other systems."""
+"""Strength of memories: decay, reinforcement, and another system's values."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ strengths = st.builds(
 )
 
 
-def test_a_tenth_is_lost_with_each_whole_day() -> None:
+def test_a_strength_falls_by_a_tenth_each_day() -> None:
     strength = Strength(last_accessed=AT)
 
     assert strength.value_at(AT) == NEW_STRENGTH
@@ -42,7 +42,7 @@ def test_a_new_memory_is_forgotten_after_22_idle_days() -> None:
     assert strength.is_forgotten(AT + timedelta(days=22))
 
 
-def test_reinforcing_gives_a_fifth() -> None:
+def test_reinforcement_adds_a_fifth() -> None:
     assert Strength(last_accessed=AT).after_reinforcement(AT).value == 1.2
 
 
@@ -52,7 +52,7 @@ def test_idleness_never_strengthens(strength: Strength, later: timedelta) -> Non
 
 
 @given(strengths, spans)
-def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: timedelta) -> None:
+def test_a_use_ends_idle_time_and_does_not_raise_the_strength(strength: Strength, later: timedelta) -> None:
     used = strength.after_use(AT + later)
 
     assert used.value_at(AT + later) == strength.value_at(AT + later)
@@ -61,7 +61,7 @@ def test_use_ends_idleness_and_gives_nothing_back(strength: Strength, later: tim
 
 
 @given(strengths)
-def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
+def test_reinforcement_raises_a_strength_up_to_the_maximum(strength: Strength) -> None:
     after = strength.after_reinforcement(AT)
 
     assert strength.value_at(AT) <= after.value_at(AT) <= MAX_STRENGTH
@@ -69,7 +69,7 @@ def test_reinforcing_strengthens_up_to_the_most(strength: Strength) -> None:
 
 
 @given(st.floats(min_value=0.0001, max_value=MAX_STRENGTH))
-def test_whatever_is_left_can_be_brought_back(value: float) -> None:
+def test_a_forgotten_memory_can_be_reinforced(value: float) -> None:
     strength = Strength(value=value, last_accessed=AT)
     for _ in range(60):
         strength = strength.after_reinforcement(AT)
@@ -79,7 +79,7 @@ def test_whatever_is_left_can_be_brought_back(value: float) -> None:
 
 
 @given(strengths, strengths)
-def test_another_systems_word_counts_unless_ours_is_newer(ours: Strength, theirs: Strength) -> None:
+def test_another_systems_strength_is_merged_unless_ours_is_newer(ours: Strength, theirs: Strength) -> None:
     after = ours.merge(theirs)
 
     if ours.last_accessed > theirs.last_accessed:
@@ -111,7 +111,7 @@ def test_a_strength_is_read_from_metadata_as_it_was_written(strength: Strength) 
         {"strength": [1], "last_accessed": "2024-01-01"},
     ],
 )
-def test_whatever_stands_in_metadata_is_read_somehow(own: dict[str, Any]) -> None:
+def test_any_metadata_is_read_as_a_strength(own: dict[str, Any]) -> None:
     memory = memory_pb2.Memory()
     memory.create_time.FromDatetime(AT)
     memory.metadata.update({"pc2": own})
@@ -119,7 +119,7 @@ def test_whatever_stands_in_metadata_is_read_somehow(own: dict[str, Any]) -> Non
     assert records.strength_of(memory, AT).value_at(AT) >= 0
 
 
-def test_what_has_no_strength_is_as_good_as_new() -> None:
+def test_a_memory_without_a_strength_counts_as_new() -> None:
     memory = memory_pb2.Memory()
     memory.metadata["pc2"] = "a text"
 
@@ -127,10 +127,10 @@ def test_what_has_no_strength_is_as_good_as_new() -> None:
     assert records.strength_of(memory, AT) == Strength(last_accessed=AT)
 
 
-def test_no_other_system_knows_the_future() -> None:
-    told = records.parse_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
+def test_times_and_strengths_of_another_system_are_bounded() -> None:
+    parsed = records.parse_strength({"strength": 1e300, "last_accessed": "2099-01-01T00:00:00Z"}, AT)
 
-    assert (told.value, told.last_accessed) == (MAX_STRENGTH, AT)
+    assert (parsed.value, parsed.last_accessed) == (MAX_STRENGTH, AT)
     assert records.parse_strength({"strength": -1}, AT).value == 0
     assert records.parse_strength({"strength": 10**400}, AT).value == MAX_STRENGTH
     assert records.parse_strength({}, AT) == Strength(last_accessed=AT)

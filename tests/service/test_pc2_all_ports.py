@@ -1,4 +1,4 @@
-"""What holds for every port of the assistants: whatever comes is answered, and nobody gets in each other's way."""
+"""Every port of the assistants answers every message, and peers do not disturb each other."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def conversation(assistant: Assistant, port: int, messages: list[bytes]) -
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
-async def test_whatever_comes_is_answered_in_an_object_with_a_status(assistant: Assistant, port: int) -> None:
+async def test_any_message_gets_an_object_with_a_status(assistant: Assistant, port: int) -> None:
     bare = [json.dumps({"action": action}).encode() for action in ACTIONS]
     commands = [json.dumps({"command": command}).encode() for command in COMMANDS]
 
@@ -109,7 +109,7 @@ def test_ports_answer_before_their_clients_give_up() -> None:
 
 
 @pytest.mark.parametrize("port", MAIN_PORTS)
-async def test_services_that_are_down_are_said_to_be_by_every_action(port: int) -> None:
+async def test_every_action_reports_unavailable_services(port: int) -> None:
     payload = {"memory_id": "m", "session_id": "s", "content": "a", "query": "a"}
     messages = [json.dumps({"action": action, "payload": payload, **payload}).encode() for action in ACTIONS]
 
@@ -122,7 +122,7 @@ async def test_services_that_are_down_are_said_to_be_by_every_action(port: int) 
 @pytest.mark.parametrize(
     ("gateway_listens", "code"), [(False, {"storage_error", "search_error"}), (True, {"storage_error", "search_error"})]
 )
-async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
+async def test_every_orchestrator_action_reports_an_unavailable_gateway(
     gateway_listens: bool,  # noqa: FBT001 - one of the two cases.
     code: set[str],
 ) -> None:
@@ -147,7 +147,7 @@ async def test_ten_megabytes_are_answered(assistant: Assistant, port: int) -> No
     assert reply["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
 
 
-async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -> None:
+async def test_a_peer_without_zeromq_does_not_disturb_others(assistant: Assistant) -> None:
     host, _, port = assistant.ports[5570].rpartition(":")
     for greeting in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff\x00\x00\x00", b"\x00" * 64, b""):
         for _ in range(10):
@@ -159,7 +159,7 @@ async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -
     assert_healthy(await assistant.send(5570, b'{"action": "ping"}'))
 
 
-async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assistant) -> None:
+async def test_peers_that_disconnect_before_their_reply_do_not_disturb_others(assistant: Assistant) -> None:
     for number in range(50):
         async with assistant.socket(zmq.DEALER, 5570) as peer:
             peer.setsockopt(zmq.LINGER, 1000)
@@ -173,7 +173,7 @@ async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assis
 
 
 @pytest.mark.parametrize("port", [5574, 7240])
-async def test_what_a_peer_sends_before_it_leaves_is_done(assistant: Assistant, port: int) -> None:
+async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistant, port: int) -> None:
     ids = [f"left-{port}-{number}" for number in range(20)]
     async with assistant.socket(zmq.DEALER, port) as peer:
         peer.setsockopt(zmq.LINGER, 10_000)
@@ -219,7 +219,7 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
     }
 
 
-async def test_a_client_that_fires_and_forgets_has_said_what_it_said(assistant: Assistant) -> None:
+async def test_messages_of_a_client_that_never_reads_are_stored(assistant: Assistant) -> None:
     for number in range(5):
         async with assistant.socket(zmq.REQ, 5570) as peer:
             payload = {"memory_type": "conversation", "content": {"text": f"turn {number}"}, "tags": ["said"]}
@@ -231,7 +231,7 @@ async def test_a_client_that_fires_and_forgets_has_said_what_it_said(assistant: 
     assert listed["data"]["total_count"] == 5
 
 
-async def test_a_port_may_act_as_somebody_of_its_own(
+async def test_a_port_may_have_its_own_api_key(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
 ) -> None:
     key_file = tmp_path / "key"

@@ -1,4 +1,4 @@
-"""Answers that a peer of the assistants' ports does not read: bounded, and without effect on its later answers."""
+"""Replies that a peer does not read: bounded, and without effect on later replies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
     [([[10_000] * 4000] * 2, 32 << 20, b"k"), ([[0] * 1000], 128 << 10, b"k" * 255)],
     ids=["answers-beyond-the-queue", "long-identity"],
 )
-async def test_what_a_peer_did_not_get_leaves_no_less_room_for_what_it_asks_later(
+async def test_dropped_replies_do_not_reduce_later_capacity(
     monkeypatch: pytest.MonkeyPatch, waves: list[list[int]], unread_bytes: int, identity: bytes
 ) -> None:
     # So few that one test can fill them.

@@ -1,4 +1,4 @@
-"""The ports with CURVE: spoken to in secret, by clients that the operator admitted."""
+"""The ports with CURVE: encrypted, for clients whose keys the operator allowed."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     assert "client_refused" in log.getvalue()
 
 
-async def test_the_ports_own_certificate_admits_nobody(secured: DedicatedAssistant, folder: Path) -> None:
+async def test_the_servers_own_certificate_is_not_a_clients(secured: DedicatedAssistant, folder: Path) -> None:
     assert await send_encrypted(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 
 
@@ -142,7 +142,7 @@ async def test_the_ports_own_certificate_admits_nobody(secured: DedicatedAssista
         (lambda folder: folder.chmod(0o777), "chmod 700"),
     ],
 )
-def test_a_folder_that_will_not_do_is_refused_in_words(folder: Path, break_it: Any, words: str) -> None:
+def test_an_unsuitable_folder_is_rejected_with_the_reason(folder: Path, break_it: Any, words: str) -> None:
     break_it(folder)
 
     with pytest.raises(SettingInvalid, match=words) as caught:
@@ -156,7 +156,7 @@ def test_a_folder_must_be_named() -> None:
         CurveCertificates.read(None)
 
 
-async def test_pc2_does_not_start_without_the_certificates_that_it_was_told_to_use(tmp_path: Path) -> None:
+async def test_pc2_does_not_start_without_its_certificates(tmp_path: Path) -> None:
     environment = {"SECURE_ZMQ": "1", "SKEIN_PC2_CERTIFICATES": str(tmp_path / "missing")}
 
     with pytest.raises(SettingInvalid, match=r"server\.key_secret"):
@@ -164,7 +164,7 @@ async def test_pc2_does_not_start_without_the_certificates_that_it_was_told_to_u
             pass
 
 
-def test_secrets_are_closed_to_others_and_made_once(folder: Path) -> None:
+def test_secret_keys_are_private_and_never_overwritten(folder: Path) -> None:
     again = CliRunner().invoke(skein, ["pc2", "certificates", str(folder), "--client", "kitchen"])
     more = CliRunner().invoke(skein, ["pc2", "certificates", str(folder), "--client", "hall"])
 
