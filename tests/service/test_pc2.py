@@ -43,8 +43,8 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
         },
     }
 
-    created = await assistant.ask("create", port=port, **request)
-    read = await assistant.ask("read", port=port, payload={"memory_id": created["data"]["memory_id"]})
+    created = await assistant.request("create", port=port, **request)
+    read = await assistant.request("read", port=port, payload={"memory_id": created["data"]["memory_id"]})
 
     assert created["status"] == "success"
     assert (created["action"], created["request_id"]) == ("create", "req-78901234")
@@ -63,7 +63,7 @@ async def test_a_created_memory_is_read_back_as_it_was_sent(assistant: Assistant
 
 async def test_a_typed_client_reads_a_memory_of_an_assistant(assistant: Assistant, tenant: Tenant) -> None:
     content = {"text": "The boiler was serviced", "source_agent": "Maintenance", "metadata": {"room": "cellar"}}
-    created = await assistant.ask(
+    created = await assistant.request(
         "create",
         session_id="s-1",
         payload={"memory_type": "context", "content": content, "priority": 10, "tags": ["b"]},
@@ -83,7 +83,7 @@ async def test_an_assistant_reads_a_memory_of_a_typed_client(assistant: Assistan
     memory = memory_pb2.Memory(content="Stored by RPC", type="fact", importance=0.5)
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
-    reply = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
     assert reply["data"]["memory_id"] == stored.memory_id
     assert reply["data"]["content"] == {"text": "Stored by RPC"}
@@ -98,7 +98,7 @@ async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole
     memory.metadata["places"] = 1.2345678901234568e20
     stored = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
-    reply = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
     places = reply["data"]["content"]["metadata"]["places"]
     assert (places, type(places)) == (123456789012345680000, int)
@@ -107,9 +107,9 @@ async def test_large_whole_numbers_of_a_typed_client_reach_an_assistant_as_whole
 async def test_a_request_sent_again_after_a_timeout_stores_nothing_twice(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"content": {"text": "once"}, "ttl": 60}}
 
-    first = await assistant.ask("create", **request)
-    again = await assistant.ask("create", **request)
-    other = await assistant.ask("create", request_id="req-1", payload={"content": {"text": "another"}})
+    first = await assistant.request("create", **request)
+    again = await assistant.request("create", **request)
+    other = await assistant.request("create", request_id="req-1", payload={"content": {"text": "another"}})
 
     assert again["data"] == first["data"]
     assert other["data"]["memory_id"] != first["data"]["memory_id"]
@@ -127,7 +127,7 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
     payload = {"query": "green tea in the morning", "search_type": search_type, "filters": {"min_similarity": 0.4}}
     # A port answers in time, with or without what has no vector yet.
     async with asyncio.timeout(60):
-        while not (reply := await assistant.ask("search", payload=payload))["data"]["results"]:
+        while not (reply := await assistant.request("search", payload=payload))["data"]["results"]:
             await asyncio.sleep(0.05)
 
     data = reply["data"]
@@ -144,8 +144,8 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
 async def test_semantic_search_excludes_dissimilar_memories(assistant: Assistant) -> None:
     await assistant.create("The boiler was serviced in May")
 
-    meaning = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "semantic"})
-    words = await assistant.ask("search", payload={"query": "boiler jokes", "search_type": "keyword"})
+    meaning = await assistant.request("search", payload={"query": "boiler jokes", "search_type": "semantic"})
+    words = await assistant.request("search", payload={"query": "boiler jokes", "search_type": "keyword"})
 
     assert meaning["data"]["results"] == []
     assert words["data"]["total_count"] == 1
@@ -157,7 +157,7 @@ async def test_search_filters(assistant: Assistant) -> None:
     await assistant.create("tea at six", memory_type="user_preference", tags=["time"])
 
     async def search(**filters: Any) -> list[str]:
-        reply = await assistant.ask("search", payload={"query": "tea", "filters": filters})
+        reply = await assistant.request("search", payload={"query": "tea", "filters": filters})
         return [result["memory_id"] for result in reply["data"]["results"]]
 
     assert await search(memory_types=["user_preference"], tags=["drink"]) == [expected_id]
@@ -172,7 +172,7 @@ async def test_an_expired_memory_is_not_found(assistant: Assistant, tenant: Tena
     ).memory
     await expire(tenant.snapshots, stored)
 
-    reply = await assistant.ask("read", payload={"memory_id": stored.memory_id})
+    reply = await assistant.request("read", payload={"memory_id": stored.memory_id})
 
     assert reply["error"]["code"] == "memory_not_found"
 
@@ -181,7 +181,7 @@ async def test_another_tenants_memory_is_not_found(assistant: Assistant, other_t
     request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="secret", external_id="mem-other"))
     await other_tenant.memory.CreateMemory(request)
 
-    reply = await assistant.ask("read", request_id="r", payload={"memory_id": "mem-other"})
+    reply = await assistant.request("read", request_id="r", payload={"memory_id": "mem-other"})
 
     assert reply["status"] == "error"
     assert (reply["action"], reply["request_id"]) == ("read", "r")
@@ -245,7 +245,7 @@ async def test_content_nested_too_deeply_is_rejected(assistant: Assistant) -> No
     for _ in range(200):
         nested = {"a": nested}
 
-    reply = await assistant.ask("create", payload={"content": {"text": "deep", "nested": nested}})
+    reply = await assistant.request("create", payload={"content": {"text": "deep", "nested": nested}})
 
     assert reply["error"]["code"] == "validation_error"
 
@@ -515,7 +515,7 @@ async def test_a_message_beyond_the_limit_is_refused_by_name(assistant: Assistan
 
 
 async def test_a_long_text_is_refused_by_the_tenants_plan(assistant: Assistant) -> None:
-    reply = await assistant.ask("create", payload={"content": {"text": "x" * 100_001}})
+    reply = await assistant.request("create", payload={"content": {"text": "x" * 100_001}})
 
     assert reply["error"]["code"] == "validation_error"
     assert reply["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
@@ -537,16 +537,16 @@ async def test_a_peer_that_never_reads_does_not_block_others(assistant: Assistan
         for _ in range(3000):
             await silent.send(b'{"action": "ping"}')
 
-        reply = await assistant.ask("ping")
+        reply = await assistant.request("ping")
 
     assert reply["status"] == "ok"
 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        create = await assistant.ask("create", payload={"content": {"text": "a"}})
-        read = await assistant.ask("read", payload={"memory_id": "m"})
-        search = await assistant.ask("search", payload={"query": "a"})
+        create = await assistant.request("create", payload={"content": {"text": "a"}})
+        read = await assistant.request("read", payload={"memory_id": "m"})
+        search = await assistant.request("search", payload={"query": "a"})
 
     assert [reply["error"]["code"] for reply in (create, read, search)] == [
         "storage_error",
@@ -560,14 +560,14 @@ async def test_a_gateway_that_never_answers_is_an_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
-            reply = await assistant.ask("read", payload={"memory_id": "m"})
+            reply = await assistant.request("read", payload={"memory_id": "m"})
 
     assert reply["error"]["code"] == "storage_error"
 
 
 async def test_a_key_that_is_refused_is_permission_denied(cluster: Cluster) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
-        reply = await assistant.ask("read", payload={"memory_id": "m"})
+        reply = await assistant.request("read", payload={"memory_id": "m"})
 
     assert reply["error"]["code"] == "permission_denied"
 
@@ -586,7 +586,7 @@ async def test_a_port_opens_when_its_api_key_exists(cluster: Cluster, tenant: Te
         health = await assistant.send(5617, b"")
         assistant.environment["SKEIN_PC2_API_KEY"] = tenant.api_key
         await assistant.running.wait_ready(60)
-        after = await assistant.ask("read", payload={"memory_id": "m"})
+        after = await assistant.request("read", payload={"memory_id": "m"})
         open_later = set(assistant.ports)
 
     # The health ports say that their agents start; those of SUB sockets say so as well.
@@ -600,7 +600,7 @@ async def test_a_port_in_use_leaves_the_others_open(log: io.StringIO) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
         used_port = first.ports[5570].rpartition(":")[2]
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5576": used_port}) as second:
-            reply = await second.ask("ping")
+            reply = await second.request("ping")
 
     assert 5576 not in second.ports
     assert reply["status"] == "ok"

@@ -169,7 +169,7 @@ async def test_peers_that_disconnect_before_their_reply_do_not_disturb_others(as
 
     memory_id = await assistant.create("said by one who stayed")
 
-    assert (await assistant.ask("read", payload={"memory_id": memory_id}))["status"] == "success"
+    assert (await assistant.request("read", payload={"memory_id": memory_id}))["status"] == "success"
 
 
 @pytest.mark.parametrize("port", [5574, 7240])
@@ -184,9 +184,9 @@ async def test_messages_sent_before_a_disconnect_take_effect(assistant: Assistan
 
     async def is_there(memory_id: str) -> bool:
         if port == 7240:
-            reply = await assistant.ask("get_memory", port=7140, data={"memory_id": memory_id})
+            reply = await assistant.request("get_memory", port=7140, data={"memory_id": memory_id})
         else:
-            reply = await assistant.ask("get_context", port=5574, data={"session_id": memory_id})
+            reply = await assistant.request("get_context", port=5574, data={"session_id": memory_id})
         return "said in leaving" in json.dumps(reply)
 
     async with asyncio.timeout(60):
@@ -206,8 +206,8 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
         for _ in range(300):
             await flooding.send(message)
 
-        health = await assistant.ask("ping")
-        reply = await assistant.ask("read", payload={"memory_id": "mem-0"})
+        health = await assistant.request("ping")
+        reply = await assistant.request("read", payload={"memory_id": "mem-0"})
         floods = [json.loads(await flooding.recv()) for _ in range(300)]
 
     assert health["status"] == "ok"
@@ -226,7 +226,7 @@ async def test_messages_of_a_client_that_never_reads_are_stored(assistant: Assis
             await peer.send(json.dumps({"action": "create", "session_id": SESSION, "payload": payload}).encode())
             assert json.loads(await peer.recv())["status"] == "success"
 
-    listed = await assistant.ask("batch_read", payload={"filter": {"tags": ["said"]}})
+    listed = await assistant.request("batch_read", payload={"filter": {"tags": ["said"]}})
 
     assert listed["data"]["total_count"] == 5
 
@@ -241,8 +241,8 @@ async def test_a_port_may_have_its_own_api_key(
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         await assistant.running.wait_ready(60)
         memory_id = await assistant.create("of the first tenant")
-        own = await assistant.ask("read", payload={"memory_id": memory_id})
-        other = await assistant.ask("read", port=5576, payload={"memory_id": memory_id})
+        own = await assistant.request("read", payload={"memory_id": memory_id})
+        other = await assistant.request("read", port=5576, payload={"memory_id": memory_id})
 
     assert own["status"] == "success"
     assert other["error"]["code"] == "memory_not_found"
@@ -254,7 +254,7 @@ async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cl
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
         with pytest.raises(NotReady):
             await assistant.running.wait_ready(0.5)
-        reply = await assistant.ask("read", payload={"memory_id": "m"})
+        reply = await assistant.request("read", payload={"memory_id": "m"})
 
     assert reply["error"]["code"] == "memory_not_found"
 

@@ -47,12 +47,14 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
             metadata={"status": "pending", "description": f"task {number}", "sequence": number},
             parent_id=goal_ids["active"],
         )
-    await client.ask("update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}})
+    await client.request(
+        "update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}}
+    )
 
     # The manager starts anew: all that it knows are these answers.
-    result = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
-    tasks = await client.ask("get_children", parent_id=goal_ids["active"], limit=50)
-    goal = (await client.ask("get_memory", memory_id=goal_ids["planning"]))["memory"]
+    result = await client.request("search_memory", query=ACTIVE, memory_type="goal", limit=100)
+    tasks = await client.request("get_children", parent_id=goal_ids["active"], limit=50)
+    goal = (await client.request("get_memory", memory_id=goal_ids["planning"]))["memory"]
 
     # The most important first.
     assert ids(result["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
@@ -75,7 +77,7 @@ async def test_goals_are_listed_by_one_status_and_by_type_alone(client: Client) 
     await client.add("Trees need water", memory_type="note", metadata={"status": "completed"})
 
     async def listed(query: str) -> list[str]:
-        return ids((await client.ask("search_memory", query=query, memory_type="goal", limit=100))["results"])
+        return ids((await client.request("search_memory", query=query, memory_type="goal", limit=100))["results"])
 
     assert await listed("status:completed") == [completed_goal]
     assert await listed('status:"in progress"') == [waits]
@@ -89,13 +91,13 @@ async def test_a_task_keeps_an_object_as_its_content(client: Client, tenant: Ten
     content = {"description": "Buy a brush", "status": "pending", "steps": ["shop", "pay"]}
 
     task = await client.add(content, memory_type="task", metadata={"n": 1})
-    await client.ask("update_memory", memory_id=task, update_data={"metadata": {"status": "done"}})
+    await client.request("update_memory", memory_id=task, update_data={"metadata": {"status": "done"}})
 
-    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    memory = (await client.request("get_memory", memory_id=task))["memory"]
     assert (memory["content"], memory["metadata"]) == (content, {"n": 1, "status": "done"})
-    assert ids((await client.ask("search_memory", query="brush", memory_type="task"))["results"]) == [task]
-    await client.ask("update_memory", memory_id=task, update_data={"content": {"description": "Sell it"}})
-    memory = (await client.ask("get_memory", memory_id=task))["memory"]
+    assert ids((await client.request("search_memory", query="brush", memory_type="task"))["results"]) == [task]
+    await client.request("update_memory", memory_id=task, update_data={"content": {"description": "Sell it"}})
+    memory = (await client.request("get_memory", memory_id=task))["memory"]
     assert (memory["content"], memory["metadata"]) == ({"description": "Sell it"}, {"n": 1, "status": "done"})
     stored = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=task))).memory
     assert (stored.type, stored.content) == ("task", "Sell it")
@@ -118,9 +120,9 @@ async def fact(client: Client, topic: str, content: Any, **data: Any) -> str:
 
 async def fact_of(client: Client, topic: str) -> Any:
     """Find a fact as the knowledge base does: by meaning, then by words; None is "Fact not found"."""
-    results = (await client.ask("semantic_search", query=topic, k=1))["results"]
+    results = (await client.request("semantic_search", query=topic, k=1))["results"]
     if not results:
-        reply = await client.ask("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
+        reply = await client.request("search_memory", query=topic, memory_type="knowledge_fact", limit=1)
         results = reply["results"]
     return results[0] if results else None
 
@@ -132,9 +134,9 @@ async def test_a_fact_is_found_by_its_topic_listed_and_updated(client: Client) -
     assert (await fact_of(client, "Photosynthesis"))["memory_id"] == sugar
     result = await fact_of(client, "Capital of France")
     assert (result["memory_id"], result["content"]) == (paris, {"answer": "Paris", "since": 987})
-    await client.ask("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
+    await client.request("update_memory", memory_id=paris, update_data={"content": "Paris, on the Seine"})
     assert (await fact_of(client, "capital of france"))["content"] == "Paris, on the Seine"
-    listed = await client.ask("search_memory", query="", memory_type="knowledge_fact", limit=100)
+    listed = await client.request("search_memory", query="", memory_type="knowledge_fact", limit=100)
     assert set(ids(listed["results"])) == {sugar, paris}
     assert listed["count"] == 2
 
@@ -151,7 +153,7 @@ async def test_the_fact_of_a_topic_comes_before_more_important_ones_that_mention
     await fact(client, "Kitchen", "Tea and coffee are in the kitchen, tea above the coffee", importance=1.0)
     tea = await fact(client, "Tea", "It comes from Assam", importance=0.1)
 
-    by_words = await client.ask("search_memory", query="tea", memory_type="knowledge_fact", limit=1)
+    by_words = await client.request("search_memory", query="tea", memory_type="knowledge_fact", limit=1)
 
     assert ids(by_words["results"]) == [tea]
     assert (await fact_of(client, "TEA"))["memory_id"] == tea
@@ -160,7 +162,9 @@ async def test_the_fact_of_a_topic_comes_before_more_important_ones_that_mention
 async def test_a_fact_whose_topic_changes_is_found_by_the_new_one_alone(client: Client) -> None:
     memory_id = await fact(client, "Pluto", "It is small and cold")
 
-    await client.ask("update_memory", memory_id=memory_id, update_data={"metadata": {"topic": "Gazpacho"}, "tags": []})
+    await client.request(
+        "update_memory", memory_id=memory_id, update_data={"metadata": {"topic": "Gazpacho"}, "tags": []}
+    )
 
     assert (await fact_of(client, "gazpacho"))["memory_id"] == memory_id
     assert await fact_of(client, "Pluto") is None
@@ -172,7 +176,7 @@ async def test_words_find_the_most_important_first_and_inside_of_words(client: C
         scores[importance] = await client.add(f"The electric kettle of {importance}", importance=importance)
 
     for query in ("electric kettle", "electri"):
-        results = (await client.ask("search_memory", query=query))["results"]
+        results = (await client.request("search_memory", query=query))["results"]
 
         assert ids(results) == [scores[0.9], scores[0.5], scores[0.2]]
 
@@ -191,10 +195,12 @@ async def test_the_session_agent_stores_and_reads_a_conversation(client: Client,
             parent_id=session_id,
         )
 
-    reply = await client.ask("get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc")
-    newest = await client.ask("get_children", parent_id=session_id, limit=1)
-    await client.ask("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
-    session = (await client.ask("get_memory", memory_id=session_id))["memory"]
+    reply = await client.request(
+        "get_children", parent_id=session_id, limit=20, sort_field="created_at", sort_order="asc"
+    )
+    newest = await client.request("get_children", parent_id=session_id, limit=1)
+    await client.request("update_memory", memory_id=session_id, update_data={"metadata": {"expired": True}})
+    session = (await client.request("get_memory", memory_id=session_id))["memory"]
 
     assert [(one["metadata"]["role"], one["content"]) for one in reply["results"]] == turns
     assert {one["parent_id"] for one in reply["results"]} == {session_id}
@@ -216,7 +222,7 @@ async def test_interactions_are_searched_in_the_session_that_is_named(client: Cl
     reply = await client.add("Tulip is a nice password", memory_type="interaction", parent_id=hers)
 
     async def search(action: str, **data: Any) -> list[str]:
-        return ids((await client.ask(action, query="password", **data))["results"])
+        return ids((await client.request(action, query="password", **data))["results"])
 
     for action in ("semantic_search", "search_memory"):
         assert await search(action, filters={"parent_id": ana}) == [hers], action
@@ -235,7 +241,7 @@ async def test_two_people_of_one_tenant_find_their_own(client: Client) -> None:
     named = await client.add("tea was bought", user_id="ana", memory_type="note")
 
     async def search(action: str, **data: Any) -> set[str]:
-        return set(ids((await client.ask(action, query="tea", **data))["results"]))
+        return set(ids((await client.request(action, query="tea", **data))["results"]))
 
     for action in ("search_memory", "semantic_search"):
         assert await search(action, filters={"user_id": "ana"}) == {own["ana"], named}, action
@@ -251,7 +257,7 @@ async def test_filters_keep_to_tiers_tags_and_importance(client: Client) -> None
     medium = await client.add("tea two", memory_tier="medium", tags=["b"], importance=0.6)
 
     async def search(**filters: Any) -> list[str]:
-        return ids((await client.ask("search_memory", query="tea", filters=filters))["results"])
+        return ids((await client.request("search_memory", query="tea", filters=filters))["results"])
 
     assert await search(memory_tier="short") == [short]
     assert await search(tier="medium") == [medium]
@@ -287,7 +293,7 @@ async def test_a_filter_is_a_value_and_no_condition(client: Client) -> None:
     await client.add("tea", metadata={"mood": "calm"})
 
     for filters in ({"mood": 'x" OR is_active = true OR mood = "'}, {'mood" = "calm" OR metadata."a': "x"}):
-        reply = await client.ask("search_memory", query="tea", filters=filters)
+        reply = await client.request("search_memory", query="tea", filters=filters)
 
         assert reply["results"] == []
 
@@ -300,14 +306,14 @@ async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_ot
     below = await client.add("about turn 0", parent_id=children[0])
     kept_id = await client.add("his turn", parent_id=ben)
 
-    reply = await client.ask("delete_memory", memory_id=ana, cascade=True)
+    reply = await client.request("delete_memory", memory_id=ana, cascade=True)
 
     assert (reply["memory_id"], reply["deleted_count"], reply["message"]) == (ana, 5, "Memory deleted")
     for memory_id in (ana, *children, below):
         assert (await client.send(action="get_memory", data={"memory_id": memory_id}))["status"] == "error"
     assert (await client.send(action="get_children", data={"parent_id": ana}))["status"] == "error"
     assert (await client.send(action="delete_memory", data={"memory_id": ana, "cascade": True}))["status"] == "error"
-    assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept_id]
+    assert ids((await client.request("get_children", parent_id=ben))["results"]) == [kept_id]
     remaining = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
     assert [memory.external_id for memory in remaining.memories] == [kept_id]
 
@@ -316,10 +322,10 @@ async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Cli
     session_id = await client.session()
     memory_id = await client.add("turn", parent_id=session_id)
 
-    reply = await client.ask("delete_memory", memory_id=session_id)
+    reply = await client.request("delete_memory", memory_id=session_id)
 
     assert reply["deleted_count"] == 1
-    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
+    assert (await client.request("get_memory", memory_id=memory_id))["memory"]["content"] == "turn"
     assert (await client.send(action="get_memory", data={"memory_id": session_id}))["status"] == "error"
 
 
@@ -328,16 +334,16 @@ async def test_a_memory_moves_between_parents_of_both_kinds(client: Client) -> N
     child = await client.add("child", parent_id=parent)
 
     async def places() -> tuple[str | None, list[str], list[str]]:
-        memory = (await client.ask("get_memory", memory_id=child))["memory"]
-        under = [(await client.ask("get_children", parent_id=one))["results"] for one in (session_id, parent)]
+        memory = (await client.request("get_memory", memory_id=child))["memory"]
+        under = [(await client.request("get_children", parent_id=one))["results"] for one in (session_id, parent)]
         return memory["parent_id"], ids(under[0]), ids(under[1])
 
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": session_id})
     in_session = await places()
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": parent})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": parent})
     back = await places()
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": session_id})
-    await client.ask("update_memory", memory_id=child, update_data={"parent_id": None})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": session_id})
+    await client.request("update_memory", memory_id=child, update_data={"parent_id": None})
     free = await places()
 
     assert in_session == (session_id, [child], [])
@@ -361,10 +367,10 @@ async def test_children_come_in_the_order_that_is_asked_for(client: Client, *, i
         await client.add(name, parent_id=parent, importance=importance)
         for name, importance in (("first", 0.5), ("second", 0.9), ("third", 0.1))
     ]
-    await client.ask("get_memory", memory_id=first)
+    await client.request("get_memory", memory_id=first)
 
     async def order(**data: Any) -> list[str]:
-        return ids((await client.ask("get_children", parent_id=parent, **data))["results"])
+        return ids((await client.request("get_children", parent_id=parent, **data))["results"])
 
     assert await order() == [third, second, first]
     assert await order(sort_field="created_at", sort_order="ASC") == [first, second, third]

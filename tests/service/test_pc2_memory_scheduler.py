@@ -43,10 +43,10 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
     await aged(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC)
     new = await client.add("just now")
 
-    listed = (await client.ask("get_all_memories_for_lifecycle"))["memories"]
+    listed = (await client.request("get_all_memories_for_lifecycle"))["memories"]
     assert ids(listed) == [fades, stays, new]
-    replies = {one: await client.ask("apply_decay", memory_id=one) for one in ids(listed)}
-    again = await client.ask("apply_decay", memory_id=fades)
+    replies = {one: await client.request("apply_decay", memory_id=one) for one in ids(listed)}
+    again = await client.request("apply_decay", memory_id=fades)
 
     # Ten per cent a day of two days; below 0.4 the tier is the next one.
     assert (replies[fades]["new_importance"], replies[fades]["memory_tier"]) == (
@@ -68,20 +68,20 @@ async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tena
     dust = await aged(tenant, "last year", days=300, level=pb.LEVEL_STRATEGIC, importance=0.05)
     await client.add("just now", importance=0.05)
 
-    listed = await client.ask(
+    listed = await client.request(
         "get_memories_for_consolidation", memory_tier="short", min_age_hours=24, max_importance=0.5
     )
-    consolidated = await client.ask("consolidate_memory", memory_id=old)
-    cleanup = await client.ask("get_memories_for_cleanup", min_age_days=90, max_importance=0.1)
-    archived = await client.ask("archive_memory", memory_id=dust)
+    consolidated = await client.request("consolidate_memory", memory_id=old)
+    cleanup = await client.request("get_memories_for_cleanup", min_age_days=90, max_importance=0.1)
+    archived = await client.request("archive_memory", memory_id=dust)
 
     assert ids(listed["memories"]) == [old]
     assert (consolidated["memory_tier"], consolidated["consolidated"]) == ("medium", True)
-    assert (await client.ask("get_memories_for_consolidation"))["memories"] == []
+    assert (await client.request("get_memories_for_consolidation"))["memories"] == []
     assert (ids(cleanup["memories"]), archived["archived"]) == ([dust], True)
-    assert (await client.ask("get_memories_for_cleanup"))["memories"] == []
-    assert (await client.ask("search_memory", query="last year"))["results"] == []
-    assert (await client.ask("get_memory", memory_id=dust))["memory"]["content"] == "last year"
+    assert (await client.request("get_memories_for_cleanup"))["memories"] == []
+    assert (await client.request("search_memory", query="last year"))["results"] == []
+    assert (await client.request("get_memory", memory_id=dust))["memory"]["content"] == "last year"
 
 
 async def test_a_list_for_the_scheduler_is_bounded_and_says_so(client: Client, tenant: Tenant) -> None:
@@ -90,8 +90,8 @@ async def test_a_list_for_the_scheduler_is_bounded_and_says_so(client: Client, t
         request = pb.BatchCreateMemoriesRequest(memories=memories[start : start + 20], defer_embedding=True)
         await tenant.memory.BatchCreateMemories(request)
 
-    few = await client.ask("get_all_memories_for_lifecycle", limit=3)
-    large = await client.ask("get_all_memories_for_lifecycle")
+    few = await client.request("get_all_memories_for_lifecycle", limit=3)
+    large = await client.request("get_all_memories_for_lifecycle")
 
     assert (few["count"], few["truncated"]) == (3, True)
     assert (0 < large["count"] < 40, large["truncated"]) == (True, True)
@@ -101,7 +101,7 @@ async def test_the_status_of_the_system_has_numbers_and_no_issues(client: Client
     await client.add("short")
     await client.add("long", memory_tier="long")
 
-    status = (await client.ask("get_memory_system_status"))["system_status"]
+    status = (await client.request("get_memory_system_status"))["system_status"]
 
     assert (status["total_memories"], status["memory_by_tier"]) == (2, {"short": 1, "medium": 0, "long": 1})
     assert f"{status['db_size_mb']:.2f} {status['cache_hit_rate']:.2f}" == "0.00 0.00"
@@ -120,18 +120,20 @@ async def test_a_missing_memory_is_an_error_for_the_scheduler(client: Client, ac
 
 @pytest.mark.parametrize("form", ["data", "payload", "top level"])
 async def test_the_three_forms_of_a_message_are_equivalent(client: Client, form: str) -> None:
-    async def ask(action: str, **fields: Any) -> Any:
+    async def send_action(action: str, **fields: Any) -> Any:
         message = {"action": action, **(fields if form == "top level" else {form: fields})}
         reply = await client.send(**message)
         assert reply["status"] == "success", reply
         return reply
 
-    added = await ask("add_memory", content="tea at four", memory_type="note", importance_score=0.8, tags=["tea"])
+    added = await send_action(
+        "add_memory", content="tea at four", memory_type="note", importance_score=0.8, tags=["tea"]
+    )
     memory_id = added["memory_id"]
-    memory = (await ask("get_memory", memory_id=memory_id))["memory"]
-    result = await ask("search_memory", query="tea")
-    batch = await ask("batch_add_memories", memories=[{"content": "cake", "importance_score": 0.3}])
-    both = await ask("batch_get_memories", memory_ids=[memory_id, *batch["memory_ids"]])
+    memory = (await send_action("get_memory", memory_id=memory_id))["memory"]
+    result = await send_action("search_memory", query="tea")
+    batch = await send_action("batch_add_memories", memories=[{"content": "cake", "importance_score": 0.3}])
+    both = await send_action("batch_get_memories", memory_ids=[memory_id, *batch["memory_ids"]])
 
     assert (memory["importance"], memory["memory_tier"], memory["content"]) == (0.8, "short", "tea at four")
     assert ids(result["results"]) == [memory_id]
@@ -153,7 +155,7 @@ async def test_an_update_is_its_payload_and_merges_metadata(client: Client, mess
     memory_id = await client.add("tea", metadata={"a": 1})
 
     reply = await client.send(action="update_memory", memory_id=memory_id, **message)
-    memory = (await client.ask("get_memory", memory_id=memory_id))["memory"]
+    memory = (await client.request("get_memory", memory_id=memory_id))["memory"]
 
     assert reply["status"] == "success"
     assert (memory["content"], memory["importance"], memory["metadata"]) == ("coffee", 0.9, {"a": 1, "b": 2})
@@ -163,7 +165,7 @@ async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assi
     for memory_id in (await client.add("tea"), await client.session()):
         replies = await asyncio.gather(
             *(
-                assistant.ask(
+                assistant.request(
                     "update_memory",
                     port=MEMORY_SERVICE,
                     data={"memory_id": memory_id, "update_data": {"metadata": {f"k{number}": number}}},
@@ -172,7 +174,7 @@ async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assi
             )
         )
 
-        metadata = (await client.ask("get_memory", memory_id=memory_id))["memory"]["metadata"]
+        metadata = (await client.request("get_memory", memory_id=memory_id))["memory"]["metadata"]
         assert {reply["status"] for reply in replies} == {"success"}
         assert {name: value for name, value in metadata.items() if name != "device"} == {
             f"k{number}": number for number in range(4)
@@ -182,15 +184,15 @@ async def test_updates_of_metadata_at_the_same_time_lose_nothing(assistant: Assi
 async def test_a_text_takes_the_place_of_an_object_as_content(client: Client) -> None:
     memory_id = await client.add({"room": "cellar", "text": "The boiler"})
 
-    await client.ask("update_memory", memory_id=memory_id, update_data={"content": "The oven"})
+    await client.request("update_memory", memory_id=memory_id, update_data={"content": "The oven"})
 
-    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["content"] == "The oven"
+    assert (await client.request("get_memory", memory_id=memory_id))["memory"]["content"] == "The oven"
 
 
 async def test_each_reading_is_counted_at_once(client: Client) -> None:
     memory_id = await client.add("tea")
 
-    counts = [(await client.ask("get_memory", memory_id=memory_id))["memory"]["access_count"] for _ in range(3)]
+    counts = [(await client.request("get_memory", memory_id=memory_id))["memory"]["access_count"] for _ in range(3)]
 
     assert counts == [1, 2, 3]
 
@@ -198,10 +200,10 @@ async def test_each_reading_is_counted_at_once(client: Client) -> None:
 async def test_times_are_seconds_since_1970(client: Client) -> None:
     one = await client.add("tea", expires_at=time.time() + 3600)
     two = await client.add("cake")
-    await client.ask("add_relationship", source_id=one, target_id=two, relationship_type="with", strength=0.7)
+    await client.request("add_relationship", source_id=one, target_id=two, relationship_type="with", strength=0.7)
 
-    memory = (await client.ask("get_memory", memory_id=one))["memory"]
-    related = (await client.ask("get_related", memory_id=one))["related_memories"]
+    memory = (await client.request("get_memory", memory_id=one))["memory"]
+    related = (await client.request("get_related", memory_id=one))["related_memories"]
 
     for name in ("created_at", "last_accessed_at"):
         assert memory[name] == pytest.approx(time.time(), abs=60), name
@@ -212,26 +214,26 @@ async def test_times_are_seconds_since_1970(client: Client) -> None:
     assert (relationship["type"], relationship["strength"]) == ("with", 0.7)
     assert relationship["created_at"] == pytest.approx(time.time(), abs=60)
     # A relationship is told where it begins.
-    assert (await client.ask("get_related", memory_id=two))["related_memories"] == []
+    assert (await client.request("get_related", memory_id=two))["related_memories"] == []
 
 
 # MemoryClient.
 
 
 async def test_context_groups_go_by_numbers(client: Client) -> None:
-    group = (await client.ask("create_context_group", name="kitchen", description="what is cooked"))["group_id"]
-    other = (await client.ask("create_context_group", name="cellar"))["group_id"]
+    group = (await client.request("create_context_group", name="kitchen", description="what is cooked"))["group_id"]
+    other = (await client.request("create_context_group", name="cellar"))["group_id"]
     memory_id = await client.add("tea")
 
-    added = await client.ask("add_to_group", memory_id=memory_id, group_id=group)
+    added = await client.request("add_to_group", memory_id=memory_id, group_id=group)
 
     assert isinstance(group, int)
     assert (group != other, added["group_id"]) == (True, group)
     for name in (group, str(group), f"group-{group}"):
-        reply = await client.ask("get_memories_by_group", group_id=name)
+        reply = await client.request("get_memories_by_group", group_id=name)
         assert ids(reply["memories"]) == [memory_id]
-    assert (await client.ask("get_memories_by_group", group_id=other))["memories"] == []
-    assert (await client.ask("get_memory", memory_id=memory_id))["memory"]["group_ids"] == [group]
+    assert (await client.request("get_memories_by_group", group_id=other))["memories"] == []
+    assert (await client.request("get_memory", memory_id=memory_id))["memory"]["group_ids"] == [group]
     wrong_names: list[Any] = [True, 1.5, -1, 2**70, "", []]
     for wrong in wrong_names:
         refused = await client.send(action="get_memories_by_group", data={"group_id": wrong})
@@ -241,12 +243,12 @@ async def test_context_groups_go_by_numbers(client: Client) -> None:
 async def test_a_batch_is_added_under_a_session(client: Client) -> None:
     session_id = await client.session()
 
-    added = await client.ask(
+    added = await client.request(
         "batch_add_memories",
         memories=[{"content": "one", "parent_id": session_id}, {"content": "two", "parent_id": "nothing"}],
     )
 
-    assert ids((await client.ask("get_children", parent_id=session_id))["results"]) == [added["memory_ids"][0]]
+    assert ids((await client.request("get_children", parent_id=session_id))["results"]) == [added["memory_ids"][0]]
     assert (added["memory_ids"][1], added["failures"][0]["index"]) == (None, 1)
 
 

@@ -28,7 +28,7 @@ FIELDS = {
 
 async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
     """Ask the memory service."""
-    return await assistant.ask(action, port=PORT, data=data)
+    return await assistant.request(action, port=PORT, data=data)
 
 
 async def run_action(assistant: Assistant, action: str, **data: Any) -> Any:
@@ -77,7 +77,7 @@ async def test_a_memory_is_added_and_got_back_whole(assistant: Assistant, tenant
         "expires_at": "2123-06-15T08:30:45Z",
     }
 
-    reply = await assistant.ask("add_memory", port=PORT, **{holder: said_of_it})
+    reply = await assistant.request("add_memory", port=PORT, **{holder: said_of_it})
     memory = await get(assistant, reply["memory_id"])
     seen = await typed(tenant, reply["memory_id"])
 
@@ -129,9 +129,9 @@ async def test_what_a_typed_client_stores_is_got_by_either_id(
 
 async def test_a_request_sent_again_adds_one_memory(assistant: Assistant) -> None:
     data = {"content": "once", "ttl": 60}
-    first = await assistant.ask("add_memory", port=PORT, request_id="r1", data=data)
-    again = await assistant.ask("add_memory", port=PORT, request_id="r1", data=data)
-    other = await assistant.ask("add_memory", port=PORT, request_id="r1", data={"content": "another"})
+    first = await assistant.request("add_memory", port=PORT, request_id="r1", data=data)
+    again = await assistant.request("add_memory", port=PORT, request_id="r1", data=data)
+    other = await assistant.request("add_memory", port=PORT, request_id="r1", data={"content": "another"})
 
     assert again == first == {"status": "success", "memory_id": first["memory_id"], "request_id": "r1"}
     assert other["memory_id"] != first["memory_id"]
@@ -421,8 +421,8 @@ async def test_a_batch_adds_valid_items_and_reports_the_others(assistant: Assist
 async def test_a_batch_sent_again_adds_nothing_twice(assistant: Assistant, tenant: Tenant) -> None:
     data = {"memories": [{"content": "one"}, {"content": " "}, {"content": "two"}]}
 
-    first = await assistant.ask("batch_add_memories", port=PORT, request_id="r", data=data)
-    again = await assistant.ask("batch_add_memories", port=PORT, request_id="r", data=data)
+    first = await assistant.request("batch_add_memories", port=PORT, request_id="r", data=data)
+    again = await assistant.request("batch_add_memories", port=PORT, request_id="r", data=data)
 
     assert again == first
     assert len((await tenant.memory.ListMemories(pb.ListMemoriesRequest())).memories) == 2

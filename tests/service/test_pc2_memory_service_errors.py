@@ -41,7 +41,7 @@ UNDER_A_PARENT = [("search_memory", {"query": "child"}), ("semantic_search", {"q
 
 
 async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
-    return await assistant.ask(action, port=PORT, data=data)
+    return await assistant.request(action, port=PORT, data=data)
 
 
 def naming(memory_id: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
     ]
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
         replies = [await send_action(alone, action, **{**naming("m"), **data}) for action, data in requests]
-        health = await alone.ask("ping", port=PORT)
+        health = await alone.request("ping", port=PORT)
 
     assert {reply["status"] for reply in replies} == {"error"}
     assert all("try again" in reply["message"] for reply in replies), replies

@@ -42,7 +42,7 @@ async def store(tenant: Tenant, count: int, **fields: Any) -> None:
 
 
 async def batch(assistant: Assistant, **payload: Any) -> Any:
-    reply = await assistant.ask("batch_read", payload=payload)
+    reply = await assistant.request("batch_read", payload=payload)
     assert reply["status"] == "success", reply
     return reply["data"]
 
@@ -118,7 +118,7 @@ async def test_lists_have_the_requested_order(
 ) -> None:
     await store(tenant, 3)
     for memory_id, priority in (("m2", 5), ("m1", 9), ("m0", 2)):
-        await assistant.ask("update", payload={"memory_id": memory_id, "priority": priority})
+        await assistant.request("update", payload={"memory_id": memory_id, "priority": priority})
 
     assert ids(await batch(assistant, filter={"sort": {"field": field, "order": order}})) == expected
 
@@ -133,7 +133,7 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
     for memories in batches:
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    refused = await assistant.ask("batch_read", payload={"filter": {"sort": {"field": "priority", "order": "asc"}}})
+    refused = await assistant.request("batch_read", payload={"filter": {"sort": {"field": "priority", "order": "asc"}}})
     indexed = await batch(assistant, filter={"sort": {"field": "priority"}, "offset": 1000, "limit": 1})
 
     assert code(refused) == "validation_error"
@@ -184,7 +184,7 @@ async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Ass
     ],
 )
 async def test_an_invalid_list_request_is_rejected(assistant: Assistant, payload: dict[str, Any]) -> None:
-    assert code(await assistant.ask("batch_read", payload=payload)) == "validation_error"
+    assert code(await assistant.request("batch_read", payload=payload)) == "validation_error"
 
 
 async def test_bulk_delete_deletes_what_passes_its_filter(
@@ -194,7 +194,7 @@ async def test_bulk_delete_deletes_what_passes_its_filter(
     await store(other_tenant, 4, type="context", tags=["a"])
     kept_id = await assistant.create("tea", memory_type="context", tags=["b"])
 
-    reply = await assistant.ask(
+    reply = await assistant.request(
         "bulk_delete", payload={"filter": {"memory_type": "context", "older_than": iso(3), "tags": ["a", "z"]}}
     )
 
@@ -212,9 +212,9 @@ async def test_a_bulk_delete_sent_again_deletes_nothing_more(assistant: Assistan
     await assistant.create("one", tags=["x"])
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"filter": {"tags": ["x"]}}}
 
-    first = await assistant.ask("bulk_delete", **request)
+    first = await assistant.request("bulk_delete", **request)
     await assistant.create("two", tags=["x"])
-    again = await assistant.ask("bulk_delete", **request)
+    again = await assistant.request("bulk_delete", **request)
 
     assert first["data"]["deleted_count"] == 1
     assert again["data"] == first["data"]
@@ -229,7 +229,7 @@ async def test_a_bulk_delete_continues_in_the_background(
     memories = [memory_pb2.Memory(content=f"number {number}", tags=["x"], session_id=SESSION) for number in range(25)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=memories))
 
-    reply = await assistant.ask("bulk_delete", payload={"filter": {"tags": ["x"]}})
+    reply = await assistant.request("bulk_delete", payload={"filter": {"tags": ["x"]}})
     later = await assistant.create("stored after the deletion", tags=["x"])
 
     assert (reply["data"]["deleted_count"], reply["data"]["has_more"]) == (20, True)
@@ -244,7 +244,7 @@ async def test_a_list_without_a_session_is_refused(assistant: Assistant, action:
     await assistant.create("kept")
     payload = {"query": "kept", "memory_type": "conversation", "filter": {"memory_type": "conversation"}}
 
-    reply = await assistant.ask(action, session_id=None, payload=payload)
+    reply = await assistant.request(action, session_id=None, payload=payload)
 
     assert code(reply) == "invalid_request"
     assert (await batch(assistant))["total_count"] == 1
@@ -253,14 +253,16 @@ async def test_a_list_without_a_session_is_refused(assistant: Assistant, action:
 async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assistant) -> None:
     for session_id in ("ana", "bob"):
         for number in range(5):
-            await assistant.ask(
+            await assistant.request(
                 "create", session_id=session_id, payload={"content": {"text": f"{number} {session_id}"}}
             )
 
-    cleared = await assistant.ask("bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}})
+    cleared = await assistant.request(
+        "bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}}
+    )
 
     assert cleared["data"]["deleted_count"] == 5
-    remaining = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
+    remaining = await assistant.request("batch_read", session_id="bob", payload={"filter": {}})
     assert [memory["content"]["text"] for memory in remaining["data"]["memories"]] == [
         f"{n} bob" for n in (4, 3, 2, 1, 0)
     ]
@@ -268,12 +270,12 @@ async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assi
 
 async def test_lists_searches_and_summaries_exclude_other_sessions(assistant: Assistant) -> None:
     text = "Bob hides the key under the green flower pot"
-    theirs = await assistant.ask("create", session_id="bob", payload={"content": {"text": text}})
-    await assistant.ask("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
+    theirs = await assistant.request("create", session_id="bob", payload={"content": {"text": text}})
+    await assistant.request("create", session_id="ana", payload={"content": {"text": "Ana waters the flowers"}})
     memory_id = theirs["data"]["memory_id"]
 
     replies = [
-        await assistant.ask(action, session_id="ana", payload=payload)
+        await assistant.request(action, session_id="ana", payload=payload)
         for action, payload in (
             ("batch_read", {"filter": {"limit": 10}}),
             ("batch_read", {"memory_ids": [memory_id], "filter": {}}),
@@ -282,7 +284,7 @@ async def test_lists_searches_and_summaries_exclude_other_sessions(assistant: As
             ("summarize", {"memory_type": "conversation"}),
         )
     ]
-    read = await assistant.ask("read", session_id="ana", payload={"memory_id": memory_id})
+    read = await assistant.request("read", session_id="ana", payload={"memory_id": memory_id})
 
     assert not [reply for reply in replies if "hides" in str(reply)]
     assert replies[0]["data"]["total_count"] == replies[4]["data"]["memory_count"] == 1
@@ -303,7 +305,7 @@ async def test_named_memories_come_in_their_order_whatever_limit_is_sent(assista
 
 
 async def test_a_summary_needs_a_type(assistant: Assistant) -> None:
-    assert code(await assistant.ask("summarize", payload={})) == "validation_error"
+    assert code(await assistant.request("summarize", payload={})) == "validation_error"
 
 
 @pytest.mark.parametrize(
@@ -323,7 +325,7 @@ async def test_a_summary_needs_a_type(assistant: Assistant) -> None:
 async def test_a_bulk_delete_without_a_condition_deletes_nothing(assistant: Assistant, payload: dict[str, Any]) -> None:
     await assistant.create("kept", memory_type="context")
 
-    assert code(await assistant.ask("bulk_delete", payload=payload)) == "validation_error"
+    assert code(await assistant.request("bulk_delete", payload=payload)) == "validation_error"
     assert (await batch(assistant))["total_count"] == 1
 
 
@@ -339,11 +341,13 @@ async def test_a_summary_tells_of_the_memories_that_pass(assistant: Assistant, t
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
     await assistant.create("The boiler was serviced in May.", memory_type="context")
 
-    await assistant.ask("create", session_id="another", payload={"content": {"text": "Green tea is not for Bob."}})
+    await assistant.request("create", session_id="another", payload={"content": {"text": "Green tea is not for Bob."}})
 
-    whole = (await assistant.ask("summarize", payload={"memory_type": "user_preference"}))["data"]
+    whole = (await assistant.request("summarize", payload={"memory_type": "user_preference"}))["data"]
     span = {"start": iso(1), "end": iso(2)}
-    part = (await assistant.ask("summarize", payload={"memory_type": "user_preference", "time_range": span}))["data"]
+    part = (await assistant.request("summarize", payload={"memory_type": "user_preference", "time_range": span}))[
+        "data"
+    ]
 
     assert whole["memory_count"] == 3
     assert "green tea" in whole["summary"]
@@ -354,9 +358,9 @@ async def test_a_summary_tells_of_the_memories_that_pass(assistant: Assistant, t
 
 
 async def test_a_summary_of_nothing_is_empty_and_of_a_word_is_the_word(assistant: Assistant) -> None:
-    nothing = (await assistant.ask("summarize", payload={"memory_type": "conversation"}))["data"]
+    nothing = (await assistant.request("summarize", payload={"memory_type": "conversation"}))["data"]
     await assistant.create("tea")
-    word = (await assistant.ask("summarize", payload={"memory_type": "conversation"}))["data"]
+    word = (await assistant.request("summarize", payload={"memory_type": "conversation"}))["data"]
 
     assert nothing == {
         "summary": "",
@@ -372,7 +376,7 @@ async def test_a_hybrid_search_with_a_threshold_excludes_unrelated_memories(assi
     await assistant.create("The boiler was serviced in May")
 
     async def search(**filters: Any) -> list[str]:
-        reply = await assistant.ask("search", payload={"query": "green tea", "filters": filters})
+        reply = await assistant.request("search", payload={"query": "green tea", "filters": filters})
         return [result["memory_id"] for result in reply["data"]["results"]]
 
     assert await search(min_similarity=0.99) == [expected_id]
@@ -384,7 +388,7 @@ async def test_search_is_filtered_by_type_time_and_tags_together(assistant: Assi
 
     async def search(**filters: Any) -> list[str]:
         payload = {"query": "memory number", "search_type": "keyword", "filters": filters}
-        reply = await assistant.ask("search", payload=payload)
+        reply = await assistant.request("search", payload=payload)
         assert reply["data"]["total_count"] == len(reply["data"]["results"])
         return sorted(result["memory_id"] for result in reply["data"]["results"])
 

@@ -30,7 +30,7 @@ async def read_session(tenant: Tenant, session_id: str) -> session_pb2.Session:
 async def test_a_session_is_created_with_its_fields(assistant: Assistant, tenant: Tenant) -> None:
     metadata = {"device_info": {"name": "kitchen speaker"}, "location": "kitchen", "session_type": "voice"}
 
-    reply = await assistant.ask("create_session", payload={"user_id": "ana", "session_metadata": metadata})
+    reply = await assistant.request("create_session", payload={"user_id": "ana", "session_metadata": metadata})
 
     assert set(reply["data"]) == {"session_id", "created_at"}
     assert reply["data"]["session_id"].startswith("session-")
@@ -45,9 +45,9 @@ async def test_a_caller_chooses_the_id(assistant: Assistant, tenant: Tenant, pla
     session_id = str(uuid4())
     payload: dict[str, Any] = {"user_id": "ana", "session_type": "dictation"}
     if place == "payload":
-        reply = await assistant.ask("create_session", payload={**payload, "session_id": session_id})
+        reply = await assistant.request("create_session", payload={**payload, "session_id": session_id})
     else:
-        reply = await assistant.ask("create_session", session_id=session_id, payload=payload)
+        reply = await assistant.request("create_session", session_id=session_id, payload=payload)
 
     assert reply["data"]["session_id"] == session_id
     assert (await read_session(tenant, session_id)).session_type == "dictation"
@@ -56,11 +56,11 @@ async def test_a_caller_chooses_the_id(assistant: Assistant, tenant: Tenant, pla
 async def test_a_session_is_there_from_its_first_use(assistant: Assistant, tenant: Tenant) -> None:
     session_id = str(uuid4())
 
-    created = await assistant.ask("create", session_id=session_id, payload={"content": {"text": "hello"}})
-    opened = await assistant.ask(
+    created = await assistant.request("create", session_id=session_id, payload={"content": {"text": "hello"}})
+    opened = await assistant.request(
         "create_session", session_id=session_id, payload={"user_id": "ana", "session_metadata": {"location": "hall"}}
     )
-    ended = await assistant.ask("end_session", session_id=session_id, payload={"summary": "a greeting"})
+    ended = await assistant.request("end_session", session_id=session_id, payload={"summary": "a greeting"})
 
     assert created["status"] == opened["status"] == ended["status"] == "success"
     session = await read_session(tenant, session_id)
@@ -72,11 +72,11 @@ async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant
 
     replies = await asyncio.gather(
         *(
-            assistant.ask("create", port=port, session_id=session_id, payload={"content": {"text": f"turn {turn}"}})
+            assistant.request("create", port=port, session_id=session_id, payload={"content": {"text": f"turn {turn}"}})
             for turn in range(8)
             for port in (5570, 5576)
         ),
-        *(assistant.ask("create_session", session_id=session_id, payload={"user_id": "ana"}) for _ in range(4)),
+        *(assistant.request("create_session", session_id=session_id, payload={"user_id": "ana"}) for _ in range(4)),
     )
 
     assert {reply["status"] for reply in replies} == {"success"}, replies
@@ -86,21 +86,21 @@ async def test_a_session_that_many_use_first_is_opened_once(assistant: Assistant
 async def test_a_session_opened_again_with_its_request_id_is_the_same(assistant: Assistant) -> None:
     request: dict[str, Any] = {"request_id": "req-1", "payload": {"user_id": "ana"}}
 
-    first = await assistant.ask("create_session", **request)
-    again = await assistant.ask("create_session", **request)
-    other = await assistant.ask("create_session", request_id="req-2", payload={"user_id": "ana"})
+    first = await assistant.request("create_session", **request)
+    again = await assistant.request("create_session", **request)
+    other = await assistant.request("create_session", request_id="req-2", payload={"user_id": "ana"})
 
     assert again["data"] == first["data"]
     assert other["data"]["session_id"] != first["data"]["session_id"]
 
 
 async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
+    await assistant.request("create_session", session_id="s-1", payload={"user_id": "ana"})
 
-    ended = await assistant.ask("end_session", session_id="s-1", payload={"summary": "tea was discussed"})
-    again = await assistant.ask("end_session", session_id="s-1", payload={"archive": None, "summary": None})
-    opened = await assistant.ask("create_session", session_id="s-1", payload={"user_id": "ana"})
-    remembered = await assistant.ask("create", session_id="s-1", payload={"content": {"text": "an afterthought"}})
+    ended = await assistant.request("end_session", session_id="s-1", payload={"summary": "tea was discussed"})
+    again = await assistant.request("end_session", session_id="s-1", payload={"archive": None, "summary": None})
+    opened = await assistant.request("create_session", session_id="s-1", payload={"user_id": "ana"})
+    remembered = await assistant.request("create", session_id="s-1", payload={"content": {"text": "an afterthought"}})
 
     assert set(ended["data"]) == {"session_id", "ended_at", "is_archived"}
     assert ended["data"]["ended_at"].endswith("Z")
@@ -112,10 +112,10 @@ async def test_an_ended_session_says_when_it_ended_and_stays_so(assistant: Assis
 
 
 async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-2", payload={"user_id": "ana"})
+    await assistant.request("create_session", session_id="s-2", payload={"user_id": "ana"})
 
-    ended = await assistant.ask("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
-    again = await assistant.ask("end_session", session_id="s-2", payload={"archive": True})
+    ended = await assistant.request("end_session", session_id=None, payload={"session_id": "s-2", "archive": True})
+    again = await assistant.request("end_session", session_id="s-2", payload={"archive": True})
 
     assert ended["data"]["is_archived"] is True
     assert again["data"] == ended["data"]
@@ -123,11 +123,11 @@ async def test_a_session_is_hidden_with_archive(assistant: Assistant, tenant: Te
 
 
 async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assistant, tenant: Tenant) -> None:
-    await assistant.ask("create_session", session_id="s-3", payload={})
+    await assistant.request("create_session", session_id="s-3", payload={})
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s-3"))
 
-    assert code(await assistant.ask("create_session", session_id="s-3", payload={})) == "session_not_found"
-    assert code(await assistant.ask("end_session", session_id="s-3", payload={})) == "session_not_found"
+    assert code(await assistant.request("create_session", session_id="s-3", payload={})) == "session_not_found"
+    assert code(await assistant.request("end_session", session_id="s-3", payload={})) == "session_not_found"
 
 
 @pytest.mark.parametrize(
@@ -151,18 +151,18 @@ async def test_a_session_that_was_deleted_cannot_be_opened_again(assistant: Assi
 async def test_an_invalid_session_is_rejected(
     assistant: Assistant, action: str, message: dict[str, Any], expected: str
 ) -> None:
-    assert code(await assistant.ask(action, **message)) == expected
+    assert code(await assistant.request(action, **message)) == expected
 
 
 async def test_sessions_of_two_tenants_may_have_one_name(
     cluster: Cluster, assistant: Assistant, tenant: Tenant, other_tenant: Tenant
 ) -> None:
-    await assistant.ask("create_session", session_id="s-4", payload={"user_id": "ana"})
+    await assistant.request("create_session", session_id="s-4", payload={"user_id": "ana"})
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_API_KEY_5576": other_tenant.api_key}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as two:
-        missing = await two.ask("end_session", port=5576, session_id="s-4", payload={})
-        theirs = await two.ask("create_session", port=5576, session_id="s-4", payload={"user_id": "bo"})
+        missing = await two.request("end_session", port=5576, session_id="s-4", payload={})
+        theirs = await two.request("create_session", port=5576, session_id="s-4", payload={"user_id": "bo"})
 
     assert code(missing) == "session_not_found"
     assert theirs["data"]["session_id"] == "s-4"

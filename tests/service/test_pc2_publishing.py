@@ -86,13 +86,13 @@ async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: byte
 @pytest.mark.parametrize("port", EVENT_PORTS)
 async def test_changes_by_any_client_are_published_in_order(assistant: Assistant, tenant: Tenant, port: int) -> None:
     async with listening(assistant, tenant, port) as listener:
-        here = (await assistant.ask("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
+        here = (await assistant.request("add_memory", port=7140, data={"content": "tea"}))["memory_id"]
         there = await assistant.create("coffee")
         typed = await store(tenant)
-        await assistant.ask("update_memory", port=7140, data={"memory_id": here, "update_data": {"content": "x"}})
+        await assistant.request("update_memory", port=7140, data={"memory_id": here, "update_data": {"content": "x"}})
         reinforce = scores_pb2.ReinforceMemoryRequest(memory_id=there)
         await tenant.memory.ReinforceMemory(reinforce)
-        await assistant.ask("delete_memory", port=7140, data={"memory_id": here})
+        await assistant.request("delete_memory", port=7140, data={"memory_id": here})
         await tenant.memory.UndeleteMemory(memory_pb2.UndeleteMemoryRequest(memory_id=here))
         ids = memory_pb2.MemorySelection(memory_ids=[there])
         await tenant.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=ids))
@@ -180,7 +180,7 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
 
 async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenant: Tenant) -> None:
     async with (
-        gate(cluster.endpoint) as shut,
+        tcp_proxy(cluster.endpoint) as shut,
         assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
         listening(alone, tenant, 7240) as listener,
     ):
@@ -197,7 +197,7 @@ async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenan
     assert all(heard == [("memory_added", name)] for name, heard in events)
 
 
-class Gate:
+class TcpProxy:
     """A way to the gateway that can be shut, with everything that is on it."""
 
     def __init__(self, endpoint: str) -> None:
@@ -216,7 +216,7 @@ class Gate:
     def open(self) -> None:
         self._is_open = True
 
-    async def pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def forward(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not self._is_open:
             writer.transport.abort()
             return
@@ -237,15 +237,15 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @asynccontextmanager
-async def gate(endpoint: str) -> AsyncIterator[Gate]:
-    gate_server = Gate(endpoint)
-    server = await asyncio.start_server(gate_server.pass_on, "127.0.0.1", 0)
-    gate_server.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+async def tcp_proxy(endpoint: str) -> AsyncIterator[TcpProxy]:
+    proxy = TcpProxy(endpoint)
+    server = await asyncio.start_server(proxy.forward, "127.0.0.1", 0)
+    proxy.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
-        yield gate_server
+        yield proxy
     finally:
         server.close()
-        gate_server.close()
+        proxy.close()
 
 
 @asynccontextmanager
@@ -263,7 +263,7 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
         context.term()
 
 
-async def arrived(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
+async def wait_subscribed(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
     """Wait until a subscriber hears, and has heard all of it."""
     last = f"{word} {uuid.uuid4()}"
     async with asyncio.timeout(SECONDS):
@@ -283,7 +283,7 @@ async def test_a_subscriber_that_never_reads_loses_its_own_messages_and_losses_a
     ):
         for peer in (silent, reader):
             peer.subscribe(b"")
-            await arrived(event_publisher, peer, "probe")
+            await wait_subscribed(event_publisher, peer, "probe")
         heard = []
         for number in range(1000):
             event_publisher.publish(f"{number} " + "x" * 50_000)
@@ -308,7 +308,7 @@ async def test_a_disconnected_subscriber_frees_its_slot() -> None:
         for _ in range(3):
             async with assistant.socket(zmq.SUB, 1) as peer:
                 peer.subscribe(b"")
-                await arrived(event_publisher, peer, "here")
+                await wait_subscribed(event_publisher, peer, "here")
                 assert event_publisher.has_subscribers
             async with asyncio.timeout(SECONDS):
                 while event_publisher.has_subscribers:
@@ -323,7 +323,7 @@ async def test_a_peer_without_zeromq_does_not_disturb_subscribers() -> None:
         await writer.drain()
         async with assistant.socket(zmq.SUB, 1) as peer:
             peer.subscribe(b"")
-            await arrived(event_publisher, peer, "still here")
+            await wait_subscribed(event_publisher, peer, "still here")
         writer.close()
         del reader
 
@@ -380,7 +380,7 @@ async def test_a_published_port_in_use_leaves_the_others_open(log: io.StringIO) 
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}) as first:
         used_port = first.ports[7240].rpartition(":")[2]
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PORT_5598": used_port}) as second:
-            reply = await second.ask("ping", port=7140)
+            reply = await second.request("ping", port=7140)
 
     assert 5598 not in second.ports
     assert 7240 in second.ports
@@ -425,8 +425,10 @@ def test_an_unknown_role_of_a_port_is_rejected(number: int, roles: str) -> None:
 async def test_port_5598_answers_alone_when_it_is_set_to_jarvis(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
-        added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})
-        reply = await alone.ask("get_memories", port=5598, user_id="ana")
+        added = await alone.request(
+            "add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"}
+        )
+        reply = await alone.request("get_memories", port=5598, user_id="ana")
         async with listening(alone, tenant, 7240) as listener:
             await store(tenant, external_id="m")
             events = await listener.next_events(1)

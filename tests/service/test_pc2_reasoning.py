@@ -24,19 +24,19 @@ PORT = 5596
 INTERACTION = {"session_id": "s1", "interaction_type": "user_query", "content": "Where is my tea?"}
 
 
-async def ask(assistant: Assistant, **message: Any) -> Any:
+async def send_message(assistant: Assistant, **message: Any) -> Any:
     """Send one message and return its answer."""
     return await assistant.send(PORT, json.dumps(message).encode())
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one message with an action and return its answer."""
-    return await ask(assistant, action=action, **fields)
+    return await send_message(assistant, action=action, **fields)
 
 
 async def summary(assistant: Assistant, session_id: str, **fields: Any) -> str:
     """Return what of a session is told in one text."""
-    reply = await act(assistant, "get_summary", session_id=session_id, **fields)
+    reply = await send_action(assistant, "get_summary", session_id=session_id, **fields)
     assert reply["status"] == "ok"
     return str(reply["summary"])
 
@@ -48,7 +48,7 @@ async def stored_messages(tenant: Tenant, session_id: str) -> list[session_pb2.M
 
 
 async def test_an_interaction_is_a_message_of_its_session(assistant: Assistant, tenant: Tenant) -> None:
-    reply = await act(assistant, "add_interaction", **INTERACTION, metadata={"room": "kitchen"}, unknown=1)
+    reply = await send_action(assistant, "add_interaction", **INTERACTION, metadata={"room": "kitchen"}, unknown=1)
 
     messages = await stored_messages(tenant, "s1")
     assert reply == {"status": "ok"}
@@ -74,7 +74,7 @@ async def test_each_type_of_interaction_has_its_role(
     assistant: Assistant, tenant: Tenant, interaction_type: str, role: session_pb2.MessageRole
 ) -> None:
     # The older clients call it `type`.
-    reply = await act(assistant, "add_interaction", session_id="s", type=interaction_type, content="a")
+    reply = await send_action(assistant, "add_interaction", session_id="s", type=interaction_type, content="a")
 
     assert reply == {"status": "ok"}
     assert [message.role for message in await stored_messages(tenant, "s")] == [role]
@@ -84,7 +84,7 @@ async def test_each_type_of_interaction_has_its_role(
 async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant, field: str) -> None:
     for nothing in ({}, {field: None}, {field: ""}, {field: " "}):
         other_fields = {name: value for name, value in INTERACTION.items() if name != field}
-        reply = await act(assistant, "add_interaction", **other_fields, **nothing)
+        reply = await send_action(assistant, "add_interaction", **other_fields, **nothing)
 
         assert reply == error_reply(MISSING_FIELDS)
 
@@ -92,7 +92,7 @@ async def test_an_interaction_without_a_field_is_missing_it(assistant: Assistant
 async def test_two_first_messages_at_once_are_both_in_the_session(assistant: Assistant, tenant: Tenant) -> None:
     replies = await asyncio.gather(
         *(
-            act(assistant, "add_interaction", session_id="race", type="user_query", content=str(number))
+            send_action(assistant, "add_interaction", session_id="race", type="user_query", content=str(number))
             for number in range(10)
         )
     )
@@ -112,10 +112,12 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
         ("system_response", "Built"),
         ("decision", "ship on Friday"),
     ):
-        await act(assistant, "add_interaction", session_id="s", interaction_type=interaction_type, content=content)
-    await act(assistant, "record_decision", session_id="s", decision="use Postgres")
+        await send_action(
+            assistant, "add_interaction", session_id="s", interaction_type=interaction_type, content=content
+        )
+    await send_action(assistant, "record_decision", session_id="s", decision="use Postgres")
 
-    reply = await act(assistant, "get_context", session_id="s")
+    reply = await send_action(assistant, "get_context", session_id="s")
 
     context = reply["context"]
     assert reply["status"] == "ok"
@@ -149,7 +151,7 @@ async def test_a_context_tells_the_conversation_errors_code_and_decisions(assist
 
 
 async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenant) -> None:
-    reply = await act(assistant, "get_context", session_id="nobody")
+    reply = await send_action(assistant, "get_context", session_id="nobody")
 
     nothing: dict[str, Any] = {
         "last_updated": None,
@@ -164,7 +166,7 @@ async def test_a_context_of_nothing_is_empty(assistant: Assistant, tenant: Tenan
 
 
 async def test_a_context_without_a_session_id_is_refused(assistant: Assistant) -> None:
-    assert await act(assistant, "get_context") == error_reply("Missing session_id")
+    assert await send_action(assistant, "get_context") == error_reply("Missing session_id")
 
 
 @pytest.mark.parametrize("max_tokens", [0, 1, 5, 20, 100])
@@ -176,7 +178,7 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
     request = session_pb2.AppendMessagesRequest(session_id="s", messages=messages, create_session=True)
     await tenant.sessions.AppendMessages(request)
 
-    reply = await act(assistant, "get_context", session_id="s", max_tokens=max_tokens)
+    reply = await send_action(assistant, "get_context", session_id="s", max_tokens=max_tokens)
     text = await summary(assistant, "s", max_tokens=max_tokens)
 
     assert len(text) <= 4 * max_tokens
@@ -215,41 +217,43 @@ async def test_the_session_summary_replaces_messages_that_do_not_fit(assistant: 
 
 async def test_a_session_is_named_by_person_and_project_or_day(assistant: Assistant, tenant: Tenant) -> None:
     before = datetime.now(UTC).date()
-    project = await act(assistant, "get_session_id", user_id="ana", project="boat")
-    day = await act(assistant, "get_session_id", user_id="ana")
+    project = await send_action(assistant, "get_session_id", user_id="ana", project="boat")
+    day = await send_action(assistant, "get_session_id", user_id="ana")
     after = datetime.now(UTC).date()
 
     assert project == {"status": "ok", "session_id": "ana_boat"}
     assert day["session_id"] in {f"ana_{before}", f"ana_{after}"}
-    assert (await act(assistant, "get_session_id"))["status"] == "error"
+    assert (await send_action(assistant, "get_session_id"))["status"] == "error"
 
-    added = await act(assistant, "add_interaction", user_id="ana", project="boat", type="user_query", content="paint")
-    summary = await act(assistant, "get_summary", user_id="ana", project="boat")
+    added = await send_action(
+        assistant, "add_interaction", user_id="ana", project="boat", type="user_query", content="paint"
+    )
+    summary = await send_action(assistant, "get_summary", user_id="ana", project="boat")
 
     messages = await stored_messages(tenant, "ana_boat")
     assert added == {"status": "ok"}
     assert [(message.content, message.subject_id) for message in messages] == [("paint", "ana")]
     assert summary == {"status": "ok", "summary": "User: paint"}
-    assert await act(assistant, "get_summary", user_id="ana", project="boat", max_tokens=0) == {
+    assert await send_action(assistant, "get_summary", user_id="ana", project="boat", max_tokens=0) == {
         "status": "ok",
         "summary": "",
     }
-    assert (await act(assistant, "get_summary"))["status"] == "error"
+    assert (await send_action(assistant, "get_summary"))["status"] == "error"
 
 
 async def test_a_decision_needs_both_fields(assistant: Assistant) -> None:
-    assert await act(assistant, "record_decision", session_id="s") == error_reply(MISSING_FIELDS)
-    assert await act(assistant, "record_decision", decision="d") == error_reply(MISSING_FIELDS)
+    assert await send_action(assistant, "record_decision", session_id="s") == error_reply(MISSING_FIELDS)
+    assert await send_action(assistant, "record_decision", decision="d") == error_reply(MISSING_FIELDS)
 
 
 async def test_an_ended_session_is_read_and_takes_no_messages(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s1"))
 
-    added = await act(assistant, "add_interaction", **INTERACTION)
+    added = await send_action(assistant, "add_interaction", **INTERACTION)
     text = await summary(assistant, "s1")
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
-    hidden = await act(assistant, "record_decision", session_id="s1", decision="d")
+    hidden = await send_action(assistant, "record_decision", session_id="s1", decision="d")
 
     assert (added["status"], "ended" in added["reason"]) == ("error", True)
     assert text == "User: Where is my tea?"
@@ -257,17 +261,17 @@ async def test_an_ended_session_is_read_and_takes_no_messages(assistant: Assista
 
 
 async def test_a_session_in_cold_storage_is_read(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s1"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="s1"))
 
     assert await summary(assistant, "s1") == "User: Where is my tea?"
-    assert (await act(assistant, "get_all_memories"))["status"] == "success"
+    assert (await send_action(assistant, "get_all_memories"))["status"] == "success"
 
 
 async def test_a_repeated_message_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
     for _ in range(2):
-        assert (await act(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
+        assert (await send_action(assistant, "add_interaction", **INTERACTION, request_id="r1"))["status"] == "ok"
 
     assert len(await stored_messages(tenant, "s1")) == 1
 
@@ -277,13 +281,13 @@ UNKNOWN_ACTIONS: list[Any] = ["dance", "", 7, [], {}, True]
 
 async def test_an_unknown_action_is_refused(assistant: Assistant) -> None:
     for action in UNKNOWN_ACTIONS:
-        reply = await ask(assistant, action=action, session_id="s")
+        reply = await send_message(assistant, action=action, session_id="s")
 
         assert reply == error_reply(UNKNOWN_ACTION)
 
 
 async def test_a_message_without_an_action_gets_an_error_with_all_keys(assistant: Assistant) -> None:
-    assert await ask(assistant) == error_reply(UNKNOWN_ACTION)
+    assert await send_message(assistant) == error_reply(UNKNOWN_ACTION)
 
 
 DEEP: Any = "x"
@@ -316,7 +320,7 @@ UNSTORABLE_INTERACTIONS: list[Any] = [
 
 async def test_an_interaction_that_cannot_be_stored_is_refused(assistant: Assistant) -> None:
     for fields in UNSTORABLE_INTERACTIONS:
-        reply = await act(assistant, "add_interaction", **{**INTERACTION, **fields})
+        reply = await send_action(assistant, "add_interaction", **{**INTERACTION, **fields})
 
         assert reply["status"] == "error"
         assert reply["reason"], reply
@@ -328,18 +332,18 @@ NO_BUDGETS: list[Any] = [-1, "many", 1.5, True, []]
 
 async def test_a_budget_that_is_no_number_is_refused(assistant: Assistant) -> None:
     for max_tokens in NO_BUDGETS:
-        assert (await act(assistant, "get_context", session_id="s", max_tokens=max_tokens))["status"] == "error"
+        assert (await send_action(assistant, "get_context", session_id="s", max_tokens=max_tokens))["status"] == "error"
 
 
 async def test_a_budget_beyond_all_reason_is_as_good_as_none(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+    await send_action(assistant, "add_interaction", **INTERACTION)
 
     assert await summary(assistant, "s1", max_tokens=10**30) == "User: Where is my tea?"
 
 
 async def test_every_script_is_kept_as_it_is(assistant: Assistant) -> None:
     text = "お茶はどこ? ☕ Ünïcödé 🫖"
-    await act(assistant, "add_interaction", session_id="日本", type="user_query", content=text)
+    await send_action(assistant, "add_interaction", session_id="日本", type="user_query", content=text)
 
     assert await summary(assistant, "日本") == f"User: {text}"
 
@@ -388,7 +392,7 @@ async def test_any_message_is_answered(assistant: Assistant) -> None:
 
 async def test_health_is_answered_in_either_dialect(assistant: Assistant) -> None:
     for action in ("health_check", "ping", "health"):
-        assert_healthy(await act(assistant, action))
+        assert_healthy(await send_action(assistant, action))
 
 
 async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> None:
@@ -432,7 +436,7 @@ async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistan
     }
     for session_id, contents in contents_by_session.items():
         for content in contents:
-            reply = await act(
+            reply = await send_action(
                 assistant, "add_interaction", session_id=session_id, interaction_type="user_query", content=content
             )
             assert reply == {"status": "ok"}
@@ -442,10 +446,10 @@ async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistan
 
 
 async def test_a_deleted_session_is_an_error(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", **INTERACTION)
+    await send_action(assistant, "add_interaction", **INTERACTION)
     await tenant.sessions.DeleteSession(session_pb2.DeleteSessionRequest(session_id="s1"))
 
-    reply = await act(assistant, "add_interaction", **INTERACTION)
+    reply = await send_action(assistant, "add_interaction", **INTERACTION)
 
     assert (reply["status"], "deleted" in reply["reason"]) == ("error", True)
     assert await summary(assistant, "s1") == ""
@@ -458,13 +462,13 @@ async def test_a_quota_that_is_used_up_is_an_error_of_each_dialect(
     quota = limits_pb2.UpdateQuotaRequest(quota=limits_pb2.Quota(memories=1))
     quota.update_mask.paths.append("memories")
     await acting.tenancy.UpdateQuota(quota)
-    await act(assistant, "add_memory", content="the only one")
+    await send_action(assistant, "add_memory", content="the only one")
 
     replies = [
-        await act(assistant, "add_memory", content="one more"),
-        await act(assistant, "add_memory", memory="one more"),
-        await ask(assistant, command="STORE_MEMORY", data={"content": "one more"}),
-        await ask(assistant, coordinate_with="episodic", operation="store", data={"content": "one more"}),
+        await send_action(assistant, "add_memory", content="one more"),
+        await send_action(assistant, "add_memory", memory="one more"),
+        await send_message(assistant, command="STORE_MEMORY", data={"content": "one more"}),
+        await send_message(assistant, coordinate_with="episodic", operation="store", data={"content": "one more"}),
     ]
 
     assert [reply["status"] for reply in replies] == ["error", "error", "ERROR", "error"]
@@ -476,7 +480,7 @@ async def test_a_disconnect_in_the_middle_does_not_disturb_others(assistant: Ass
         for number in range(20):
             await peer.send_json({**INTERACTION, "action": "add_interaction", "content": str(number)})
 
-    assert await act(assistant, "add_interaction", **INTERACTION) == {"status": "ok"}
+    assert await send_action(assistant, "add_interaction", **INTERACTION) == {"status": "ok"}
 
 
 EVERY_ACTION: list[dict[str, Any]] = [
@@ -522,8 +526,8 @@ EVERY_ACTION: list[dict[str, Any]] = [
 
 async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
-        replies = [await ask(assistant, **message) for message in EVERY_ACTION]
-        alive = await act(assistant, "get_session_id", user_id="ana", project="p")
+        replies = [await send_message(assistant, **message) for message in EVERY_ACTION]
+        alive = await send_action(assistant, "get_session_id", user_id="ana", project="p")
 
     for message, reply in zip(EVERY_ACTION, replies, strict=True):
         if "command" in message:
@@ -537,7 +541,7 @@ async def test_services_that_are_down_are_an_error_of_each_dialect() -> None:
 
 async def test_a_key_that_is_refused_is_an_error_of_each_dialect(cluster: Cluster) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": "sk_nobody"}, patient=True, gateway=cluster.endpoint) as assistant:
-        replies = [await ask(assistant, **message) for message in EVERY_ACTION]
+        replies = [await send_message(assistant, **message) for message in EVERY_ACTION]
 
     assert {reply["status"].lower() for reply in replies} == {"error"}
 
@@ -547,17 +551,17 @@ async def test_no_reply_contains_data_of_another_tenant(
 ) -> None:
     environment = {"SKEIN_PC2_API_KEY": other_tenant.api_key}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as other:
-        await act(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
-        stored = await ask(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
-        text = await act(other, "add_memory", user_id="ana", memory="secret of theirs")
+        await send_action(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
+        stored = await send_message(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
+        text = await send_action(other, "add_memory", user_id="ana", memory="secret of theirs")
     replies = [
-        await act(assistant, "get_context", session_id="s1"),
-        await act(assistant, "get_all_memories"),
-        await act(assistant, "get_memories", user_id="ana"),
-        await act(assistant, "delete_memory", user_id="ana", memory_id=text["memory_id"]),
-        await ask(assistant, command="QUERY_MEMORY", query={"id": stored["data"]["memory_id"]}),
-        await ask(assistant, command="QUERY_MEMORY", query={"keywords": ["secret"]}),
-        await ask(assistant, command="DELETE_MEMORY", memory_id=stored["data"]["memory_id"]),
+        await send_action(assistant, "get_context", session_id="s1"),
+        await send_action(assistant, "get_all_memories"),
+        await send_action(assistant, "get_memories", user_id="ana"),
+        await send_action(assistant, "delete_memory", user_id="ana", memory_id=text["memory_id"]),
+        await send_message(assistant, command="QUERY_MEMORY", query={"id": stored["data"]["memory_id"]}),
+        await send_message(assistant, command="QUERY_MEMORY", query={"keywords": ["secret"]}),
+        await send_message(assistant, command="DELETE_MEMORY", memory_id=stored["data"]["memory_id"]),
     ]
 
     assert "secret of theirs" not in json.dumps(replies)

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 PORT = 5596
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one action and return its answer."""
     return await assistant.send(PORT, json.dumps({"action": action, **fields}).encode())
 
 
 async def all_memories(assistant: Assistant) -> list[dict[str, Any]]:
     """Return all memories, as the decay manager reads them."""
-    reply = await act(assistant, "get_all_memories")
+    reply = await send_action(assistant, "get_all_memories")
     assert reply["status"] == "success"
     return list(reply["memories"])
 
@@ -45,9 +45,9 @@ def age(item: dict[str, Any]) -> timedelta:
 async def filled(assistant: Assistant, tenant: Tenant) -> None:
     """Store memories and messages by several APIs."""
     for content in ("How old is the boiler?", "Ten years"):
-        await act(assistant, "add_interaction", session_id="s1", type="user_query", content=content)
-    await act(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
-    await act(assistant, "add_memory", user_id="ana", memory={"text": "likes tea"})
+        await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content=content)
+    await send_action(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
+    await send_action(assistant, "add_memory", user_id="ana", memory={"text": "likes tea"})
     typed = memory_pb2.Memory(content="from afar")
     typed.create_time.FromJsonString("2024-01-01T00:00:00.123456Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
@@ -64,10 +64,10 @@ async def test_a_whole_cycle_finishes_and_the_next_list_shows_it(assistant: Assi
             item["consolidated_from"] = "short_term"
             item["consolidation_time"] = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
 
-    updated = await act(assistant, "update_memories", memories=memories)
-    stats = await act(assistant, "get_memory_stats")
+    updated = await send_action(assistant, "update_memories", memories=memories)
+    stats = await send_action(assistant, "get_memory_stats")
     after = await all_memories(assistant)
-    again = await act(assistant, "update_memories", memories=after)
+    again = await send_action(assistant, "update_memories", memories=after)
 
     assert len(memories) == 5
     assert all({"type", "freshness_score", "timestamp", "session_id", "content", "id"} <= item.keys() for item in after)
@@ -90,11 +90,11 @@ def manila(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("manila")
 async def test_ages_are_right_where_local_time_is_not_utc(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
-    await act(assistant, "add_memory", content="stored")
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
+    await send_action(assistant, "add_memory", content="stored")
     now = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
     consolidated = {"type": "medium_term", "content": "both", "timestamp": now, "session_id": "s1"}
-    await act(assistant, "update_memories", memories=[consolidated])
+    await send_action(assistant, "update_memories", memories=[consolidated])
 
     ages = {item["content"]: age(item) for item in await all_memories(assistant)}
 
@@ -110,10 +110,10 @@ async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: A
         if "message_id" in item:
             item["content"] = "in short"
 
-    await act(assistant, "update_memories", memories=memories)
+    await send_action(assistant, "update_memories", memories=memories)
 
     assert await all_memories(assistant) == memories
-    summary = await act(assistant, "get_summary", session_id="s1")
+    summary = await send_action(assistant, "get_summary", session_id="s1")
     assert summary["summary"] == "User: How old is the boiler?\nUser: Ten years"
     stored = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
     assert {memory.type for memory in stored} == {"fact", "note"}
@@ -132,8 +132,8 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
         "consolidation_time": now,
     }
 
-    first = await act(assistant, "update_memories", memories=[consolidated])
-    second = await act(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
+    first = await send_action(assistant, "update_memories", memories=[consolidated])
+    second = await send_action(assistant, "update_memories", memories=[{**consolidated, "freshness_score": 0.5}])
 
     result = [item for item in await all_memories(assistant) if item["content"] == "The boiler was replaced"]
     assert (first["stored"], second["stored"], second["updated"]) == (1, 0, 1)
@@ -150,7 +150,7 @@ async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant
         for item in items
     ]
 
-    reply = await act(assistant, "update_memories", memories=nameless)
+    reply = await send_action(assistant, "update_memories", memories=nameless)
 
     after = await all_memories(assistant)
     assert reply == {"status": "success", "updated": 5, "stored": 0, "unchanged": 0}
@@ -158,12 +158,12 @@ async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant
 
 
 async def test_a_message_beyond_the_list_is_still_updated(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="old")
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="old")
     (item,) = await all_memories(assistant)
     newer = [session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="new") for _ in range(30)]
     await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s1", messages=newer))
 
-    reply = await act(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
+    reply = await send_action(assistant, "update_memories", memories=[{**item, "freshness_score": 0.125}])
 
     message = await tenant.sessions.GetMessage(session_pb2.GetMessageRequest(message_id=item["message_id"]))
     assert reply["updated"] == 1
@@ -173,11 +173,11 @@ async def test_a_message_beyond_the_list_is_still_updated(assistant: Assistant, 
 
 
 async def test_an_update_does_not_restore_purged_messages(assistant: Assistant) -> None:
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
+    await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content="said")
     items = await all_memories(assistant)
-    await act(assistant, "clear_session", session_id="s1")
+    await send_action(assistant, "clear_session", session_id="s1")
 
-    reply = await act(assistant, "update_memories", memories=[{**items[0], "type": "long_term"}])
+    reply = await send_action(assistant, "update_memories", memories=[{**items[0], "type": "long_term"}])
 
     assert reply == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
     assert await all_memories(assistant) == []
@@ -199,7 +199,7 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
     memories = await all_memories(assistant)
 
     changed = [{**item, "freshness_score": 0.5, "type": "medium_term"} for item in memories]
-    reply = await act(assistant, "update_memories", memories=changed)
+    reply = await send_action(assistant, "update_memories", memories=changed)
     assert reply["status"] == "success"
 
     await until_told(assistant, changed)
@@ -223,7 +223,7 @@ async def test_an_update_continues_after_its_reply(cluster: Cluster, tenant: Ten
         changed = [{**item, "freshness_score": 0.5} for item in memories]
 
         async with unchangeable_sessions(cluster, tenant):
-            reply = await act(assistant, "update_memories", memories=changed)
+            reply = await send_action(assistant, "update_memories", memories=changed)
         assert reply["status"] == "success"
         # The two messages at least; a slow machine leaves memories over as well.
         assert reply["remaining"] >= 2
@@ -245,10 +245,10 @@ async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterat
 
 
 async def test_values_that_a_struct_cannot_represent_are_returned_unchanged(assistant: Assistant) -> None:
-    await act(assistant, "add_memory", content="tea")
+    await send_action(assistant, "add_memory", content="tea")
     (item,) = await all_memories(assistant)
     item.update(consolidated_from=[12345678901234567890, None, {"a\0": "\ud800"}], consolidation_time=None)
 
-    await act(assistant, "update_memories", memories=[item])
+    await send_action(assistant, "update_memories", memories=[item])
 
     assert await all_memories(assistant) == [item]

@@ -20,14 +20,14 @@ PORT = 5596
 ALONE = 5598
 
 
-async def act(assistant: Assistant, action: str, *, port: int = PORT, **fields: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, *, port: int = PORT, **fields: Any) -> Any:
     """Send one message with an action and return its answer."""
     return await assistant.send(port, json.dumps({"action": action, **fields}).encode())
 
 
 async def add(assistant: Assistant, value: Any, user_id: str = "ana") -> str:
     """Store a value and return its id."""
-    reply = await act(assistant, "add_memory", user_id=user_id, memory=value)
+    reply = await send_action(assistant, "add_memory", user_id=user_id, memory=value)
     assert reply.keys() == {"status", "memory_id"}
     assert reply["status"] == "ok"
     return str(reply["memory_id"])
@@ -35,7 +35,7 @@ async def add(assistant: Assistant, value: Any, user_id: str = "ana") -> str:
 
 async def stored_values(assistant: Assistant, user_id: str = "ana") -> list[Any]:
     """Return the values of a person's memories, oldest first."""
-    reply = await act(assistant, "get_memories", user_id=user_id)
+    reply = await send_action(assistant, "get_memories", user_id=user_id)
     assert reply["status"] == "ok"
     return [memory["memory"] for memory in reply["memories"]]
 
@@ -49,7 +49,7 @@ async def memories(tenant: Tenant, **filters: Any) -> list[memory_pb2.Memory]:
 async def test_a_memory_is_one_of_skeins_about_that_person(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await add(assistant, {"type": "note", "text": "likes tea"})
 
-    reply = await act(assistant, "get_memories", user_id="ana")
+    reply = await send_action(assistant, "get_memories", user_id="ana")
 
     (stored,) = await memories(tenant, subject_id="ana")
     (memory,) = reply["memories"]
@@ -116,14 +116,16 @@ async def test_changes_of_a_typed_client_are_returned(assistant: Assistant, tena
 
 async def test_memories_of_people_are_separate_and_no_user_id_is_the_default_user(assistant: Assistant) -> None:
     await add(assistant, "of ana")
-    reply = await act(assistant, "add_memory", memory="of nobody")
+    reply = await send_action(assistant, "add_memory", memory="of nobody")
     ben = await add(assistant, "of ben", "ben")
 
     assert reply["status"] == "ok"
     assert await stored_values(assistant, "default") == ["of nobody"]
     assert await stored_values(assistant) == ["of ana"]
     # Not even by its id.
-    assert await act(assistant, "delete_memory", user_id="ana", memory_id=ben) == error_reply("Memory not found")
+    assert await send_action(assistant, "delete_memory", user_id="ana", memory_id=ben) == error_reply(
+        "Memory not found"
+    )
     assert await stored_values(assistant, "ben") == ["of ben"]
 
 
@@ -131,9 +133,9 @@ async def test_a_memory_is_deleted_once(assistant: Assistant) -> None:
     memory_id = await add(assistant, "one")
     await add(assistant, "two")
 
-    deleted = await act(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
-    again = await act(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
-    nameless = await act(assistant, "delete_memory", user_id="ana")
+    deleted = await send_action(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
+    again = await send_action(assistant, "delete_memory", user_id="ana", memory_id=memory_id)
+    nameless = await send_action(assistant, "delete_memory", user_id="ana")
 
     assert deleted == {"status": "ok"}
     assert again == error_reply("Memory not found")
@@ -146,8 +148,8 @@ async def test_clearing_forgets_one_person_alone(assistant: Assistant, tenant: T
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
     await add(assistant, "of ben", "ben")
 
-    cleared = await act(assistant, "clear_memories", user_id="ana")
-    again = await act(assistant, "clear_memories", user_id="ana")
+    cleared = await send_action(assistant, "clear_memories", user_id="ana")
+    again = await send_action(assistant, "clear_memories", user_id="ana")
 
     assert cleared == {"status": "ok", "cleared": 60}
     assert again == {"status": "ok", "cleared": 0}
@@ -159,8 +161,8 @@ async def test_memories_come_in_pages_the_newest_first(assistant: Assistant) -> 
     for number in range(5):
         await add(assistant, number)
 
-    newest = await act(assistant, "get_memories", user_id="ana", limit=3)
-    older = await act(assistant, "get_memories", user_id="ana", limit=3, page_token=newest["next_page_token"])
+    newest = await send_action(assistant, "get_memories", user_id="ana", limit=3)
+    older = await send_action(assistant, "get_memories", user_id="ana", limit=3, page_token=newest["next_page_token"])
 
     assert [memory["memory"] for memory in newest["memories"]] == [2, 3, 4]
     assert newest["truncated"] is True
@@ -174,7 +176,7 @@ NO_NAMES: list[Any] = [5, ["ana"], {}, "x" * 300, "a\0", "\ud800"]
 async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
     for user_id in NO_NAMES:
         for action in ("add_memory", "get_memories", "delete_memory", "clear_memories"):
-            reply = await act(assistant, action, user_id=user_id, memory_id="m", memory="m")
+            reply = await send_action(assistant, action, user_id=user_id, memory_id="m", memory="m")
 
             assert reply == error_reply(reply["reason"])
             assert "Skein failed" not in reply["reason"]
@@ -182,7 +184,7 @@ async def test_an_invalid_user_id_is_rejected(assistant: Assistant) -> None:
 
 async def test_a_value_that_is_too_large_is_refused(assistant: Assistant) -> None:
     for value in ({"text": "x" * 100_001}, {"list": ["x" * 1000] * 400}):
-        reply = await act(assistant, "add_memory", memory=value)
+        reply = await send_action(assistant, "add_memory", memory=value)
 
         assert reply["status"] == "error"
         assert "Skein failed" not in reply["reason"]
@@ -190,7 +192,8 @@ async def test_a_value_that_is_too_large_is_refused(assistant: Assistant) -> Non
 
 async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant: Assistant) -> None:
     replies = [
-        await act(assistant, "add_memory", user_id="ana", memory={"text": "once"}, request_id="r") for _ in range(2)
+        await send_action(assistant, "add_memory", user_id="ana", memory={"text": "once"}, request_id="r")
+        for _ in range(2)
     ]
 
     assert replies[0] == replies[1]
@@ -200,12 +203,12 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
 async def test_alone_on_its_port_the_dialect_answers_everything(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        added = await act(assistant, "add_memory", port=ALONE, user_id="ana", memory="likes tea")
-        content = await act(assistant, "add_memory", port=ALONE, content="of the other dialect")
-        read = await act(assistant, "get_memories", port=ALONE, user_id="ana")
-        unknown = await act(assistant, "get_context", port=ALONE, session_id="s")
+        added = await send_action(assistant, "add_memory", port=ALONE, user_id="ana", memory="likes tea")
+        content = await send_action(assistant, "add_memory", port=ALONE, content="of the other dialect")
+        read = await send_action(assistant, "get_memories", port=ALONE, user_id="ana")
+        unknown = await send_action(assistant, "get_context", port=ALONE, session_id="s")
         broken = [await assistant.send(ALONE, body) for body in (b"{", b"\xff", b"", b"[]", b'{"action": 5}')]
-        health = await act(assistant, "health_check", port=ALONE)
+        health = await send_action(assistant, "health_check", port=ALONE)
         on_the_main_port = await stored_values(assistant)
 
     assert added["status"] == "ok"

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 PORT = 5596
 
 
-async def ask(assistant: Assistant, **message: Any) -> Any:
+async def send_message(assistant: Assistant, **message: Any) -> Any:
     """Send one message and return its answer."""
     return await assistant.send(PORT, json.dumps(message).encode())
 
 
-async def act(assistant: Assistant, action: str, **fields: Any) -> Any:
+async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Send one message with an action and return its answer."""
-    return await ask(assistant, action=action, **fields)
+    return await send_message(assistant, action=action, **fields)
 
 
 async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
@@ -51,7 +51,7 @@ async def memories(tenant: Tenant) -> list[memory_pb2.Memory]:
 async def test_an_added_memory_is_one_of_skeins(
     assistant: Assistant, tenant: Tenant, priority: str | None, importance: float
 ) -> None:
-    reply = await act(
+    reply = await send_action(
         assistant,
         "add_memory",
         content="Ana drinks green tea",
@@ -91,7 +91,7 @@ UNSTORABLE_MEMORIES: list[Any] = [
 
 async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant, tenant: Tenant) -> None:
     for fields in UNSTORABLE_MEMORIES:
-        reply = await act(assistant, "add_memory", **fields)
+        reply = await send_action(assistant, "add_memory", **fields)
 
         assert reply["status"] == "error"
         # §1's and §3's clients read `reason`, those of its memories `message`.
@@ -103,8 +103,8 @@ async def test_a_memory_that_cannot_be_stored_is_refused(assistant: Assistant, t
 
 
 async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant: Assistant, tenant: Tenant) -> None:
-    replies = [await act(assistant, "add_memory", content="once", request_id="r") for _ in range(2)]
-    other = await act(assistant, "add_memory", content="another", request_id="r")
+    replies = [await send_action(assistant, "add_memory", content="once", request_id="r") for _ in range(2)]
+    other = await send_action(assistant, "add_memory", content="another", request_id="r")
 
     assert replies[0] == replies[1]
     assert other["memory_id"] != replies[0]["memory_id"]
@@ -112,13 +112,15 @@ async def test_a_memory_sent_again_with_its_request_id_is_stored_once(assistant:
 
 
 async def test_all_memories_are_listed_newest_first_with_recent_messages(assistant: Assistant, tenant: Tenant) -> None:
-    added = await act(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
-    await act(assistant, "add_interaction", session_id="s1", type="user_query", content="How old is the boiler?")
+    added = await send_action(assistant, "add_memory", content="the boiler is new", type="fact", session_id="s1")
+    await send_action(
+        assistant, "add_interaction", session_id="s1", type="user_query", content="How old is the boiler?"
+    )
     typed = memory_pb2.Memory(content="from afar", type="note")
     typed.create_time.FromJsonString("2024-01-01T00:00:00Z")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=typed))
 
-    reply = await act(assistant, "get_all_memories")
+    reply = await send_action(assistant, "get_all_memories")
 
     message_item, fact, old = reply["memories"]
     assert reply["status"] == "success"
@@ -141,15 +143,15 @@ async def test_all_memories_come_in_pages(assistant: Assistant, tenant: Tenant) 
     batch = [memory_pb2.Memory(content=f"number {number}") for number in range(7)]
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
 
-    first = await act(assistant, "get_all_memories", limit=4)
-    next_page = await act(assistant, "get_all_memories", limit=4, page_token=first["next_page_token"])
+    first = await send_action(assistant, "get_all_memories", limit=4)
+    next_page = await send_action(assistant, "get_all_memories", limit=4, page_token=first["next_page_token"])
 
     contents = [item["content"] for item in first["memories"] + next_page["memories"]]
     assert first["truncated"] is True
     assert "truncated" not in next_page
     assert sorted(contents) == [f"number {number}" for number in range(7)]
-    assert (await act(assistant, "get_all_memories", limit=0))["status"] == "error"
-    assert (await act(assistant, "get_all_memories", page_token="forged"))["status"] == "error"
+    assert (await send_action(assistant, "get_all_memories", limit=0))["status"] == "error"
+    assert (await send_action(assistant, "get_all_memories", page_token="forged"))["status"] == "error"
 
 
 async def test_a_reply_has_a_few_megabytes_and_a_next_page(assistant: Assistant, tenant: Tenant) -> None:
@@ -159,23 +161,23 @@ async def test_a_reply_has_a_few_megabytes_and_a_next_page(assistant: Assistant,
             memory.metadata["weight"] = "x" * 60_000
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
 
-    first = await act(assistant, "get_all_memories")
-    next_page = await act(assistant, "get_all_memories", page_token=first["next_page_token"])
+    first = await send_action(assistant, "get_all_memories")
+    next_page = await send_action(assistant, "get_all_memories", page_token=first["next_page_token"])
 
     assert first["truncated"] is True
     assert len({item["id"] for item in first["memories"] + next_page["memories"]}) == 60
 
 
 async def test_memories_are_updated_and_new_ones_stored(assistant: Assistant, tenant: Tenant) -> None:
-    first = (await act(assistant, "add_memory", content="tea", metadata={"a": 1}))["memory_id"]
-    second = (await act(assistant, "add_memory", content="coffee"))["memory_id"]
-    await act(assistant, "add_interaction", session_id="s", type="code", content="said")
-    items = (await act(assistant, "get_all_memories"))["memories"]
+    first = (await send_action(assistant, "add_memory", content="tea", metadata={"a": 1}))["memory_id"]
+    second = (await send_action(assistant, "add_memory", content="coffee"))["memory_id"]
+    await send_action(assistant, "add_interaction", session_id="s", type="code", content="said")
+    items = (await send_action(assistant, "get_all_memories"))["memories"]
     for item in items:
         if item.get("id") == first:
             item.update(content="green tea", priority="HIGH", metadata={"b": 2})
 
-    reply = await act(
+    reply = await send_action(
         assistant, "update_memories", memories=[*items, {"content": "milk"}, {"id": "own", "content": "m"}]
     )
 
@@ -196,27 +198,27 @@ NO_UPDATES: list[Any] = [None, "text", {}, [1], [{}], [{"id": 5}], [{"id": "a"}]
 
 async def test_memories_that_cannot_be_updated_are_refused(assistant: Assistant, tenant: Tenant) -> None:
     for items in NO_UPDATES:
-        reply = await act(assistant, "update_memories", memories=items)
+        reply = await send_action(assistant, "update_memories", memories=items)
 
         assert reply["status"] == "error"
         assert not await memories(tenant)
 
 
 async def test_an_update_does_not_restore_deleted_memories(assistant: Assistant, tenant: Tenant) -> None:
-    memory_id = (await act(assistant, "add_memory", content="tea"))["memory_id"]
+    memory_id = (await send_action(assistant, "add_memory", content="tea"))["memory_id"]
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=memory_id))
 
-    reply = await act(assistant, "update_memories", memories=[{"id": memory_id, "content": "tea again"}])
+    reply = await send_action(assistant, "update_memories", memories=[{"id": memory_id, "content": "tea again"}])
 
     assert reply == {"status": "success", "updated": 0, "stored": 0, "unchanged": 1}
     assert not await memories(tenant)
 
 
 async def test_the_statistics_count_what_any_client_stored(assistant: Assistant, tenant: Tenant) -> None:
-    await act(assistant, "add_memory", content="a", type="fact")
+    await send_action(assistant, "add_memory", content="a", type="fact")
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="b")))
 
-    reply = await act(assistant, "get_memory_stats")
+    reply = await send_action(assistant, "get_memory_stats")
 
     assert reply["status"] == "success"
     assert reply["stats"]["total_memories"] == 2
@@ -224,12 +226,12 @@ async def test_the_statistics_count_what_any_client_stored(assistant: Assistant,
 
 
 async def test_an_error_pattern_finds_its_solution(assistant: Assistant, tenant: Tenant) -> None:
-    added = await act(
+    added = await send_action(
         assistant, "add_error_pattern", error_type="timeout", pattern=r"timed? ?out after \d+ s", solution="retry"
     )
 
-    result = await act(assistant, "get_error_solution", error_message="Call timed out after 30 s at gateway")
-    nothing = await act(assistant, "get_error_solution", error_message="disk full")
+    result = await send_action(assistant, "get_error_solution", error_message="Call timed out after 30 s at gateway")
+    nothing = await send_action(assistant, "get_error_solution", error_message="disk full")
 
     assert added == {"status": "ok"}
     assert result == {"status": "ok", "solution": "retry"}
@@ -241,17 +243,17 @@ async def test_an_error_pattern_finds_its_solution(assistant: Assistant, tenant:
 async def test_a_pattern_that_is_added_again_gets_the_new_solution(assistant: Assistant, tenant: Tenant) -> None:
     pattern = {"error_type": "t", "pattern": "boom"}
     for solution in ("wait", "run"):
-        await act(assistant, "add_error_pattern", **pattern, solution=solution)
-    after = await act(assistant, "get_error_solution", error_message="boom")
+        await send_action(assistant, "add_error_pattern", **pattern, solution=solution)
+    after = await send_action(assistant, "get_error_solution", error_message="boom")
     (stored,) = await memories(tenant)
     await tenant.memory.DeleteMemory(memory_pb2.DeleteMemoryRequest(memory_id=stored.memory_id))
-    deleted = await act(assistant, "get_error_solution", error_message="boom")
-    again = await act(assistant, "add_error_pattern", **pattern, solution="hide")
+    deleted = await send_action(assistant, "get_error_solution", error_message="boom")
+    again = await send_action(assistant, "add_error_pattern", **pattern, solution="hide")
 
     assert after["solution"] == "run"
     assert deleted["solution"] is None
     assert again == {"status": "ok"}
-    assert (await act(assistant, "get_error_solution", error_message="boom"))["solution"] == "hide"
+    assert (await send_action(assistant, "get_error_solution", error_message="boom"))["solution"] == "hide"
 
 
 async def test_patterns_of_typed_clients_match_and_invalid_ones_are_skipped(
@@ -262,7 +264,7 @@ async def test_patterns_of_typed_clients_match_and_invalid_ones_are_skipped(
         stored.data.update({"error_type": "t", "pattern": pattern, "solution": solution})
         await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=stored))
 
-    reply = await act(assistant, "get_error_solution", error_message="the disk full again")
+    reply = await send_action(assistant, "get_error_solution", error_message="the disk full again")
 
     assert reply["solution"] == "delete"
 
@@ -271,8 +273,8 @@ async def test_patterns_of_typed_clients_match_and_invalid_ones_are_skipped(
 async def test_a_pattern_without_a_field_is_missing_it(assistant: Assistant, missing: str) -> None:
     fields = {name: value for name, value in {"error_type": "t", "pattern": "p"}.items() if name != missing}
 
-    assert await act(assistant, "add_error_pattern", **fields) == error_reply(MISSING_FIELDS)
-    assert await act(assistant, "get_error_solution") == error_reply(MISSING_FIELDS)
+    assert await send_action(assistant, "add_error_pattern", **fields) == error_reply(MISSING_FIELDS)
+    assert await send_action(assistant, "get_error_solution") == error_reply(MISSING_FIELDS)
 
 
 BAD_PATTERNS: list[Any] = ["(", "[a", "(?=look)", r"(a)\1", "a{2000}", "(a{900}){900}", "x" * 1001, "a\0", 5]
@@ -280,7 +282,7 @@ BAD_PATTERNS: list[Any] = ["(", "[a", "(?=look)", r"(a)\1", "a{2000}", "(a{900})
 
 async def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(assistant: Assistant) -> None:
     for pattern in BAD_PATTERNS:
-        reply = await act(assistant, "add_error_pattern", error_type="t", pattern=pattern, solution="s")
+        reply = await send_action(assistant, "add_error_pattern", error_type="t", pattern=pattern, solution="s")
 
         assert reply["status"] == "error"
         assert "pattern" in reply["reason"]
@@ -289,12 +291,12 @@ async def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(assist
 async def test_hostile_patterns_do_not_block_other_requests(assistant: Assistant) -> None:
     for number in range(5):
         pattern = f"(a+)+(a|a)*(a*)*{number}$"
-        added = await act(assistant, "add_error_pattern", error_type="evil", pattern=pattern, solution="s")
+        added = await send_action(assistant, "add_error_pattern", error_type="evil", pattern=pattern, solution="s")
         assert added == {"status": "ok"}
 
     replies = await asyncio.gather(
-        act(assistant, "get_error_solution", error_message="a" * 3_000_000),
-        *(act(assistant, "get_session_id", user_id="ana") for _ in range(10)),
+        send_action(assistant, "get_error_solution", error_message="a" * 3_000_000),
+        *(send_action(assistant, "get_session_id", user_id="ana") for _ in range(10)),
     )
 
     assert {reply["status"] for reply in replies} == {"ok"}
@@ -309,26 +311,28 @@ async def test_many_patterns_are_looked_through_newest_first(assistant: Assistan
         batch.append(stored)
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
 
-    oldest = await act(assistant, "get_error_solution", error_message="error 0")
-    newest = await act(assistant, "get_error_solution", error_message="common")
+    oldest = await send_action(assistant, "get_error_solution", error_message="error 0")
+    newest = await send_action(assistant, "get_error_solution", error_message="common")
 
     assert oldest["solution"] == "do 0"
     assert newest["solution"] == "do 299"
 
 
 async def test_a_twin_is_the_profile_of_a_subject(assistant: Assistant, tenant: Tenant) -> None:
-    updated = await act(assistant, "update_twin", user_id="ana", twin_data={"mood": "calm", "n": 3, "deep": {"a": [1]}})
+    updated = await send_action(
+        assistant, "update_twin", user_id="ana", twin_data={"mood": "calm", "n": 3, "deep": {"a": [1]}}
+    )
     subject = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="ana"))).subject
-    more = await act(assistant, "update_twin", user_id="ana", twin_data={"mood": "glad"})
-    got = await act(assistant, "get_twin", user_id="ana")
-    deleted = await act(assistant, "delete_twin", user_id="ana")
-    again = await act(assistant, "delete_twin", user_id="ana")
+    more = await send_action(assistant, "update_twin", user_id="ana", twin_data={"mood": "glad"})
+    got = await send_action(assistant, "get_twin", user_id="ana")
+    deleted = await send_action(assistant, "delete_twin", user_id="ana")
+    again = await send_action(assistant, "delete_twin", user_id="ana")
 
     assert updated == more == deleted == {"status": "ok"}
     assert subject.profile["mood"] == "calm"
     assert got == {"status": "ok", "twin": {"mood": "glad", "n": 3, "deep": {"a": [1]}}}
     assert again == error_reply("User not found")
-    assert await act(assistant, "get_twin", user_id="ana") == {"status": "ok", "twin": {}}
+    assert await send_action(assistant, "get_twin", user_id="ana") == {"status": "ok", "twin": {}}
 
 
 async def test_a_subject_with_other_fields_loses_its_profile_alone(assistant: Assistant, tenant: Tenant) -> None:
@@ -336,24 +340,24 @@ async def test_a_subject_with_other_fields_loses_its_profile_alone(assistant: As
     subject.profile["tea"] = "black"
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
 
-    got = await act(assistant, "get_twin", user_id="ben")
-    deleted = await act(assistant, "delete_twin", user_id="ben")
+    got = await send_action(assistant, "get_twin", user_id="ben")
+    deleted = await send_action(assistant, "delete_twin", user_id="ben")
 
     subject = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="ben"))).subject
     assert got["twin"] == {"tea": "black"}
     assert deleted == {"status": "ok"}
     assert (subject.display_name, list(subject.profile.fields)) == ("Ben", [])
-    assert (await act(assistant, "delete_twin", user_id="ben"))["reason"] == "User not found"
+    assert (await send_action(assistant, "delete_twin", user_id="ben"))["reason"] == "User not found"
 
 
 async def test_updates_of_a_twin_at_once_all_count(assistant: Assistant) -> None:
     replies = await asyncio.gather(
-        *(act(assistant, "update_twin", twin_data={f"key{number}": number}) for number in range(6))
+        *(send_action(assistant, "update_twin", twin_data={f"key{number}": number}) for number in range(6))
     )
 
     assert replies == [{"status": "ok"}] * 6
     # Without a user_id it is the one of "default".
-    twin = (await act(assistant, "get_twin", user_id="default"))["twin"]
+    twin = (await send_action(assistant, "get_twin", user_id="default"))["twin"]
     assert twin == {f"key{number}": number for number in range(6)}
 
 
@@ -372,7 +376,7 @@ UNSTORABLE_TWINS: list[Any] = [
 
 async def test_an_invalid_twin_is_rejected(assistant: Assistant) -> None:
     for fields in UNSTORABLE_TWINS:
-        reply = await act(assistant, "update_twin", **fields)
+        reply = await send_action(assistant, "update_twin", **fields)
 
         assert reply["status"] == "error"
         assert "Skein failed" not in reply["reason"]
@@ -381,7 +385,7 @@ async def test_an_invalid_twin_is_rejected(assistant: Assistant) -> None:
 @pytest.mark.parametrize("agent", ["episodic", "dreamworld"])
 async def test_operations_are_done_to_skeins_memories(assistant: Assistant, tenant: Tenant, agent: str) -> None:
     async def coordinate(operation: str, **data: Any) -> Any:
-        reply = await ask(assistant, coordinate_with=agent, operation=operation, data=data, priority="high")
+        reply = await send_message(assistant, coordinate_with=agent, operation=operation, data=data, priority="high")
         assert reply["status"] == "coordinated", reply
         return reply["result"]
 
@@ -411,7 +415,7 @@ async def test_operations_are_done_to_skeins_memories(assistant: Assistant, tena
 async def test_an_operation_is_not_done_twice_for_one_op_id(assistant: Assistant, tenant: Tenant) -> None:
     async def twice(operation: str, op_id: Any, **data: Any) -> list[Any]:
         message = {"coordinate_with": "episodic", "operation": operation, "data": data, "op_id": op_id}
-        return [(await ask(assistant, **message))["result"] for _ in range(2)]
+        return [(await send_message(assistant, **message))["result"] for _ in range(2)]
 
     stored = await twice("store", "op-1", content="once")
     numbered = await twice("store", 7, content="seven")
@@ -444,7 +448,7 @@ IMPOSSIBLE_OPERATIONS: list[Any] = [
 
 async def test_an_operation_that_cannot_be_done_is_an_error(assistant: Assistant) -> None:
     for fields in IMPOSSIBLE_OPERATIONS:
-        reply = await ask(assistant, **fields)
+        reply = await send_message(assistant, **fields)
 
         assert reply["status"] == "error"
         assert reply["result"] == error_reply(reply["reason"])

@@ -33,7 +33,7 @@ async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
 
 async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     """Ask the session agent."""
-    return await assistant.ask(action, port=PORT, **fields)
+    return await assistant.request(action, port=PORT, **fields)
 
 
 async def run_action(assistant: Assistant, action: str, **fields: Any) -> Any:
@@ -43,7 +43,7 @@ async def run_action(assistant: Assistant, action: str, **fields: Any) -> Any:
     return reply
 
 
-async def talk(assistant: Assistant, session_id: str, *turns: str) -> None:
+async def add_conversation(assistant: Assistant, session_id: str, *turns: str) -> None:
     for number, content in enumerate(turns):
         role = "user" if number % 2 == 0 else "assistant"
         await run_action(assistant, "add_interaction", session_id=session_id, role=role, content=content)
@@ -76,7 +76,7 @@ async def test_a_session_without_an_id_gets_one_and_the_default_user(assistant: 
 
 async def test_a_session_that_is_made_again_stays_as_it_is(assistant: Assistant) -> None:
     await run_action(assistant, "create_session", session_id="s")
-    await talk(assistant, "s", "hello")
+    await add_conversation(assistant, "s", "hello")
 
     repeated = await run_action(assistant, "create_session", session_id="s")
 
@@ -151,7 +151,7 @@ async def test_a_role_unknown_to_skein_is_returned_as_sent(assistant: Assistant,
 
 
 async def test_a_context_keeps_the_newest_turns_within_its_budget_oldest_first(assistant: Assistant) -> None:
-    await talk(assistant, "s", "a" * 40, "b" * 40, "c" * 40)
+    await add_conversation(assistant, "s", "a" * 40, "b" * 40, "c" * 40)
 
     assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=20)] == ["b", "c"]
     assert [text[0] for _, text in await context_of(assistant, "s", max_tokens=29)] == ["b", "c"]
@@ -172,10 +172,10 @@ async def test_a_context_of_many_turns_is_bounded_by_tokens_alone(assistant: Ass
 
 
 async def test_a_cleared_session_is_empty_and_goes_on(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one", "two")
+    await add_conversation(assistant, "s", "one", "two")
 
     reply = await run_action(assistant, "clear_session", session_id="s", request_id=7)
-    await talk(assistant, "s", "three")
+    await add_conversation(assistant, "s", "three")
 
     assert (reply["session_id"], reply["request_id"]) == ("s", 7)
     assert await context_of(assistant, "s") == [("user", "three")]
@@ -184,7 +184,7 @@ async def test_a_cleared_session_is_empty_and_goes_on(assistant: Assistant, tena
 
 
 async def test_a_deleted_session_is_gone_and_its_id_stays_taken(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one")
+    await add_conversation(assistant, "s", "one")
 
     await run_action(assistant, "delete_session", session_id="s")
     replies = [
@@ -218,7 +218,7 @@ async def test_another_tenants_session_is_not_there(assistant: Assistant, other_
 
 
 async def test_an_ended_session_takes_no_more_turns_and_says_so(assistant: Assistant, tenant: Tenant) -> None:
-    await talk(assistant, "s", "one")
+    await add_conversation(assistant, "s", "one")
     await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s"))
 
     reply = await send_action(assistant, "add_interaction", session_id="s", role="user", content="two", request_id="r")

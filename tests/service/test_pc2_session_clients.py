@@ -30,17 +30,17 @@ class Client:
         await self._socket.send_string(json.dumps(message))
         return json.loads(await self._socket.recv_string())
 
-    async def ask(self, action: str, **fields: Any) -> Any:
+    async def request(self, action: str, **fields: Any) -> Any:
         """Ask what must work."""
         reply = await self.send(action=action, **fields)
         assert reply["status"] == "success", reply
         return reply
 
-    async def talk(self, session_id: str, *turns: str) -> None:
+    async def add_conversation(self, session_id: str, *turns: str) -> None:
         """Say something in turn, the person first."""
         for number, content in enumerate(turns):
             role = ("user", "assistant")[number % 2]
-            await self.ask("add_interaction", session_id=session_id, role=role, content=content)
+            await self.request("add_interaction", session_id=session_id, role=role, content=content)
 
 
 @pytest.fixture
@@ -54,24 +54,24 @@ def turns(reply: Any) -> list[tuple[str, str]]:
 
 
 async def test_the_later_agent_keeps_a_conversation_and_returns_the_newest_turns(client: Client) -> None:
-    session_id = (await client.ask("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
+    session_id = (await client.request("create_session", user_id="ana", metadata={"device": "kitchen"}))["session_id"]
     for number in range(25):
-        added = await client.ask(
+        added = await client.request(
             "add_interaction", session_id=session_id, role="user", content=f"turn {number}", metadata={"n": number}
         )
         assert added["interaction_id"]
         assert added["message"]
 
-    reply = await client.ask("get_context", session_id=session_id, limit=20)
+    reply = await client.request("get_context", session_id=session_id, limit=20)
 
     assert turns(reply) == [("user", f"turn {number}") for number in range(5, 25)]
 
 
 async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
-    await client.talk("s", *("x" * 3000 for _ in range(4)))
+    await client.add_conversation("s", *("x" * 3000 for _ in range(4)))
 
     async def count(**bounds: Any) -> int:
-        return len((await client.ask("get_context", session_id="s", **bounds))["context"])
+        return len((await client.request("get_context", session_id="s", **bounds))["context"])
 
     # 3,000 characters are 750 tokens; without any bound 2,000 tokens fit.
     assert await count() == 2
@@ -86,12 +86,12 @@ async def test_a_context_is_bounded_by_what_is_sent(client: Client) -> None:
 
 
 async def test_search_results_have_role_session_and_time(client: Client) -> None:
-    await client.ask(
+    await client.request(
         "add_interaction", session_id="s", role="user", content="The boiler leaks", metadata={"mood": "cross"}
     )
-    added = await client.ask("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
+    added = await client.request("add_interaction", session_id="s", role="Plumber", content="I will mend the boiler")
 
-    reply = await client.ask("search_interactions", query="mend boiler", session_id="s", request_id="r1")
+    reply = await client.request("search_interactions", query="mend boiler", session_id="s", request_id="r1")
 
     assert reply["request_id"] == "r1"
     first, second = reply["results"]
@@ -102,11 +102,11 @@ async def test_search_results_have_role_session_and_time(client: Client) -> None
 
 async def test_a_search_is_limited_to_its_session_and_user(client: Client) -> None:
     for session_id, user_id in (("a1", "ana"), ("a2", "ana"), ("b1", "ben")):
-        await client.ask("create_session", session_id=session_id, user_id=user_id)
-        await client.talk(session_id, f"the password of {session_id}")
+        await client.request("create_session", session_id=session_id, user_id=user_id)
+        await client.add_conversation(session_id, f"the password of {session_id}")
 
     async def search(**scope: Any) -> set[str]:
-        reply = await client.ask("search_interactions", query="password", **scope)
+        reply = await client.request("search_interactions", query="password", **scope)
         return {result["metadata"]["session_id"] for result in reply["results"]}
 
     assert await search(session_id="a1") == {"a1"}
@@ -118,10 +118,10 @@ async def test_a_search_is_limited_to_its_session_and_user(client: Client) -> No
 
 
 async def test_a_search_returns_ten_unless_it_says_otherwise(client: Client) -> None:
-    await client.talk("s", *(f"tea number {number}" for number in range(12)))
+    await client.add_conversation("s", *(f"tea number {number}" for number in range(12)))
 
-    assert len((await client.ask("search_interactions", query="tea"))["results"]) == 10
-    assert len((await client.ask("search_interactions", query="tea", limit=2))["results"]) == 2
+    assert len((await client.request("search_interactions", query="tea"))["results"]) == 10
+    assert len((await client.request("search_interactions", query="tea", limit=2))["results"]) == 2
 
 
 @pytest.mark.parametrize("fields", [{}, {"query": ""}, {"query": " ", "session_id": "s"}])
@@ -142,17 +142,17 @@ async def test_a_search_in_another_tenants_session_is_refused(client: Client, ot
     named = await client.send(action="search_interactions", query="secret", session_id="theirs")
 
     assert named["status"] == "error"
-    assert (await client.ask("search_interactions", query="secret"))["results"] == []
+    assert (await client.request("search_interactions", query="secret"))["results"] == []
 
 
 async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> None:
-    session_id = (await client.ask("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
-    added = await client.ask(
+    session_id = (await client.request("create_session", user_id="ana", metadata={}, request_id="r1"))["session_id"]
+    added = await client.request(
         "add_interaction", session_id=session_id, role="user", content="hello", metadata={}, request_id="r2"
     )
-    context = await client.ask("get_context", session_id=session_id, max_tokens=2000, request_id="r3")
-    cleared = await client.ask("clear_session", session_id=session_id, request_id="r4")
-    deleted = await client.ask("delete_session", session_id=session_id, request_id="r5")
+    context = await client.request("get_context", session_id=session_id, max_tokens=2000, request_id="r3")
+    cleared = await client.request("clear_session", session_id=session_id, request_id="r4")
+    deleted = await client.request("delete_session", session_id=session_id, request_id="r5")
 
     assert [one["request_id"] for one in (added, context, cleared, deleted)] == ["r2", "r3", "r4", "r5"]
     assert turns(context) == [("user", "hello")]
@@ -161,7 +161,7 @@ async def test_the_earlier_agents_answers_echo_the_request(client: Client) -> No
 async def test_an_interaction_sent_again_has_one_id(client: Client) -> None:
     turn = {"session_id": "s", "role": "user", "content": "once", "request_id": "r"}
 
-    first, again = [await client.ask("add_interaction", **turn) for _ in range(2)]
+    first, again = [await client.request("add_interaction", **turn) for _ in range(2)]
 
     assert first["interaction_id"] == again["interaction_id"]
 
@@ -181,16 +181,16 @@ async def test_an_unknown_action_is_named(client: Client) -> None:
 
 async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Client, tenant: Tenant) -> None:
     for session_id in ("old", "new"):
-        await client.ask("create_session", session_id=session_id, user_id="ana")
-        await client.talk(session_id, f"the {session_id} boat")
+        await client.request("create_session", session_id=session_id, user_id="ana")
+        await client.add_conversation(session_id, f"the {session_id} boat")
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="old"))
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="old"))
 
-    context = await client.ask("get_context", session_id="old")
-    search_reply = await client.ask("search_interactions", query="boat", user_id="ana")
+    context = await client.request("get_context", session_id="old")
+    search_reply = await client.request("search_interactions", query="boat", user_id="ana")
     error_reply = await client.send(action="search_interactions", query="boat", session_id="old")
-    await client.ask("clear_session", session_id="old")
-    cleared = await client.ask("get_context", session_id="old")
+    await client.request("clear_session", session_id="old")
+    cleared = await client.request("get_context", session_id="old")
 
     assert turns(context) == [("user", "the old boat")]
     assert [result["content"] for result in search_reply["results"]] == ["the new boat"]

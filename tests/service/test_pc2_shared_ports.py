@@ -24,7 +24,7 @@ SHARED_PORTS = (5598, 5599, 6583, 7240)
 EVENT_PORTS = (5598, 5599, 7240)
 
 
-async def heard(assistant: Assistant, tenant: Tenant, port: int) -> str:
+async def receive_events(assistant: Assistant, tenant: Tenant, port: int) -> str:
     """Subscribe, and store memories until one is heard of."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.subscribe(b"")
@@ -44,8 +44,8 @@ async def test_a_request_to_the_jarvis_port_is_answered_by_default(assistant: As
         "action_value": "night",
     }
 
-    added = await assistant.ask("add_memory", port=5598, user_id="ana", memory=command)
-    reply = await assistant.ask("get_memories", port=5598, user_id="ana")
+    added = await assistant.request("add_memory", port=5598, user_id="ana", memory=command)
+    reply = await assistant.request("get_memories", port=5598, user_id="ana")
 
     assert added["status"] == reply["status"] == "ok"
     assert [memory["memory"] for memory in reply["memories"]] == [command]
@@ -58,7 +58,7 @@ async def test_a_subscriber_hears_events_while_requests_are_answered(
     async with assistant.socket(zmq.REQ, port) as peer:
         await peer.send(b'{"action": "ping"}')
         before = json.loads(await peer.recv())
-        frame = await heard(assistant, tenant, port)
+        frame = await receive_events(assistant, tenant, port)
         await peer.send(b'{"action": "ping"}')
         after = json.loads(await peer.recv())
 
@@ -75,7 +75,7 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key}
 
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
-        frame = await heard(assistant, tenant, 5598)
+        frame = await receive_events(assistant, tenant, 5598)
         reply = await assistant.send(5598, b'{"action": "ping"}')
 
     assert frame.startswith("memory_added {")
@@ -83,8 +83,8 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
 
 
 async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:
-    added = await assistant.ask("add_memory", port=7240, data={"content": "tea at four"})
-    result = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
+    added = await assistant.request("add_memory", port=7240, data={"content": "tea at four"})
+    result = await assistant.request("get_memory", port=7140, data={"memory_id": added["memory_id"]})
 
     assert result["memory"]["content"] == "tea at four"
 
