@@ -81,14 +81,18 @@ def test_an_invalid_name_is_no_type(value: object) -> None:
 @pytest.mark.parametrize("value", ["HIGH", "MEDIUM", "LOW"])
 def test_a_priority_comes_back_as_it_was(value: str) -> None:
     assert (
-        record_values.priority(record_values.importance(value))
-        == record_values.priority(record_values.importance(value.lower()))
+        record_values.to_priority(record_values.parse_importance(value))
+        == record_values.to_priority(record_values.parse_importance(value.lower()))
         == value
     )
 
 
 def test_priorities_of_operations_are_understood() -> None:
-    assert record_values.importance("normal") == record_values.importance("MEDIUM") == record_values.importance(None)
+    assert (
+        record_values.parse_importance("normal")
+        == record_values.parse_importance("MEDIUM")
+        == record_values.parse_importance(None)
+    )
 
 
 def test_a_repeated_message_gets_the_same_memory_ids() -> None:

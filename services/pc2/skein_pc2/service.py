@@ -58,8 +58,8 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     certificates = CurveCertificates.read(settings.certificates) if is_secure(host.environment) else None
     apis = PortApis(host.channel("gateway"), host.environment)
     deletions, updates = BackgroundDeletions(), BackgroundUpdates()
-    dialects = _dialects(apis, deletions, updates, max_concurrency=settings.at_once)
-    publishers = _publishers(apis)
+    dialects = _create_dialects(apis, deletions, updates, max_concurrency=settings.at_once)
+    publishers = _create_publishers(apis)
     servicers = ServicerRegistry()
     async with AsyncExitStack() as stack:
         context = zmq.asyncio.Context()
@@ -73,7 +73,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             return ports.are_open() and await apis.are_accepted()
 
         servicers.ready_checks.append(is_ready)
-        configs = _port_configs(host.environment, settings, certificates)
+        configs = _create_port_configs(host.environment, settings, certificates)
         await ports.open(
             Port(
                 config=configs[number],
@@ -83,13 +83,13 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
             )
             for number, dialect, port_publishers in _port_roles(dialects, publishers, host.environment, certificates)
         )
-        tasks = _publisher_tasks(apis, publishers, settings)
+        tasks = _create_publisher_tasks(apis, publishers, settings)
         tasks |= {"pc2 ports": ports.open_pending, "pc2 deletions": deletions.run, "pc2 updates": updates.run}
         await stack.enter_async_context(background_tasks(**tasks))
         yield servicers
 
 
-def _port_configs(
+def _create_port_configs(
     environment: Mapping[str, str], settings: Pc2Settings, certificates: CurveCertificates | None
 ) -> dict[int, PortConfig]:
     """Return the addresses and allowed networks of all ports."""
@@ -126,13 +126,13 @@ def _port_roles(
             yield number, None, publishers[number]
 
 
-def _publishers(apis: PortApis) -> dict[int, list[Publisher]]:
+def _create_publishers(apis: PortApis) -> dict[int, list[Publisher]]:
     """Return the publisher list of each publishing port; event ports with the same key share one."""
     events: dict[GatewayApi, list[Publisher]] = {}
     return {number: events.setdefault(apis.of(_AGENTS[number]), []) for number in _EVENT_PORTS} | {_HEARTBEAT_PORT: []}
 
 
-def _publisher_tasks(
+def _create_publisher_tasks(
     apis: PortApis, publishers: Mapping[int, list[Publisher]], settings: Pc2Settings
 ) -> dict[str, Callable[[], Awaitable[None]]]:
     """Return the background tasks that publish, each with the key of its agent."""
@@ -148,7 +148,7 @@ def _always_true() -> bool:
     return True
 
 
-def _dialects(
+def _create_dialects(
     apis: PortApis, deletions: BackgroundDeletions, updates: BackgroundUpdates, *, max_concurrency: int
 ) -> dict[int, Dialect]:
     """Return the dialect of each port; `apis.of(port)` has its key."""

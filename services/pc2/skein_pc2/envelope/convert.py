@@ -42,7 +42,7 @@ def parse_create(payload: Mapping[str, Any], *, session_id: str, at: datetime) -
     result = pb.Memory(
         type=parse_memory_type(payload["memory_type"]),
         tags=texts(payload.get("tags"), "tags"),
-        importance=_importance(payload.get("priority")),
+        importance=_parse_importance(payload.get("priority")),
         session_id=session_id,
     )
     _set_content(result, content)
@@ -70,7 +70,7 @@ def parse_update(payload: Mapping[str, Any], at: datetime) -> tuple[pb.Memory, l
         _set_expire_time(result, payload["ttl"], at)
         paths.append("expire_time")
     if payload.get("priority") is not None:
-        result.importance = _importance(payload["priority"])
+        result.importance = _parse_importance(payload["priority"])
         paths.append("importance")
     if not paths:
         raise invalid("payload", "has nothing to change: content, tags, ttl or priority")
@@ -141,7 +141,7 @@ def memory_data(stored: pb.Memory) -> dict[str, Any]:
         "memory_id": id_of(stored),
         "session_id": stored.session_id or None,
         "memory_type": stored.type,
-        "content": _content(stored),
+        "content": _to_content(stored),
         "source_agent": stored.source_agent or None,
         "tags": list(stored.tags),
         "created_at": time_of(stored, "create_time"),
@@ -197,7 +197,7 @@ def _set_content(memory: pb.Memory, content: dict[str, Any]) -> Iterable[str]:
     return [field for name, field in names.items() if content.get(name) is not None]
 
 
-def _importance(priority: object) -> float:
+def _parse_importance(priority: object) -> float:
     if priority is None:
         priority = DEFAULT_PRIORITY
     if not isinstance(priority, int) or isinstance(priority, bool) or not _MIN_PRIORITY <= priority <= _MAX_PRIORITY:
@@ -215,7 +215,7 @@ def _set_expire_time(memory: pb.Memory, ttl: object, at: datetime) -> None:
     memory.expire_time.FromDatetime(at + timedelta(seconds=ttl))
 
 
-def _content(stored: pb.Memory) -> dict[str, Any]:
+def _to_content(stored: pb.Memory) -> dict[str, Any]:
     """Return a content as it was sent. Fields that a typed client changed since take precedence."""
     content = to_json(stored.data) if stored.HasField("data") else {}
     if str(content.get("text") or "").strip() != stored.content:

@@ -57,7 +57,7 @@ class BatchReadQuery:
         if offset > _MAX_OFFSET:
             rule = f"is at most {_MAX_OFFSET}; narrow the time_range to go further"
             raise invalid("filter.offset", rule)
-        column, is_descending = _order(filters.get("sort"))
+        column, is_descending = _parse_order(filters.get("sort"))
         return cls(
             memory_ids=memory_ids,
             filter=wire.parse_filter(filters, "filter", session_id=session_id),
@@ -104,7 +104,7 @@ def fit_reply(memories: Sequence[pb.Memory]) -> list[pb.Memory]:
     return result
 
 
-def _order(sort: object) -> tuple[str, bool]:
+def _parse_order(sort: object) -> tuple[str, bool]:
     if isinstance(sort, str):
         sort = {"field": sort}
     values = mapping(sort, "filter.sort")

@@ -60,7 +60,7 @@ class SearchRequest:
             raise invalid("search_type", "is semantic, keyword or hybrid")
         limit = filters.get("limit", payload.get("limit"))
         self.limit = min(integer(limit, "filters.limit", default=_DEFAULT_LIMIT, minimum=1), _MAX_LIMIT)
-        self._min_similarity = _similarity(filters.get("min_similarity"))
+        self._min_similarity = _parse_similarity(filters.get("min_similarity"))
         self._filter = wire.parse_filter(filters, "filters", session_id=session_id)
 
     def recall_request(self) -> recall_pb2.RecallRequest:
@@ -94,7 +94,7 @@ class SearchRequest:
         return hit.score if hit.similarity >= self._min_similarity or hit.has_query_words else None
 
 
-def _similarity(value: object) -> float | None:
+def _parse_similarity(value: object) -> float | None:
     """Read the lowest similarity; None leaves it to the search type."""
     if value is None:
         return None

@@ -81,7 +81,7 @@ class EventPublisher:
                 # There is no API key yet; the health document shows it.
                 pass
             except (aio.AioRpcError, TimeoutError) as error:
-                reason = _reason(error)
+                reason = _error_reason(error)
                 if reason == "POSITION_INVALID":
                     # The database was restored, so the position is of another log.
                     self._position = last_position = ""
@@ -96,7 +96,7 @@ class EventPublisher:
     async def _stream(self) -> None:
         """Publish the changes of one stream."""
         queue: asyncio.Queue[pb.WatchChangesResponse | None] = asyncio.Queue(_MAX_QUEUED_CHANGES)
-        read_task = asyncio.create_task(self._read(queue))
+        read_task = asyncio.create_task(self._queue_responses(queue))
         try:
             while True:
                 async with asyncio.timeout(_STREAM_TIMEOUT_SECONDS):
@@ -111,7 +111,7 @@ class EventPublisher:
             read_task.cancel()
             await asyncio.gather(read_task, return_exceptions=True)
 
-    async def _read(self, queue: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
+    async def _queue_responses(self, queue: asyncio.Queue[pb.WatchChangesResponse | None]) -> None:
         """Queue the stream's responses, then None."""
         change_filter = pb.ChangeFilter(event_types=TOPICS)
         request = pb.WatchChangesRequest(position=self._position, filter=change_filter)
@@ -180,7 +180,7 @@ class _MemoryNames:
         return names
 
 
-def _reason(error: aio.AioRpcError | TimeoutError) -> str:
+def _error_reason(error: aio.AioRpcError | TimeoutError) -> str:
     if isinstance(error, TimeoutError):
         return "silence"
     return str(to_request_error(error, transient_code="").details.get("reason") or error.code().name)

@@ -62,7 +62,7 @@ def parse_draft(values: Mapping[str, Any], memory_id: str) -> pb.Memory:
     if values.get("expires_at") is not None:
         result.expire_time.FromDatetime(fields.read_time(values["expires_at"], "expires_at"))
     elif values.get("ttl") is not None:
-        result.ttl.FromTimedelta(_ttl(values))
+        result.ttl.FromTimedelta(_parse_ttl(values))
     return result
 
 
@@ -75,7 +75,7 @@ def parse_update(memory_id: str, update: Mapping[str, Any], at: datetime) -> tup
     if update.get("expires_at") is not None:
         result.expire_time.FromDatetime(fields.read_time(update["expires_at"], "expires_at"))
     elif update.get("ttl") is not None:
-        result.expire_time.FromDatetime(at + _ttl(update))
+        result.expire_time.FromDatetime(at + _parse_ttl(update))
     # An explicit null removes the expiry.
     return result, [*mask, *(["expire_time"] if {"expires_at", "ttl"} & update.keys() else [])]
 
@@ -123,7 +123,7 @@ def to_record(memory: pb.Memory) -> dict[str, Any]:
     created_at = epoch_seconds(memory, "create_time")
     return {
         "memory_id": name(memory),
-        "content": _content(memory),
+        "content": _to_content(memory),
         "memory_type": memory.type,
         "memory_tier": tier(memory),
         "importance": memory.importance,
@@ -146,7 +146,7 @@ def tier(memory: pb.Memory) -> str:
 
 def level_names(value: object, field: str = "memory_tier") -> list[str]:
     """Return the levels of a tier, by their names in filters."""
-    tier = _TIERS[_level(value, field)]
+    tier = _TIERS[_parse_level(value, field)]
     return [pb.Level.Name(level).removeprefix("LEVEL_").lower() for level, name in _TIERS.items() if name == tier]
 
 
@@ -241,7 +241,7 @@ def _read_attributes(values: Mapping[str, Any], memory: pb.Memory) -> list[str]:
         memory.type = parse_memory_type(values["memory_type"])
         mask.append("type")
     if values.get("memory_tier") is not None:
-        memory.level = _level(values["memory_tier"], "memory_tier")
+        memory.level = _parse_level(values["memory_tier"], "memory_tier")
         mask.append("level")
     for name in ("importance", "importance_score"):
         if values.get(name) is not None:
@@ -257,12 +257,12 @@ def _read_attributes(values: Mapping[str, Any], memory: pb.Memory) -> list[str]:
     return mask
 
 
-def _ttl(values: Mapping[str, Any]) -> timedelta:
+def _parse_ttl(values: Mapping[str, Any]) -> timedelta:
     seconds = parse_number(values["ttl"], "ttl", default=0, minimum=1, maximum=_MAX_TTL.total_seconds())
     return timedelta(seconds=seconds)
 
 
-def _level(value: object, field: str) -> pb.Level:
+def _parse_level(value: object, field: str) -> pb.Level:
     level = _LEVELS.get(value.strip().lower().removesuffix("_term")) if isinstance(value, str) else None
     if level is None:
         raise fields.invalid(field, "is short, medium or long")
@@ -286,7 +286,7 @@ def _subject_of(memory: pb.Memory) -> str:
     return user_id if len(user_id) <= _MAX_ID_CHARACTERS else ""
 
 
-def _content(memory: pb.Memory) -> str | dict[str, Any]:
+def _to_content(memory: pb.Memory) -> str | dict[str, Any]:
     if _OBJECT_KEY in memory.metadata.fields:
         content = fields.to_json(memory.metadata.fields[_OBJECT_KEY].struct_value)
     elif memory.HasField("data"):

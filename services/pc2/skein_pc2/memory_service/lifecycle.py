@@ -73,7 +73,7 @@ class Lifecycle:
         at = datetime.now(UTC)
         before, after = await self._update_with_retry(request, lambda memory: _apply_decay(memory, at))
         return {
-            **_summary(after),
+            **_to_summary(after),
             "decayed": after.importance != before.importance,
             "old_importance": before.importance,
             "new_importance": after.importance,
@@ -82,7 +82,7 @@ class Lifecycle:
     async def consolidate(self, request: ActionRequest) -> Message:
         """Move a memory to the next tier, if there is one."""
         before, after = await self._update_with_retry(request, _promote_tier)
-        return {**_summary(after), "consolidated": after.level != before.level}
+        return {**_to_summary(after), "consolidated": after.level != before.level}
 
     async def archive(self, request: ActionRequest) -> Message:
         """Archive a memory: lists and searches exclude it, reads by id do not."""
@@ -95,7 +95,7 @@ class Lifecycle:
             return memory, ["archive_time"]
 
         _, after = await self._update_with_retry(request, change)
-        return {**_summary(after), "archived": True}
+        return {**_to_summary(after), "archived": True}
 
     async def status(self, request: ActionRequest) -> Message:
         """Count memories: exactly, and by tier among the newest that the service samples."""
@@ -190,7 +190,7 @@ def _last_use(memory: pb.Memory) -> datetime:
     return max(time.ToDatetime(tzinfo=UTC) for time in times)
 
 
-def _summary(memory: pb.Memory) -> Message:
+def _to_summary(memory: pb.Memory) -> Message:
     return {
         "memory_id": records.name(memory),
         "importance": memory.importance,

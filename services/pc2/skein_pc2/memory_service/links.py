@@ -225,7 +225,7 @@ async def set_parent(api: GatewayApi, context: RequestContext, memory_id: str, p
             await api.call(api.links.DeleteLink, pb.DeleteLinkRequest(link_id=link.link_id), context)
 
 
-async def children(api: GatewayApi, context: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
+async def list_children(api: GatewayApi, context: RequestContext, memory_id: str) -> tuple[list[pb.Memory], bool]:
     """Return a memory's children, newest links first, and whether there are more."""
     call = pb.GetSubgraphRequest(
         memory_ids=[memory_id], radius=1, max_nodes=MAX_CHILDREN, filter=_TO_CHILDREN, include_memories=True

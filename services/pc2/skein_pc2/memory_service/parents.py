@@ -91,14 +91,14 @@ async def session_of(api: GatewayApi, context: RequestContext, session_id: str) 
     return None if reply is None else reply.session
 
 
-async def children(api: GatewayApi, request: ActionRequest) -> Message:
+async def list_children(api: GatewayApi, request: ActionRequest) -> Message:
     """List the children of a memory or a session."""
     parent_id, order = fields.required_text(request.fields, "parent_id"), Order.of(request.fields)
     limit = min(_MAX_LIMIT, fields.integer(request.fields.get("limit"), "limit", default=_DEFAULT_LIMIT, minimum=1))
     parent = await parent_of(api, request, parent_id)
     has_more = False
     if parent.session is None:
-        memories, has_more = await links.children(api, request, parent_id)
+        memories, has_more = await links.list_children(api, request, parent_id)
         order.sort(memories)
         shown_memories = links.fit_reply(memories, limit)
         result = await links.to_records(api, request, shown_memories)

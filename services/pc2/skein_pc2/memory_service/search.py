@@ -37,7 +37,7 @@ _MAX_SORTED_MEMORIES, _MAX_SORT_CALLS = 200, 10
 
 async def search_by_words(api: GatewayApi, request: ActionRequest) -> Message:
     """Find memories by words, most important first; without words, by type or status."""
-    limit = _count(request, "limit", _DEFAULT_LIMIT, _MAX_LIMIT)
+    limit = _parse_count(request, "limit", _DEFAULT_LIMIT, _MAX_LIMIT)
     text = fields.text(request.fields, "query")
     scope = await search_filters.parse_scope(api, request)
     if not text.strip() and not (scope.has_type() or scope.is_narrow):
@@ -71,7 +71,7 @@ async def search_by_words(api: GatewayApi, request: ActionRequest) -> Message:
 
 async def search_by_meaning(api: GatewayApi, request: ActionRequest) -> Message:
     """Find the memories nearest in meaning; none when no memory of the tenant matches the query."""
-    k = _count(request, "k", _count(request, "limit", _DEFAULT_K, _MAX_K), _MAX_K)
+    k = _parse_count(request, "k", _parse_count(request, "limit", _DEFAULT_K, _MAX_K), _MAX_K)
     text = fields.required_text(request.fields, "query")
     query = query_rules.Query.of(text)
     scope = await search_filters.parse_scope(api, request)
@@ -218,5 +218,5 @@ def _match_meaning(query: query_rules.Query, hit: recall_pb2.Hit) -> tuple[bool,
     return similarity is not None and similarity >= threshold, similarity
 
 
-def _count(request: ActionRequest, name: str, default: int, limit: int) -> int:
+def _parse_count(request: ActionRequest, name: str, default: int, limit: int) -> int:
     return min(limit, fields.integer(request.fields.get(name), name, default=default, minimum=1))

@@ -73,7 +73,7 @@ class SearchScope:
 
 async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
     """Read a search's scope. Raises RequestError for a missing parent or an invalid filter."""
-    values = _values(request.fields)
+    values = _parse_restrictions(request.fields)
     condition = pb.MemoryFilter()
     conditions = []
     for name, value in values.items():
@@ -83,7 +83,7 @@ async def parse_scope(api: GatewayApi, request: ActionRequest) -> SearchScope:
         parent_id = fields.required_text(values, "parent_id")
         parent = await parents.parent_of(api, request, parent_id)
         if parent.session is None:
-            memories, is_truncated = await links.children(api, request, parent_id)
+            memories, is_truncated = await links.list_children(api, request, parent_id)
             child_ids = [memory.memory_id for memory in memories]
         elif condition.session_id and condition.session_id != parent_id:
             child_ids = []
@@ -109,7 +109,7 @@ def one_of(path: str, values: list[Any]) -> str:
     return f"{path} IN ({', '.join(json.dumps(value) for value in values)})"
 
 
-def _values(message_fields: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_restrictions(message_fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return a search's restrictions by name; unknown names in `filters` restrict the metadata."""
     values = {name: message_fields[name] for name in sorted(_TOP_LEVEL_NAMES) if message_fields.get(name) is not None}
     metadata: dict[str, Any] = {}

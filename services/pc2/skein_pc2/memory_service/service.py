@@ -51,7 +51,7 @@ class MemoryService(ActionPort):
         actions: dict[str, Action] = {
             "add_memory": self._add,
             "get_memory": self._get,
-            "get_children": partial(parents.children, api),
+            "get_children": partial(parents.list_children, api),
             "add_relationship": self._add_relationship,
             "get_related": self._get_related,
             "search_memory": partial(search.search_by_words, api),

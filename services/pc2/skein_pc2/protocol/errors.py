@@ -80,7 +80,7 @@ def error_text(error: RequestError, separator: str = ": ") -> str:
 
 def reason_of_call(error: aio.AioRpcError) -> str:
     """Return a service's error reason, a value of `skein.errors.v1.ErrorReason`; empty for none."""
-    status = _status(error)
+    status = _rpc_status(error)
     return status_reason(status) if status is not None else ""
 
 
@@ -91,7 +91,7 @@ def log_reason(error: aio.AioRpcError | RequestError) -> str:
 
 def retry_seconds(error: aio.AioRpcError) -> float:
     """Return the pause in seconds that a service demands before a repeat; 0 for none."""
-    status, retry = _status(error), error_details_pb2.RetryInfo()
+    status, retry = _rpc_status(error), error_details_pb2.RetryInfo()
     if status is None or not any(detail.Unpack(retry) for detail in status.details):
         return 0.0
     return float(retry.retry_delay.ToTimedelta().total_seconds())
@@ -99,7 +99,7 @@ def retry_seconds(error: aio.AioRpcError) -> float:
 
 def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestError:
     """Convert a service's error to the protocol's codes; `transient_code` is the code for unavailable services."""
-    status = _status(error)
+    status = _rpc_status(error)
     reason = status_reason(status) if status is not None else ""
     code_by_status = _REASONS.get(reason) or _CODES.get(error.code(), INTERNAL_ERROR)
     code = transient_code if error.code() in _TRANSIENT else code_by_status
@@ -112,7 +112,7 @@ def to_request_error(error: aio.AioRpcError, *, transient_code: str) -> RequestE
     return RequestError(code, message or code, **details)
 
 
-def _status(error: aio.AioRpcError) -> Status | None:
+def _rpc_status(error: aio.AioRpcError) -> Status | None:
     try:
         return rpc_status.from_call(error)  # type: ignore[arg-type]  # It reads three methods that both have.
     except ValueError:

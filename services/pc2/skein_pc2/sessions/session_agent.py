@@ -251,10 +251,10 @@ class HeartbeatPublisher:
             if any(publisher.has_subscribers for publisher in self._publishers):
                 await self._refresh_count()
                 for publisher in self._publishers:
-                    publisher.publish(json.dumps(self._status()))
+                    publisher.publish(json.dumps(self._heartbeat()))
             await asyncio.sleep(max(0.0, next_time - loop.time()))
 
-    def _status(self) -> dict[str, Any]:
+    def _heartbeat(self) -> dict[str, Any]:
         return {
             "component": "session_memory_agent",
             "status": "running" if self._active_sessions is not None else "degraded",

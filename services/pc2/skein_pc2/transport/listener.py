@@ -208,7 +208,7 @@ class Listener:
                 await inner_reader.readexactly(zmtp.GREETING_BYTES)
             input_task = asyncio.create_task(_forward_input(reader, inner_writer))
             output_task = asyncio.create_task(_forward_output(inner_reader, writer, connection))
-            stop_task = asyncio.create_task(_wait(self._stop_event))
+            stop_task = asyncio.create_task(_wait_for_event(self._stop_event))
             tasks += (input_task, output_task, stop_task)
             serve_tasks = [connection.serve_task] if connection.serve_task is not None else []
             await asyncio.wait([*tasks, *serve_tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -252,7 +252,7 @@ async def _read_greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     return greeting + ready, socket_type
 
 
-async def _wait(event: asyncio.Event) -> None:
+async def _wait_for_event(event: asyncio.Event) -> None:
     await event.wait()
 
 

@@ -70,11 +70,11 @@ class Coordination:
             if name not in {*_TEXTS, *records.MEMORY_KEYS} and record_values.is_storable({name: value})
         }
         values = {"type": TYPES[target], **data, "content": content, "metadata": {**extra_metadata, **metadata}}
-        operation = _operation_key(request)
+        operation = _parse_operation_key(request)
         memory = records.parse_memory(
             values,
             external_id=records.hashed_id(operation) if operation else records.new_id(request.message),
-            importance=record_values.importance(request.message.get("priority")),
+            importance=record_values.parse_importance(request.message.get("priority")),
         )
         return {"status": "success", "memory_id": await self._memories.create_once(request, memory)}
 
@@ -97,12 +97,12 @@ class Coordination:
         """Read one memory, or search when no id is given."""
         if not data.get("memory_id") and not data.get("id"):
             return await self._query(request, data)
-        memory = await self._memories.get(request, _memory_id(data))
+        memory = await self._memories.get(request, _parse_memory_id(data))
         return {"status": "success", "memory": records.to_record(memory, request.at)}
 
     async def _update(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
         """Update a memory. A repeat changes nothing, whatever its op_id."""
-        memory = await self._memories.get(request, _memory_id(data))
+        memory = await self._memories.get(request, _parse_memory_id(data))
         update_data = data.get("update_data", data)
         paths = records.apply_changes(memory, fields.mapping(update_data, "update_data"))
         if paths:
@@ -111,21 +111,21 @@ class Coordination:
         return {"status": "success", "memory_id": memory_lists.memory_id(memory)}
 
     async def _reinforce(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
-        memory_id = _memory_id(data)
-        strength = await self._memories.reinforce(request, memory_id, operation=_operation_key(request))
+        memory_id = _parse_memory_id(data)
+        strength = await self._memories.reinforce(request, memory_id, operation=_parse_operation_key(request))
         return {"status": "success", "memory_id": memory_id, "strength": records.round_strength(strength)}
 
     async def _delete(self, request: AgentRequest, data: dict[str, Any]) -> dict[str, Any]:
-        memory_id = _memory_id(data)
-        await self._memories.delete(request, memory_id, operation=_operation_key(request))
+        memory_id = _parse_memory_id(data)
+        await self._memories.delete(request, memory_id, operation=_parse_operation_key(request))
         return {"status": "success", "memory_id": memory_id}
 
 
-def _memory_id(data: Mapping[str, Any]) -> str:
+def _parse_memory_id(data: Mapping[str, Any]) -> str:
     return record_values.required_text(data, "memory_id", "id", missing="data.memory_id is needed")
 
 
-def _operation_key(request: AgentRequest) -> str:
+def _parse_operation_key(request: AgentRequest) -> str:
     """Return the idempotency key of an operation; "" without an op_id."""
     op_id = request.message.get("op_id")
     if op_id is None or op_id == "":

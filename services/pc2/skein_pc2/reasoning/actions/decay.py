@@ -42,7 +42,7 @@ def memory_item(memory: pb.Memory, at: datetime) -> dict[str, Any]:
         "timestamp": local_timestamp(memory_lists.create_time_of(memory)),
         "session_id": memory.session_id,
         "content": memory.content,
-        "priority": record_values.priority(memory.importance),
+        "priority": record_values.to_priority(memory.importance),
         **records.read_pc2_object(memory.metadata, _DECAY),
     }
 
@@ -90,7 +90,7 @@ def new_memory(item: Mapping[str, Any], *, external_id: str, at: datetime) -> pb
     memory = records.parse_memory(
         {**item, "type": memory_type},
         external_id=external_id,
-        importance=record_values.importance(item.get("priority")),
+        importance=record_values.parse_importance(item.get("priority")),
     )
     create_time = _parse_time(item.get("timestamp"))
     if create_time is not None and create_time >= _EPOCH:

@@ -136,7 +136,7 @@ class Interactions:
         newest = await self._newest_messages(request, min(limit, _MAX_RECENT_MESSAGES))
         return {
             "status": "success",
-            "context": session_context.context_of(newest, max_tokens=_max_tokens(request)).summary,
+            "context": session_context.context_of(newest, max_tokens=_parse_max_tokens(request)).summary,
         }
 
     async def _newest_messages(self, request: AgentRequest, limit: int) -> list[pb.Message]:
@@ -231,7 +231,7 @@ class Interactions:
 
         With a `subject_id`, messages of other subjects are excluded.
         """
-        max_tokens = _max_tokens(request)
+        max_tokens = _parse_max_tokens(request)
         messages = pb.ListMessagesRequest(
             session_id=session_id, page_size=MAX_MESSAGES, newest_first=True, show_archived=True
         )
@@ -287,7 +287,7 @@ def _sort_key(message: pb.Message) -> tuple[int, int]:
     return message.create_time.ToNanoseconds(), message.sequence
 
 
-def _max_tokens(request: AgentRequest) -> int:
+def _parse_max_tokens(request: AgentRequest) -> int:
     return fields.integer(
         request.message.get("max_tokens"), "max_tokens", default=session_context.DEFAULT_TOKENS, minimum=0
     )

@@ -40,7 +40,7 @@ class MemoryActions:
         memory = records.parse_memory(
             request.message,
             external_id=records.new_id(request.message),
-            importance=record_values.importance(request.message.get("priority")),
+            importance=record_values.parse_importance(request.message.get("priority")),
         )
         return {
             "status": "success",

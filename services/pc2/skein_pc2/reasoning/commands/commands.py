@@ -53,7 +53,7 @@ class Commands:
         memory = records.parse_memory(
             values_with_text,
             external_id=records.new_id(request.message),
-            importance=record_values.importance(values.get("priority")),
+            importance=record_values.parse_importance(values.get("priority")),
         )
         records.store_sent_fields(memory, values)
         memory_id = await self._memories.create_once(request, memory)

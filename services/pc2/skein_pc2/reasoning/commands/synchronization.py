@@ -149,7 +149,7 @@ def _new_memory(remote: RemoteMemory, at: datetime) -> pb.Memory:
     memory = records.parse_memory(
         records.with_text_content(remote.values),
         external_id=remote.memory_id,
-        importance=record_values.importance(remote.values.get("priority")),
+        importance=record_values.parse_importance(remote.values.get("priority")),
     )
     records.store_sent_fields(memory, remote.values)
     records.set_strength(memory, remote.strength)

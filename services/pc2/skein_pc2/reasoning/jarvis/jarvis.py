@@ -124,7 +124,7 @@ def to_memory(user_id: str, value: Any) -> pb.Memory:
     metadata = record_values.struct(stored_fields, "memory")
     # The value as it will be read, so that a later change of the content can be detected.
     stored = record_values.value_to_json(metadata.fields[_VALUE]) if _VALUE in stored_fields else value
-    return pb.Memory(type=_type(value), content=_content(stored), subject_id=user_id, metadata=metadata)
+    return pb.Memory(type=_type_or_default(value), content=_to_content(stored), subject_id=user_id, metadata=metadata)
 
 
 def to_value(memory: pb.Memory) -> Any:
@@ -137,7 +137,7 @@ def to_value(memory: pb.Memory) -> Any:
             value = exact.loads_mixed(stored_fields[_VALUE_JSON].string_value if _VALUE_JSON in stored_fields else "")
         except ValueError:
             return _foreign_record(memory)
-    if _content(value).strip() == memory.content:
+    if _to_content(value).strip() == memory.content:
         return value
     # Another client changed the content, which takes precedence.
     name = _text_key(value) if isinstance(value, dict) else ""
@@ -168,7 +168,7 @@ def _foreign_record(memory: pb.Memory) -> dict[str, Any]:
     return record
 
 
-def _type(value: Any) -> str:
+def _type_or_default(value: Any) -> str:
     """Return the value's type if it is valid, else the default."""
     try:
         return record_values.type_name(value.get("type") if isinstance(value, dict) else None)
@@ -176,7 +176,7 @@ def _type(value: Any) -> str:
         return record_values.DEFAULT_TYPE
 
 
-def _content(value: Any) -> str:
+def _to_content(value: Any) -> str:
     """Return the searchable text of a value: its text, or all of it as JSON."""
     if isinstance(value, str) and value.strip():
         return record_values.replace_unstorable(value)

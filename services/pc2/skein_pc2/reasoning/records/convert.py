@@ -125,8 +125,8 @@ def apply_changes(memory: pb.Memory, values: Mapping[str, Any]) -> list[str]:
     memory.title = record_values.text(values, "title") or memory.title
     if values.get("type"):
         memory.type = record_values.type_name(values["type"])
-    if values.get("priority") and record_values.priority(memory.importance) != str(values["priority"]).upper():
-        memory.importance = record_values.importance(values["priority"])
+    if values.get("priority") and record_values.to_priority(memory.importance) != str(values["priority"]).upper():
+        memory.importance = record_values.parse_importance(values["priority"])
     if values.get("tags") is not None:
         tags = fields.texts(values["tags"], "tags")
         if tags != list(memory.tags):
@@ -156,10 +156,10 @@ def strength_of(memory: pb.Memory, at: datetime) -> Strength:
     if "strength" not in pc2_fields:
         return Strength(last_accessed=at)
     return Strength(
-        value=_number(pc2_fields, "strength", NEW_STRENGTH),
+        value=_bounded_number(pc2_fields, "strength", NEW_STRENGTH),
         last_accessed=_parse_time(pc2_fields.get("last_accessed")) or memory_lists.create_time_of(memory),
-        reinforcements=int(_number(pc2_fields, "reinforcements", 0)),
-        decays=int(_number(pc2_fields, "decays", 0)),
+        reinforcements=int(_bounded_number(pc2_fields, "reinforcements", 0)),
+        decays=int(_bounded_number(pc2_fields, "decays", 0)),
     )
 
 
@@ -288,7 +288,7 @@ def _read_pc2_fields(metadata: Struct) -> dict[str, Any]:
     return pc2_fields if isinstance(pc2_fields, dict) else {}
 
 
-def _number(pc2_fields: Mapping[str, Any], name: str, default: float) -> float:
+def _bounded_number(pc2_fields: Mapping[str, Any], name: str, default: float) -> float:
     value = pc2_fields.get(name, default)
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return min(float(2**31), max(0.0, value)) if is_number else default

@@ -132,7 +132,7 @@ def type_name(value: object) -> str:
     raise fields.invalid("type", "is a name of letters, digits and underscores, such as web_data")
 
 
-def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
+def parse_importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
     """Read a priority: HIGH, MEDIUM (or normal), LOW."""
     if value is None or value == "":
         return default
@@ -142,7 +142,7 @@ def importance(value: object, *, default: float = _DEFAULT_IMPORTANCE) -> float:
     return result
 
 
-def priority(value: float) -> str:
+def to_priority(value: float) -> str:
     """Return the priority nearest to an importance."""
     names = ("LOW", "MEDIUM", "HIGH")
     return min(names, key=lambda name: abs(_PRIORITIES[name] - value))
