@@ -78,7 +78,7 @@ _VALUES = st.one_of(
     st.sampled_from((100, 5000, 25_000)).map(lambda count: [0] * count),
     st.dictionaries(st.sampled_from(TEXTS) | st.text(max_size=4), _SCALARS, max_size=4),
 )
-# The frames before the one that says something: an empty one, none, or those of proxies.
+# The frames before the body: an empty one, none, or those of proxies.
 _ROUTES = st.sampled_from(((b"",), (b"",), (b"",), (), (b"p", b""), (b"\0" * 300, b"q", b"")))
 
 
@@ -147,7 +147,7 @@ _NAMES = sorted(_keys_of(list(REQUESTS.values())))
 
 
 def requests_of(port: int, existing_ids: dict[str, str]) -> list[dict[str, Any]]:
-    """Return the valid requests of a port, naming what exists."""
+    """Return the valid requests of a port, with existing ids."""
     text = json.dumps(REQUESTS.get(str(SAME_DIALECT.get(port, port)), [{"action": "ping"}]))
     for name, value in existing_ids.items():
         text = text.replace(f"{{{name}}}", value)

@@ -34,7 +34,7 @@ MARKER = "the-heron-of-another-tenant"
 
 
 async def create_rows(tenant: Tenant, content: str) -> dict[str, str]:
-    """Make one of what messages name, and return the ids."""
+    """Create the rows that messages name; return their ids."""
     session = (await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest())).session
     created = [
         await tenant.memory.CreateMemory(

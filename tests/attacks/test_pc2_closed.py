@@ -41,7 +41,7 @@ CONNECTIONS = attack_size(20, 500)
 
 
 def config_check(**environment: str) -> str:
-    """Return what `skein config check pc2` prints; "" when it is content."""
+    """Return the output of `skein config check pc2`; "" without problems."""
     others = dict.fromkeys(catalog.setting_names(), None)
     ended = CliRunner(env={**others, **environment}).invoke(skein, ["config", "check", "pc2"])
     assert ended.exit_code in (0, CANNOT_START), ended.output
@@ -82,7 +82,7 @@ def test_a_process_without_an_allow_list_exits_and_names_the_setting() -> None:
     ended = CliRunner(env=environment).invoke(skein, ["serve", "pc2"])
 
     assert isinstance(ended.exception, SettingInvalid)
-    # What the command says, and how it ends, without a traceback.
+    # The output of the command and its exit code, without a traceback.
     failure = command_error(ended.exception)
     assert failure is not None
     assert failure.exit_code == CANNOT_START
@@ -101,7 +101,7 @@ def own_address() -> str:
 
 
 async def closed_at_once(address: str, port: str) -> bool:
-    """Connect, and say whether the other side closes without a word."""
+    """Connect; return whether the other side closes without sending a byte."""
     async with asyncio.timeout(30):
         try:
             reader, writer = await asyncio.open_connection(address, int(port))

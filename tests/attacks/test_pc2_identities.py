@@ -60,7 +60,7 @@ async def receive_reply(peer: zmq.asyncio.Socket) -> Any:
 
 
 async def unread_replies(peer: zmq.asyncio.Socket) -> int:
-    """Return how many answers are there that were not read."""
+    """Return the number of replies that were not read."""
     count = 0
     while await peer.poll(0):
         await receive_reply(peer)
@@ -69,7 +69,7 @@ async def unread_replies(peer: zmq.asyncio.Socket) -> int:
 
 
 async def share_identity(assistant: Assistant, port: int, *secrets: Path) -> tuple[int, int]:
-    """Let two peers with one identity ask by turns; return how many answers each of them gets beyond its own."""
+    """Let two peers with one identity send by turns; return the number of extra replies that each of them gets."""
     async with AsyncExitStack() as stack:
         both = [
             await stack.enter_async_context(
@@ -120,13 +120,13 @@ async def test_two_admitted_clients_with_one_identity_get_their_own_answers(
 
 
 async def test_a_reply_to_a_disconnected_peer_does_not_reach_the_next_with_its_identity() -> None:
-    # A gateway that accepts calls and never answers: what is asked is answered in the order of its asking, late.
+    # A gateway that accepts calls and never answers, so replies come late and in the order of the requests.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:
             async with peer_of(assistant, 7140, IDENTITY) as first:
                 await send_request(first, "of-the-first", "get_memory")
-                # Its answer shows that the message before it has arrived.
+                # Its reply shows that the message before it has arrived.
                 await send_request(first, "")
                 await receive_reply(first)
             heard = await reconnect_with_identity(assistant)

@@ -125,7 +125,7 @@ async def test_search_finds_what_was_created(assistant: Assistant, search_type: 
     await assistant.create("The boiler was serviced in May")
 
     payload = {"query": "green tea in the morning", "search_type": search_type, "filters": {"min_similarity": 0.4}}
-    # A port answers in time, with or without what has no vector yet.
+    # A port answers in time, with or without memories that have no vector yet.
     async with asyncio.timeout(60):
         while not (reply := await assistant.request("search", payload=payload))["data"]["results"]:
             await asyncio.sleep(0.05)
@@ -359,7 +359,7 @@ async def test_an_internal_error_does_not_stop_a_port() -> None:
 
 
 class Unspeakable:
-    """A dialect whose answers are no JSON."""
+    """A dialect whose replies are no JSON."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": float("nan")}
@@ -369,7 +369,7 @@ class Unspeakable:
 
 
 class Slow:
-    """A dialect that answers when it is let."""
+    """A dialect that waits for an event before it replies."""
 
     def __init__(self) -> None:
         self.may_answer = asyncio.Event()
@@ -418,7 +418,7 @@ async def test_the_queue_is_bounded_in_bytes_and_one_peer_fills_a_part() -> None
 
 
 class Verbose:
-    """A dialect whose answers are large."""
+    """A dialect whose replies are large."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * (1 << 20)}
@@ -453,7 +453,7 @@ async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() ->
     finally:
         context.term()
 
-    # And what the systems of both ends hold.
+    # And the buffers of the systems at both ends.
     assert 64 <= read <= 100
 
 
@@ -479,7 +479,7 @@ async def test_a_failed_socket_is_closed_and_the_next_connection_is_answered(log
     deaf, context = DeafAtFirst(), zmq.asyncio.Context()
     try:
         async with listen(config, router=Router(deaf, config, Unspeakable(), max_queued_messages=10)) as listener:
-            # Its client connects again by itself, and sends what it has not got rid of.
+            # The client reconnects by itself and sends its queued messages.
             async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
                 peer.setsockopt(zmq.REQ_RELAXED, 1)
                 async with asyncio.timeout(30):
@@ -556,7 +556,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 
 
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
-    # The system accepts the connection and nobody reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
@@ -589,7 +589,7 @@ async def test_a_port_opens_when_its_api_key_exists(cluster: Cluster, tenant: Te
         after = await assistant.request("read", payload={"memory_id": "m"})
         open_later = set(assistant.ports)
 
-    # The health ports say that their agents start; those of SUB sockets say so as well.
+    # The health ports show that their agents are starting, and so do the ports of SUB sockets.
     assert open_at_first == {*HEALTH_PORTS, 6583}
     assert (health["status"], health["ready"]) == ("ok", False)
     assert after["error"]["code"] == "memory_not_found"

@@ -77,7 +77,7 @@ HOSTILE = (
 
 
 async def conversation(assistant: Assistant, port: int, messages: list[bytes]) -> list[Any]:
-    """Say everything at once over one DEALER, and return the answers."""
+    """Send all messages at once over one DEALER; return the replies."""
     async with assistant.socket(zmq.DEALER, port) as peer:
         for message in messages:
             await peer.send(message)
@@ -130,7 +130,7 @@ async def test_every_orchestrator_action_reports_an_unavailable_gateway(
         json.dumps({"action": name, "session_id": "s", "payload": payload}).encode()
         for name, payload in ORCHESTRATED.items()
     ]
-    # The system accepts the connection and nobody reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1] if gateway_listens else 1}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:
@@ -212,7 +212,7 @@ async def test_one_peer_that_floods_a_port_leaves_room_for_the_others(cluster: C
 
     assert health["status"] == "ok"
     assert reply["error"]["code"] == "memory_not_found"
-    # Each of them is answered as well, if only to be told to wait.
+    # Each message gets a reply, if only that the queue is full.
     assert {flood["error"]["code"] for flood in floods if flood["status"] == "error"} <= {
         "rate_limit_exceeded",
         "search_error",

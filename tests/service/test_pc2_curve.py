@@ -72,7 +72,7 @@ async def client(
 async def send_encrypted(
     assistant: DedicatedAssistant, port: int, folder: Path, secret: Path | None, **message: Any
 ) -> Any:
-    """Say something; None when no answer comes."""
+    """Send a message with CURVE; return None without a reply."""
     async with client(assistant, port, folder, secret) as peer:
         await peer.send(json.dumps(message).encode())
         waits = SILENCE_MILLISECONDS if secret is None or secret.stem != "kitchen" else 30_000

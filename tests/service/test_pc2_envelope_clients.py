@@ -27,7 +27,7 @@ class MemoryClient:
     session_id: str = ""
 
     async def send(self, action: str, **payload: Any) -> Any:
-        """Send a request as the client does and return the data of its answer."""
+        """Send a request as the client does; return the data of its reply."""
         message: dict[str, Any] = {
             "action": action,
             "payload": {**payload, "metadata": {"agent_id": self.agent_id}},
@@ -52,7 +52,7 @@ class MemoryClient:
 
 @dataclass
 class SessionMemoryAgent:
-    """The session agent upon that client: sessions have ids of its own, whatever the orchestrator calls them."""
+    """The session agent that uses that client: its session ids differ from the orchestrator's."""
 
     client: MemoryClient
 
@@ -75,7 +75,7 @@ class SessionMemoryAgent:
 
 @pytest.fixture
 def session_agents(assistant: Assistant) -> Any:
-    """Return what connects session agents, each with a socket of its own."""
+    """Return a function that connects session agents, each with its own socket."""
 
     async def connect(count: int, act: Any) -> None:
         async with asyncio.TaskGroup() as group:

@@ -51,7 +51,7 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
         "update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}}
     )
 
-    # The manager starts anew: all that it knows are these answers.
+    # The manager restarts: these replies are all its data.
     result = await client.request("search_memory", query=ACTIVE, memory_type="goal", limit=100)
     tasks = await client.request("get_children", parent_id=goal_ids["active"], limit=50)
     goal = (await client.request("get_memory", memory_id=goal_ids["planning"]))["memory"]

@@ -26,7 +26,7 @@ async def client(assistant: Assistant) -> AsyncIterator[Client]:
         yield result
 
 
-async def aged(tenant: Tenant, content: str, *, days: float, **fields: Any) -> str:
+async def create_aged_memory(tenant: Tenant, content: str, *, days: float, **fields: Any) -> str:
     """Store a memory as if it had been stored some days ago."""
     memory = pb.Memory(content=content, external_id=f"mem-{uuid.uuid4()}", **fields)
     memory.create_time.FromSeconds(int(time.time() - days * 86_400))
@@ -38,9 +38,9 @@ async def aged(tenant: Tenant, content: str, *, days: float, **fields: Any) -> s
 
 async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Client, tenant: Tenant) -> None:
     level = pb.LEVEL_CONTEXTUAL
-    fades = await aged(tenant, "two days old", days=2, level=level, importance=0.4)
-    stays = await aged(tenant, "two days old, important", days=1.99, level=level, importance=1.0)
-    await aged(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC)
+    fades = await create_aged_memory(tenant, "two days old", days=2, level=level, importance=0.4)
+    stays = await create_aged_memory(tenant, "two days old, important", days=1.99, level=level, importance=1.0)
+    await create_aged_memory(tenant, "forever", days=2, level=pb.LEVEL_STRATEGIC)
     new = await client.add("just now")
 
     listed = (await client.request("get_all_memories_for_lifecycle"))["memories"]
@@ -63,9 +63,9 @@ async def test_a_life_cycle_lowers_importance_and_moves_memories_on(client: Clie
 
 async def test_old_memories_are_consolidated_and_cleaned_up(client: Client, tenant: Tenant) -> None:
     level = pb.LEVEL_CONTEXTUAL
-    old = await aged(tenant, "yesterday", days=1.5, level=level, importance=0.5)
-    await aged(tenant, "yesterday, important", days=1.5, level=level, importance=0.6)
-    dust = await aged(tenant, "last year", days=300, level=pb.LEVEL_STRATEGIC, importance=0.05)
+    old = await create_aged_memory(tenant, "yesterday", days=1.5, level=level, importance=0.5)
+    await create_aged_memory(tenant, "yesterday, important", days=1.5, level=level, importance=0.6)
+    dust = await create_aged_memory(tenant, "last year", days=300, level=pb.LEVEL_STRATEGIC, importance=0.05)
     await client.add("just now", importance=0.05)
 
     listed = await client.request(
@@ -213,7 +213,7 @@ async def test_times_are_seconds_since_1970(client: Client) -> None:
     relationship = related[0]["relationship"]
     assert (relationship["type"], relationship["strength"]) == ("with", 0.7)
     assert relationship["created_at"] == pytest.approx(time.time(), abs=60)
-    # A relationship is told where it begins.
+    # A relationship is listed at its source.
     assert (await client.request("get_related", memory_id=two))["related_memories"] == []
 
 

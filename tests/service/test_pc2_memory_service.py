@@ -32,7 +32,7 @@ async def send_action(assistant: Assistant, action: str, **data: Any) -> Any:
 
 
 async def run_action(assistant: Assistant, action: str, **data: Any) -> Any:
-    """Ask what must work."""
+    """Send an action that must succeed; return its reply."""
     reply = await send_action(assistant, action, **data)
     assert reply["status"] == "success", reply
     return reply
@@ -51,7 +51,7 @@ def ids(reply: Any) -> list[str]:
     return [memory["memory_id"] for memory in reply["memories"]]
 
 
-async def typed(tenant: Tenant, memory_id: str) -> pb.Memory:
+async def get_typed_memory(tenant: Tenant, memory_id: str) -> pb.Memory:
     return (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))).memory
 
 
@@ -79,7 +79,7 @@ async def test_a_memory_is_added_and_got_back_whole(assistant: Assistant, tenant
 
     reply = await assistant.request("add_memory", port=PORT, **{holder: said_of_it})
     memory = await get(assistant, reply["memory_id"])
-    seen = await typed(tenant, reply["memory_id"])
+    seen = await get_typed_memory(tenant, reply["memory_id"])
 
     assert set(reply) == {"status", "memory_id"}
     assert uuid.UUID(reply["memory_id"].removeprefix("mem-"))
@@ -101,7 +101,7 @@ async def test_a_content_that_is_an_object_comes_back_as_one(assistant: Assistan
     memory_id = await add(assistant, content)
 
     assert (await get(assistant, memory_id))["content"] == content
-    assert (await typed(tenant, memory_id)).content == "The boiler was serviced"
+    assert (await get_typed_memory(tenant, memory_id)).content == "The boiler was serviced"
     bare = await add(assistant, {"x": 1})
     assert (await get(assistant, bare))["content"] == {"x": 1}
 
@@ -241,7 +241,7 @@ async def test_semantic_search_returns_the_nearest(assistant: Assistant) -> None
     for text in ("The boiler was serviced in May", "The car needs new tyres"):
         await add(assistant, text)
 
-    # A port answers within four seconds, of which it waits one for what is still without a vector.
+    # A port answers within four seconds, of which it waits one for missing vectors.
     async with asyncio.timeout(60):
         while len(ids(await run_action(assistant, "semantic_search", query="tea"))) < 3:
             await asyncio.sleep(0.05)
@@ -285,7 +285,7 @@ async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assis
     assert reply["memory_id"] == memory_id
     assert (memory["content"], memory["memory_tier"], memory["tags"]) == ("coffee", "short", [])
     assert (memory["metadata"], memory["importance"], memory["expires_at"]) == ({"x": 1}, 0.3, None)
-    assert (await typed(tenant, memory_id)).content == "coffee"
+    assert (await get_typed_memory(tenant, memory_id)).content == "coffee"
 
 
 async def test_an_update_moves_a_memory_under_another_parent_and_out(assistant: Assistant) -> None:
@@ -363,7 +363,7 @@ async def test_reinforcing_multiplies_importance_up_to_one(assistant: Assistant,
 
     assert first["importance"] == first["new_importance"] == pytest.approx(0.6)
     assert second["importance"] == second["new_importance"] == 1.0
-    assert (await typed(tenant, memory_id)).importance == 1.0
+    assert (await get_typed_memory(tenant, memory_id)).importance == 1.0
 
 
 async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant) -> None:
@@ -381,7 +381,7 @@ async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant
     assert (await get(assistant, one))["group_ids"] == [group]
     assert (await get(assistant, three))["group_ids"] == []
     assert isinstance(group, int)
-    seen = await typed(tenant, f"group-{group}")
+    seen = await get_typed_memory(tenant, f"group-{group}")
     assert (seen.type, seen.title, seen.content) == ("context_group", "kitchen", "what is cooked")
     links = await tenant.links.ListLinks(pb.ListLinksRequest(memory_id=f"group-{group}", relation="member_of"))
     assert len(links.links) == 2

@@ -259,9 +259,9 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
         ("get_memories_for_cleanup", {}),
         ("get_memory_system_status", {}),
     ]
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
-        replies = [await send_action(alone, action, **{**naming("m"), **data}) for action, data in requests]
-        health = await alone.request("ping", port=PORT)
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as dedicated:
+        replies = [await send_action(dedicated, action, **{**naming("m"), **data}) for action, data in requests]
+        health = await dedicated.request("ping", port=PORT)
 
     assert {reply["status"] for reply in replies} == {"error"}
     assert all("try again" in reply["message"] for reply in replies), replies
@@ -269,11 +269,11 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
 
 
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
-    # The system accepts the connection and nobody reads from it.
+    # The system accepts the connection, and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as alone:
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as dedicated:
             # It would not wait any longer.
-            reply = await send_action(alone, "delete_memory", memory_id="m", cascade=True)
+            reply = await send_action(dedicated, "delete_memory", memory_id="m", cascade=True)
 
     assert reply["status"] == "error"

@@ -141,7 +141,7 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
 
 
 async def test_a_reply_has_a_few_megabytes_and_its_real_page_size(assistant: Assistant, tenant: Tenant) -> None:
-    # Heavy in what nobody has to understand: to split and embed some megabytes of words takes a busy machine a while.
+    # Large data, not content: a busy machine needs a while to split and embed some megabytes of words.
     for part in range(2):
         memories = [
             memory_pb2.Memory(content="heavy", session_id=SESSION, external_id=f"m{part}-{number}")

@@ -38,7 +38,7 @@ FRAME = re.compile(r"(memory_added|memory_updated|memory_deleted) (\{.*\})")
 
 
 class Listener:
-    """A SUB socket that is known to hear."""
+    """A SUB socket whose subscription has arrived."""
 
     def __init__(self, socket: zmq.asyncio.Socket) -> None:
         self.socket = socket
@@ -50,7 +50,7 @@ class Listener:
         return result[1], json.loads(result[2])
 
     async def next_events(self, count: int) -> list[tuple[str, str]]:
-        """Return the next events: what happened, and to what."""
+        """Return the next events as pairs of topic and memory id."""
         async with asyncio.timeout(SECONDS):
             result = [await self.next() for _ in range(count)]
         return [(topic, event["memory_id"]) for topic, event in result]
@@ -63,7 +63,7 @@ async def store(tenant: Tenant, content: str = "tea", **fields: Any) -> memory_p
 
 @asynccontextmanager
 async def listening(assistant: Assistant, tenant: Tenant, port: int, topic: bytes = b"") -> AsyncIterator[Listener]:
-    """Subscribe, and wait until what is stored is heard: a subscription takes its time to arrive."""
+    """Subscribe, and wait until an event arrives: a subscription takes a while to take effect."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.setsockopt(zmq.RCVTIMEO, int(SECONDS * 1000))
         peer.subscribe(topic)
@@ -126,7 +126,7 @@ async def test_an_event_has_its_type_time_and_position(cluster: Cluster, assista
     assert (event["memory_id"], event["event_type"]) == ("mem-1", "memory_created")
     assert event["timestamp"].endswith("Z")
     assert memory.content not in json.dumps(event)
-    # A reader of the log goes on from there.
+    # A reader of the log continues from there.
     assert [change.event_type for change in changes.changes] == ["memory_created"]
 
 
@@ -180,17 +180,17 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
 
 async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenant: Tenant) -> None:
     async with (
-        tcp_proxy(cluster.endpoint) as shut,
-        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
-        listening(alone, tenant, 7240) as listener,
+        tcp_proxy(cluster.endpoint) as proxy,
+        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=proxy.address) as dedicated,
+        listening(dedicated, tenant, 7240) as listener,
     ):
         events = []
         for number in range(3):
-            shut.close()
+            proxy.close()
             names = [f"m-{number}-{n}" for n in range(5)]
             for name in names:
                 await store(tenant, external_id=name)
-            shut.open()
+            proxy.open()
             await store(tenant, external_id=f"after-{number}")
             events += [(name, await listener.next_events(1)) for name in [*names, f"after-{number}"]]
 
@@ -198,7 +198,7 @@ async def test_events_resume_after_an_interrupted_stream(cluster: Cluster, tenan
 
 
 class TcpProxy:
-    """A way to the gateway that can be shut, with everything that is on it."""
+    """A proxy to the gateway that can be closed with all its connections."""
 
     def __init__(self, endpoint: str) -> None:
         self._host, _, port = endpoint.rpartition(":")
@@ -250,7 +250,7 @@ async def tcp_proxy(endpoint: str) -> AsyncIterator[TcpProxy]:
 
 @asynccontextmanager
 async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[Publisher, Assistant]]:
-    """Open a port of the test's own."""
+    """Open a publishing port for one test."""
     context = zmq.asyncio.Context()
     # Subscribers keep little themselves.
     context.rcvhwm = 5
@@ -264,7 +264,7 @@ async def publisher(kind: type[PortConfig] = PortConfig) -> AsyncIterator[tuple[
 
 
 async def wait_subscribed(event_publisher: Publisher, peer: zmq.asyncio.Socket, word: str) -> None:
-    """Wait until a subscriber hears, and has heard all of it."""
+    """Wait until a subscriber gets messages, and has read all of them."""
     last = f"{word} {uuid.uuid4()}"
     async with asyncio.timeout(SECONDS):
         while not await peer.poll(20):
@@ -329,7 +329,7 @@ async def test_a_peer_without_zeromq_does_not_disturb_subscribers() -> None:
 
 
 class Closed(PortConfig):
-    """Where nobody may come in."""
+    """A port that rejects every peer."""
 
     def allows(self, address: str) -> bool:
         return not address
@@ -424,12 +424,12 @@ def test_an_unknown_role_of_a_port_is_rejected(number: int, roles: str) -> None:
 
 async def test_port_5598_answers_alone_when_it_is_set_to_jarvis(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
-    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
-        added = await alone.request(
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as dedicated:
+        added = await dedicated.request(
             "add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"}
         )
-        reply = await alone.request("get_memories", port=5598, user_id="ana")
-        async with listening(alone, tenant, 7240) as listener:
+        reply = await dedicated.request("get_memories", port=5598, user_id="ana")
+        async with listening(dedicated, tenant, 7240) as listener:
             await store(tenant, external_id="m")
             events = await listener.next_events(1)
 

@@ -25,17 +25,17 @@ INTERACTION = {"session_id": "s1", "interaction_type": "user_query", "content": 
 
 
 async def send_message(assistant: Assistant, **message: Any) -> Any:
-    """Send one message and return its answer."""
+    """Send one message and return its reply."""
     return await assistant.send(PORT, json.dumps(message).encode())
 
 
 async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one message with an action and return its answer."""
+    """Send one message with an action and return its reply."""
     return await send_message(assistant, action=action, **fields)
 
 
 async def summary(assistant: Assistant, session_id: str, **fields: Any) -> str:
-    """Return what of a session is told in one text."""
+    """Return the summary of a session."""
     reply = await send_action(assistant, "get_summary", session_id=session_id, **fields)
     assert reply["status"] == "ok"
     return str(reply["summary"])
@@ -185,7 +185,7 @@ async def test_a_context_keeps_the_newest_and_its_budget(assistant: Assistant, t
     assert len(reply["context"]["conversation_summary"]) <= 4 * max_tokens
     if max_tokens >= 20:
         assert text.splitlines()[-1] == "User: number 99 of them"
-        # Another line would not have had room.
+        # Another line would not have fit.
         assert len(text) + len("\nUser: number 90 of them") > 4 * max_tokens
 
 
@@ -408,7 +408,7 @@ async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> 
 
 
 async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as the deployed agents do: a socket a message, and nobody reads the answer."""
+    """Write as the deployed agents do: one socket for each message, and the reply is not read."""
     contents = [f"turn {number}" for number in range(10)]
     for content in contents:
         async with assistant.socket(zmq.REQ, PORT) as peer:
@@ -430,7 +430,7 @@ async def test_messages_sent_without_waiting_stand_in_their_order(assistant: Ass
 
 
 async def test_a_dual_writer_names_sessions_by_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as a client does that keeps a store of its own: a new uuid for each conversation, each turn sent along."""
+    """Write as a client with its own store does: a new uuid for each conversation, and every turn is sent."""
     contents_by_session = {
         str(uuid.uuid4()): [f"turn {number} of {place}" for number in range(3)] for place in range(3)
     }

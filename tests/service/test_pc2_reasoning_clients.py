@@ -20,7 +20,7 @@ HEALTH_PORTS = (5597, 5617)
 
 
 async def send(assistant: Assistant, *messages: dict[str, Any], port: int = PORT) -> list[Any]:
-    """Send messages over one REQ socket, as a client that keeps its socket does, and return the answers."""
+    """Send messages over one REQ socket, as a client that keeps its socket does, and return the replies."""
     async with assistant.socket(zmq.REQ, port) as peer:
         replies = []
         for message in messages:
@@ -30,7 +30,7 @@ async def send(assistant: Assistant, *messages: dict[str, Any], port: int = PORT
 
 
 async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one action and return its answer."""
+    """Send one action and return its reply."""
     (reply,) = await send(assistant, {"action": action, **fields})
     return reply
 
@@ -390,7 +390,7 @@ async def test_the_handler_of_custom_commands_keeps_lists_and_deletes_them(assis
     await send_action(assistant, "add_memory", user_id="ben", memory={**command, "trigger_phrase": "of ben"})
 
     listed = await send_action(assistant, "get_memories", user_id="ana")
-    # It tells the commands apart by a type that each memory has.
+    # It distinguishes the commands by the type of each memory.
     result = [entry for entry in listed["memories"] if entry["memory"]["type"] == "custom_command"]
     deleted = await send_action(assistant, "delete_memory", user_id="ana", memory_id=result[0]["id"])
     after = await send_action(assistant, "get_memories", user_id="ana")

@@ -21,7 +21,7 @@ NOTHING = "mem_0000000000000000"
 
 
 async def command(assistant: Assistant, name: str, **fields: Any) -> Any:
-    """Send a command and return its answer."""
+    """Send a command and return its reply."""
     return await assistant.send(PORT, json.dumps({"command": name, **fields}).encode())
 
 
@@ -33,7 +33,7 @@ async def store(assistant: Assistant, content: str, **data: Any) -> str:
 
 
 async def query_memories(assistant: Assistant, **query: Any) -> list[dict[str, Any]]:
-    """Return what a query finds."""
+    """Return the memories of a query."""
     reply = await command(assistant, "QUERY_MEMORY", query=query)
     assert reply["status"] == "SUCCESS", reply
     assert reply["message"] == f"Found {len(reply['data']['memories'])} matching memories"
@@ -41,7 +41,7 @@ async def query_memories(assistant: Assistant, **query: Any) -> list[dict[str, A
 
 
 async def contents(assistant: Assistant, **query: Any) -> set[str]:
-    """Return what the memories say that a query finds."""
+    """Return the contents of the memories of a query."""
     return {memory["content"] for memory in await query_memories(assistant, **query)}
 
 
@@ -50,12 +50,12 @@ async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
 
 
-def own(memory: memory_pb2.Memory) -> dict[str, Any]:
-    """Return what the port keeps of a memory, as any client reads it."""
+def pc2_metadata(memory: memory_pb2.Memory) -> dict[str, Any]:
+    """Return the `pc2` metadata of a memory, as any client reads it."""
     return dict(json_format.MessageToDict(memory.metadata)["pc2"])
 
 
-def ago(**span: float) -> str:
+def time_ago(**span: float) -> str:
     """Write a time in the past."""
     return (datetime.now(UTC) - timedelta(**span)).isoformat()
 
@@ -124,9 +124,9 @@ async def test_a_stored_memory_is_one_of_skeins(assistant: Assistant, tenant: Te
     assert (stored.content, stored.type, stored.title) == ("The sky is blue", "web_data", "Sky")
     assert (stored.source, stored.source_agent) == ("WebScraper", "WebScraper")
     assert stored.metadata["lang"] == "en"
-    # A typed client reads what the port knows of it.
-    assert own(stored)["url"] == "https://sky.example"
-    assert own(stored)["strength"] == 1
+    # A typed client reads the metadata of the port.
+    assert pc2_metadata(stored)["url"] == "https://sky.example"
+    assert pc2_metadata(stored)["strength"] == 1
     (record,) = await query_memories(assistant, id=memory_id)
     assert (
         record.items()
@@ -201,7 +201,7 @@ async def test_a_query_finds_what_a_typed_client_stored(assistant: Assistant, te
     (by_id,) = await query_memories(assistant, id=stored.memory_id)
 
     assert [record["id"] for record in by_words] == [record["id"] for record in by_agent] == [stored.memory_id]
-    # Strength is this dialect's: what comes through other doors is not forgotten here.
+    # Only memories of this dialect have a strength: memories of other clients are never forgotten here.
     assert (by_id["strength"], by_id["forgotten"], by_id["source"]) == (1, False, "Geologist")
     assert by_id["created_at"] == datetime(2024, 1, 1, tzinfo=UTC).timestamp()
 
@@ -263,7 +263,7 @@ async def test_reinforcing_makes_stronger_up_to_five(assistant: Assistant, tenan
     }
     assert last["data"]["strength"] == 5
     assert (await query_memories(assistant, id=memory_id))[0]["strength"] == 5
-    stored = own(await memory(tenant, memory_id))
+    stored = pc2_metadata(await memory(tenant, memory_id))
     assert (stored["strength"], stored["reinforcements"]) == (5, 10)
 
 
@@ -324,8 +324,8 @@ async def test_a_deleted_memory_is_not_found_by_any_client(assistant: Assistant,
 
 async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assistant, tenant: Tenant) -> None:
     memories = [
-        {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": ago(days=7, minutes=5)},
-        {"id": "gone", "content": "one idle month", "strength": 1.0, "last_accessed": ago(days=30, minutes=5)},
+        {"id": "idle", "content": "one idle week", "strength": 1.0, "last_accessed": time_ago(days=7, minutes=5)},
+        {"id": "gone", "content": "one idle month", "strength": 1.0, "last_accessed": time_ago(days=30, minutes=5)},
     ]
     await command(assistant, "SYNC_MEMORIES", memories=memories)
 
@@ -345,19 +345,19 @@ async def test_idle_memories_fade_are_forgotten_and_come_back(assistant: Assista
         "gone": round(0.9**30, 6),
     }
     assert by_id == error_reply("Memory gone is forgotten", status="ERROR")
-    # A query ends the idleness, and gives nothing back of what idleness has taken.
+    # A query ends the idle time and does not raise the strength.
     assert nevertheless[0]["strength"] == round(0.9**30, 6)
     assert nevertheless[0]["last_accessed"] > datetime.now(UTC).timestamp() - 60
     assert reply["data"]["strength"] == round(0.9**30 * 1.2**5, 6)
     assert await contents(assistant, keywords=["idle"]) == {"one idle week", "one idle month"}
-    assert own(await memory(tenant, "gone"))["decays"] == 30
+    assert pc2_metadata(await memory(tenant, "gone"))["decays"] == 30
 
 
 async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
     memory_id = await store(assistant, "The sky is blue")
     await command(assistant, "REINFORCE_MEMORY", memory_id=memory_id)
     before = await command(assistant, "GET_MEMORY_STATUS")
-    idle = {"id": "gone", "content": "long ago", "last_accessed": ago(days=30, minutes=5)}
+    idle = {"id": "gone", "content": "long ago", "last_accessed": time_ago(days=30, minutes=5)}
     await command(assistant, "SYNC_MEMORIES", memories=[idle])
     await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="typed")))
 
@@ -384,7 +384,7 @@ async def test_the_status_sums_up(assistant: Assistant, tenant: Tenant) -> None:
 
 async def test_synchronization_applies_newer_memories(assistant: Assistant, tenant: Tenant) -> None:
     stored = await store(assistant, "before")
-    old, new = ago(days=2), ago(hours=-1)
+    old, new = time_ago(days=2), time_ago(hours=-1)
 
     first = await command(
         assistant,
@@ -407,11 +407,11 @@ async def test_synchronization_applies_newer_memories(assistant: Assistant, tena
     assert (fresh.content, fresh.type) == ("new here", "fact")
     assert fresh.create_time.ToDatetime(tzinfo=UTC) == datetime(2024, 5, 1, tzinfo=UTC)
     # The stronger of the two.
-    assert (changed.content, own(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
+    assert (changed.content, pc2_metadata(changed)["strength"], changed.metadata["a"]) == ("after", 1, 1)
 
 
 async def test_synchronizing_again_changes_nothing(assistant: Assistant, tenant: Tenant) -> None:
-    memories = [{"id": "a", "content": "said", "last_accessed": ago(hours=1)}, {"id": "b", "content": "undated"}]
+    memories = [{"id": "a", "content": "said", "last_accessed": time_ago(hours=1)}, {"id": "b", "content": "undated"}]
     for _ in range(2):
         reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
 
@@ -448,8 +448,8 @@ async def test_synchronization_does_not_restore_deleted_memories(assistant: Assi
 
 async def test_of_two_versions_of_one_memory_the_newer_is_stored(assistant: Assistant) -> None:
     memories = [
-        {"id": "a", "content": "newer", "last_accessed": ago(hours=1)},
-        {"id": "a", "content": "older", "last_accessed": ago(hours=3)},
+        {"id": "a", "content": "newer", "last_accessed": time_ago(hours=1)},
+        {"id": "a", "content": "older", "last_accessed": time_ago(hours=3)},
     ]
 
     reply = await command(assistant, "SYNC_MEMORIES", memories=memories)
@@ -489,9 +489,12 @@ async def test_an_invalid_memory_rejects_the_whole_synchronization(assistant: As
 
 
 async def test_a_dual_writer_finds_its_memories_under_its_own_uuids(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as a client does that keeps a store of its own and sends each memory here as well, at times twice."""
+    """Write as a client with its own store does: it sends each memory, at times twice."""
     written = {
-        f"5f0c1d9e-0000-4000-8000-{number:012d}": {"content": f"turn {number}", "last_accessed": ago(minutes=number)}
+        f"5f0c1d9e-0000-4000-8000-{number:012d}": {
+            "content": f"turn {number}",
+            "last_accessed": time_ago(minutes=number),
+        }
         for number in range(10)
     }
     for memory_id, values in written.items():

@@ -26,7 +26,7 @@ PORT = 5596
 
 
 async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one action and return its answer."""
+    """Send one action and return its reply."""
     return await assistant.send(PORT, json.dumps({"action": action, **fields}).encode())
 
 
@@ -37,12 +37,12 @@ async def all_memories(assistant: Assistant) -> list[dict[str, Any]]:
     return list(reply["memories"])
 
 
-def age(item: dict[str, Any]) -> timedelta:
+def age_of_item(item: dict[str, Any]) -> timedelta:
     """Return how old a memory is, in the words of the decay manager."""
     return datetime.now() - datetime.fromisoformat(item["timestamp"])  # noqa: DTZ005 - as the client has it.
 
 
-async def filled(assistant: Assistant, tenant: Tenant) -> None:
+async def create_items(assistant: Assistant, tenant: Tenant) -> None:
     """Store memories and messages by several APIs."""
     for content in ("How old is the boiler?", "Ten years"):
         await send_action(assistant, "add_interaction", session_id="s1", type="user_query", content=content)
@@ -54,10 +54,10 @@ async def filled(assistant: Assistant, tenant: Tenant) -> None:
 
 
 async def test_a_whole_cycle_finishes_and_the_next_list_shows_it(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     memories = await all_memories(assistant)
     for item in memories:
-        hours = age(item).total_seconds() / 3600
+        hours = age_of_item(item).total_seconds() / 3600
         item["freshness_score"] = max(0.0, 1.0 - 0.1 * hours) / 2
         if item["type"] == "short_term" and item["session_id"] == "s1":
             item["type"] = "medium_term"
@@ -96,14 +96,14 @@ async def test_ages_are_right_where_local_time_is_not_utc(assistant: Assistant) 
     consolidated = {"type": "medium_term", "content": "both", "timestamp": now, "session_id": "s1"}
     await send_action(assistant, "update_memories", memories=[consolidated])
 
-    ages = {item["content"]: age(item) for item in await all_memories(assistant)}
+    ages = {item["content"]: age_of_item(item) for item in await all_memories(assistant)}
 
     assert ages.keys() == {"said", "stored", "both"}
     assert all(timedelta(0) <= value < timedelta(minutes=5) for value in ages.values())
 
 
 async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     memories = await all_memories(assistant)
     for item in memories:
         item.update(type="long_term", freshness_score=0.25)
@@ -120,7 +120,7 @@ async def test_a_cycle_changes_no_message_texts_and_no_memory_types(assistant: A
 
 
 async def test_consolidated_memories_without_an_id_are_stored_once(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     now = datetime.now().isoformat()  # noqa: DTZ005 - as the client has it.
     consolidated = {
         "type": "medium_term",
@@ -143,7 +143,7 @@ async def test_consolidated_memories_without_an_id_are_stored_once(assistant: As
 
 
 async def test_items_without_an_id_match_by_content(assistant: Assistant, tenant: Tenant) -> None:
-    await filled(assistant, tenant)
+    await create_items(assistant, tenant)
     items = await all_memories(assistant)
     nameless = [
         {name: item[name] for name in ("session_id", "timestamp", "content")} | {"type": "medium_term"}
@@ -184,7 +184,7 @@ async def test_an_update_does_not_restore_purged_messages(assistant: Assistant) 
 
 
 async def test_a_cycle_over_a_full_list_is_applied_completely(cluster: Cluster, tenant: Tenant) -> None:
-    # With the time that a client has: what there is too little of it for is written in the background.
+    # With the deadline of a real client, so the remaining updates run in the background.
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
         await cycle_over_many(assistant, tenant)
 
@@ -202,14 +202,14 @@ async def cycle_over_many(assistant: Assistant, tenant: Tenant) -> None:
     reply = await send_action(assistant, "update_memories", memories=changed)
     assert reply["status"] == "success"
 
-    await until_told(assistant, changed)
+    await wait_until_listed(assistant, changed)
     assert len(memories) == 300
     after = await all_memories(assistant)
     assert reply["updated"] + reply.get("remaining", 0) == 300
     assert {(item["type"], item["freshness_score"]) for item in after} == {("medium_term", 0.5)}
 
 
-async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
+async def wait_until_listed(assistant: Assistant, items: list[dict[str, Any]]) -> None:
     """List until everything that was sent is written: each list waits for the background as long as its client does."""
     async with asyncio.timeout(60):
         while await all_memories(assistant) != items:
@@ -218,23 +218,23 @@ async def until_told(assistant: Assistant, items: list[dict[str, Any]]) -> None:
 
 async def test_an_update_continues_after_its_reply(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=cluster.endpoint) as assistant:
-        await filled(assistant, tenant)
+        await create_items(assistant, tenant)
         memories = await all_memories(assistant)
         changed = [{**item, "freshness_score": 0.5} for item in memories]
 
-        async with unchangeable_sessions(cluster, tenant):
+        async with locked_sessions(cluster, tenant):
             reply = await send_action(assistant, "update_memories", memories=changed)
         assert reply["status"] == "success"
         # The two messages at least; a slow machine leaves memories over as well.
         assert reply["remaining"] >= 2
         assert reply["updated"] + reply["remaining"] == len(memories) == 5
 
-        await until_told(assistant, changed)
+        await wait_until_listed(assistant, changed)
 
 
 @asynccontextmanager
-async def unchangeable_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
-    """Keep everybody from changing what was said to a tenant until the block ends."""
+async def locked_sessions(cluster: Cluster, tenant: Tenant) -> AsyncIterator[None]:
+    """Block changes of a tenant's messages until the block ends."""
     connection = await superuser(cluster)
     try:
         async with connection.transaction():

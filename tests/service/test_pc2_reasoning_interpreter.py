@@ -22,7 +22,7 @@ CALL = {"id": "r2", "time": "2026-01-02 10:00", "message": "Call Ben"}
 
 
 async def send_action(assistant: Assistant, action: str, user_id: str = "ana", **fields: Any) -> Any:
-    """Send one action in the name of a person and return its answer."""
+    """Send one action with a user_id and return its reply."""
     return await assistant.send(PORT, json.dumps({"action": action, "user_id": user_id, **fields}).encode())
 
 

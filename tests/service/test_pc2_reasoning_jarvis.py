@@ -21,7 +21,7 @@ ALONE = 5598
 
 
 async def send_action(assistant: Assistant, action: str, *, port: int = PORT, **fields: Any) -> Any:
-    """Send one message with an action and return its answer."""
+    """Send one message with an action and return its reply."""
     return await assistant.send(port, json.dumps({"action": action, **fields}).encode())
 
 

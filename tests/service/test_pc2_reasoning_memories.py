@@ -23,12 +23,12 @@ PORT = 5596
 
 
 async def send_message(assistant: Assistant, **message: Any) -> Any:
-    """Send one message and return its answer."""
+    """Send one message and return its reply."""
     return await assistant.send(PORT, json.dumps(message).encode())
 
 
 async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Send one message with an action and return its answer."""
+    """Send one message with an action and return its reply."""
     return await send_message(assistant, action=action, **fields)
 
 
@@ -37,8 +37,8 @@ async def memory(tenant: Tenant, memory_id: str) -> memory_pb2.Memory:
     return (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
 
 
-def own(memory: memory_pb2.Memory) -> dict[str, Any]:
-    """Return what the port keeps of a memory, as any client reads it."""
+def pc2_metadata(memory: memory_pb2.Memory) -> dict[str, Any]:
+    """Return the `pc2` metadata of a memory, as any client reads it."""
     return dict(json_format.MessageToDict(memory.metadata)["pc2"])
 
 
@@ -187,7 +187,7 @@ async def test_memories_are_updated_and_new_ones_stored(assistant: Assistant, te
     assert changed.metadata["b"] == 2
     assert "a" not in changed.metadata
     # What the port knows of it stays.
-    assert own(changed)["strength"] == 1
+    assert pc2_metadata(changed)["strength"] == 1
     assert (await memory(tenant, second)).revision == 1
     assert (await memory(tenant, "own")).content == "m"
     assert {one.content for one in await memories(tenant)} == {"green tea", "coffee", "milk", "m"}

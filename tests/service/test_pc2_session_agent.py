@@ -37,7 +37,7 @@ async def send_action(assistant: Assistant, action: str, **fields: Any) -> Any:
 
 
 async def run_action(assistant: Assistant, action: str, **fields: Any) -> Any:
-    """Ask what must work."""
+    """Send an action that must succeed; return its reply."""
     reply = await send_action(assistant, action, **fields)
     assert reply["status"] == "success", reply
     return reply
@@ -302,9 +302,9 @@ async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> 
 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
-        reply = await send_action(alone, "get_context", session_id="s", request_id="r")
-        health = await send_action(alone, "health_check")
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as dedicated:
+        reply = await send_action(dedicated, "get_context", session_id="s", request_id="r")
+        health = await send_action(dedicated, "health_check")
 
     assert (reply["status"], reply["request_id"]) == ("error", "r")
     assert "try again" in reply["message"]
@@ -315,17 +315,17 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone,
-        alone.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, patient=True, gateway=cluster.endpoint) as dedicated,
+        dedicated.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         async with asyncio.timeout(30):
-            # While a machine stands still, nobody can tell it how many there are.
+            # While the cluster does not answer, the number of sessions is unknown.
             while json.loads((first := await listener.recv_multipart())[0])["status"] != "running":
                 pass
         for name in ("s1", "s2", "s3"):
-            await run_action(alone, "create_session", session_id=name)
-        await run_action(alone, "delete_session", session_id="s3")
+            await run_action(dedicated, "create_session", session_id=name)
+        await run_action(dedicated, "delete_session", session_id="s3")
         await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s2"))
         async with asyncio.timeout(30):
             while json.loads(await listener.recv())["metrics"]["active_sessions"] != 1:
@@ -346,8 +346,8 @@ async def test_the_agent_publishes_heartbeats(cluster: Cluster, tenant: Tenant) 
 async def test_an_unknown_session_count_is_null() -> None:
     environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, gateway="127.0.0.1:1") as alone,
-        alone.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, gateway="127.0.0.1:1") as dedicated,
+        dedicated.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         document = json.loads(await listener.recv())

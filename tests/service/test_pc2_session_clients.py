@@ -26,12 +26,12 @@ class Client:
         self._socket = socket
 
     async def send(self, **message: Any) -> Any:
-        """Send one message and return its answer."""
+        """Send one message and return its reply."""
         await self._socket.send_string(json.dumps(message))
         return json.loads(await self._socket.recv_string())
 
     async def request(self, action: str, **fields: Any) -> Any:
-        """Ask what must work."""
+        """Send an action that must succeed; return its reply."""
         reply = await self.send(action=action, **fields)
         assert reply["status"] == "success", reply
         return reply

@@ -25,7 +25,7 @@ EVENT_PORTS = (5598, 5599, 7240)
 
 
 async def receive_events(assistant: Assistant, tenant: Tenant, port: int) -> str:
-    """Subscribe, and store memories until one is heard of."""
+    """Subscribe, and store memories until an event arrives."""
     async with assistant.socket(zmq.SUB, port) as peer:
         peer.subscribe(b"")
         async with asyncio.timeout(30):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Echo:
-    """A dialect whose answers are as large as the message says."""
+    """A dialect whose replies have the size that the message names."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
         return {"status": "ok", "text": "x" * int(frames.body[0])}
@@ -31,7 +31,7 @@ class Echo:
 
 
 async def answers_to(peer: zmq.asyncio.Socket, sizes: Sequence[int]) -> int:
-    """Ask for answers of some sizes, and read when all have been made; return how many there are."""
+    """Request replies of some sizes, and read after all were sent; return their number."""
     reply_counter = REPLIES.labels("1", "ok")
     expected = reply_counter._value.get() + len(sizes)
     for size in sizes:

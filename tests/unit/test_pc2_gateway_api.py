@@ -17,7 +17,7 @@ from skein_pc2.protocol.concurrency import RequestContext
 
 
 def grpc_error(error: errors.RpcError) -> aio.AioRpcError:
-    """Return what a stub raises when the gateway refuses."""
+    """Return the exception that a stub raises for an error of the gateway."""
     status = error.status()
     return aio.AioRpcError(
         errors.status_code(status), aio.Metadata(), aio.Metadata(*status_metadata(status)), details=status.message

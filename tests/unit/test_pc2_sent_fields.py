@@ -20,12 +20,12 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=20,
 )
-# Fields that a memory has a place of its own for are read as such, and refused when they are of another kind.
+# Keys with a memory field are read into it, and rejected when they have another type.
 names = st.text().filter(lambda name: name not in {*records.MEMORY_KEYS, *records.COMPUTED_FIELDS, "content", "text"})
 
 
 def store_and_read(values: dict[str, Any]) -> pb.Memory:
-    """Make a memory of what was sent, as the service gives it back."""
+    """Return the memory of sent values, as the service returns it."""
     memory = records.parse_memory(values, external_id="mem_1", importance=0.5)
     memory.create_time.FromDatetime(AT)
     records.store_sent_fields(memory, values)

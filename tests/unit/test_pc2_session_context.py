@@ -25,7 +25,7 @@ def message(content: str, kind: str = "user_query") -> pb.Message:
 
 
 def count_characters(document: dict[str, Any]) -> int:
-    """Count the characters that a document tells."""
+    """Count the characters of all texts of a document."""
     errors = [error["message"] for error in document["errors_encountered"]]
     decisions = [decision["decision"] for decision in document["key_decisions"]]
     return sum(map(len, [document["conversation_summary"], document["code_context"], *errors, *decisions]))
