@@ -543,14 +543,14 @@ async def test_pc2_answers_what_it_has_taken_before_it_ends(fleet: Fleet, assist
     async with fleet.superuser() as connection, connection.transaction():
         await connection.execute(_HOLD_BY_NAME, memory_id)
         change = {"memory_id": memory_id, "content": {"text": "after"}}
-        asking = asyncio.create_task(assistant.ask("update", payload=change))
+        asking = asyncio.create_task(assistant.request("update", payload=change))
         await fleet.wait_locked(1)
         pc2.signal(signal.SIGTERM)
         while await pc2.readiness() == 200:
             await asyncio.sleep(0.01)
     answer, code = await asking, await pc2.ended()
     await fleet.start((PC2, 0))
-    read = await assistant.ask("read", payload={"memory_id": memory_id})
+    read = await assistant.request("read", payload={"memory_id": memory_id})
 
     assert (answer["status"], code) == ("success", 0)
     assert "after" in json.dumps(read["data"])
@@ -563,11 +563,11 @@ async def test_a_frozen_pc2_keeps_assistants_waiting_and_then_answers(fleet: Fle
     try:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
-                await assistant.ask("read", payload={"memory_id": memory_id})
+                await assistant.request("read", payload={"memory_id": memory_id})
     finally:
         fleet[PC2].signal(signal.SIGCONT)
 
-    read = await assistant.ask("read", payload={"memory_id": memory_id})
+    read = await assistant.request("read", payload={"memory_id": memory_id})
     assert read["status"] == "success"
 
 
@@ -580,7 +580,7 @@ async def test_what_assistants_repeat_after_pc2_was_killed_is_there_once(fleet: 
         while f"told-{number}" not in stored:
             with contextlib.suppress(zmq.Again, TimeoutError):
                 async with asyncio.timeout(3):
-                    answer = await assistant.ask("create", request_id=f"told-{number}", payload=payload)
+                    answer = await assistant.request("create", request_id=f"told-{number}", payload=payload)
                 if answer["status"] == "success":
                     stored[f"told-{number}"] = answer["data"]["memory_id"]
 

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 SECONDS = 60.0
-MOST = 3
+MAX_STREAMS = 3
 BUFFER = 10
 # Of 80 kB each: more than gRPC keeps for somebody who does not read.
 MANY = 150
 IMPATIENT = {
-    "SKEIN_MAX_STREAMS_PER_TENANT": str(MOST),
+    "SKEIN_MAX_STREAMS_PER_TENANT": str(MAX_STREAMS),
     "SKEIN_STREAM_RECHECK_SECONDS": "0.2",
     "SKEIN_MEMORY_WATCH_HEARTBEAT_SECONDS": "0.2",
     "SKEIN_MEMORY_WATCH_PAUSE_SECONDS": "0.1",
@@ -137,7 +137,7 @@ async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatien
 
 
 async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(hasty: Tenant, impatient: Cluster) -> None:
-    calls = [await begun(hasty) for _ in range(MOST)]
+    calls = [await begun(hasty) for _ in range(MAX_STREAMS)]
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
         await read(watch(hasty))

@@ -372,7 +372,7 @@ async def test_no_more_of_a_text_reaches_the_tokenizer_than_the_model_could_read
 
 
 SPLITTER = LocalEmbedder(MODEL)
-LONGEST_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
+LONG_ENTRY = ("The weather was fair and nobody had much to say about it. " * 1724)[:99_950].rstrip()
 
 
 def tokens(text: str) -> int:
@@ -390,7 +390,7 @@ def test_a_text_that_fits_is_its_own_only_chunk() -> None:
 def test_a_fact_in_the_last_sentence_of_the_longest_entry_is_whole_in_a_chunk() -> None:
     fact = "The spare key hangs behind the boiler."
 
-    chunks = SPLITTER.chunks(f"{LONGEST_ENTRY}. {fact}")
+    chunks = SPLITTER.chunks(f"{LONG_ENTRY}. {fact}")
 
     assert fact in chunks[-1]
     assert all(tokens(chunk) <= CHUNK_TOKENS for chunk in chunks)

@@ -76,7 +76,7 @@ TABLES = {
 }
 _DELETED = "deleted there (is_deleted is true)"
 _ID = 255
-_MOST_LIMIT = 100_000
+_MAX_LIMIT = 100_000
 _ROLES = {
     "user": session_pb2.MESSAGE_ROLE_USER,
     "human": session_pb2.MESSAGE_ROLE_USER,
@@ -293,10 +293,10 @@ class _Organization:
         metadata = row.mapping("metadata_", rest)
         value = row.text("value")
         limit = row.number("limit") or 0
-        if limit > _MOST_LIMIT:
-            row.count_converted("limit", f"lowered to {_MOST_LIMIT}")
-            limit = _MOST_LIMIT
-        if limit < len(value) <= _MOST_LIMIT:
+        if limit > _MAX_LIMIT:
+            row.count_converted("limit", f"lowered to {_MAX_LIMIT}")
+            limit = _MAX_LIMIT
+        if limit < len(value) <= _MAX_LIMIT:
             row.count_converted("limit", "raised to the length of the value")
             limit = len(value)
         block = blocks_pb2.Block(

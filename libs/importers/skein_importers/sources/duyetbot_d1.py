@@ -83,8 +83,8 @@ _ROLES = {
     "tool": session_pb2.MESSAGE_ROLE_TOOL,
 }
 _DAY = timedelta(days=1)
-_LONGEST_LIFE = timedelta(days=30)
-_MOST_IMPORTANT = 10
+_MAX_LIFETIME = timedelta(days=30)
+_MAX_IMPORTANCE = 10
 
 
 class Duyetbot:
@@ -149,7 +149,7 @@ class Duyetbot:
         if lifetime <= timedelta(seconds=1):
             row.notes.count_ignored(row.table, "items whose time is over")
             return
-        if lifetime > _LONGEST_LIFE:
+        if lifetime > _MAX_LIFETIME:
             row.count_converted("expires_at", "an item lives for 30 days at most")
         request = states_pb2.PutSessionItemRequest(
             session_id=row.required_text("session_id"), key=row.required_text("key")
@@ -162,8 +162,8 @@ class Duyetbot:
             value = row.text("value")
             row.count_converted("value", "no JSON: kept as a text")
         request.value.CopyFrom(json_format.ParseDict(mark_numbers(value), Value()))
-        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _LONGEST_LIFE).total_seconds())))
-        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _LONGEST_LIFE)))
+        request.ttl.FromTimedelta(timedelta(seconds=math.floor(min(lifetime, _MAX_LIFETIME).total_seconds())))
+        request.expire_time.CopyFrom(to_timestamp(self._now + min(lifetime, _MAX_LIFETIME)))
         yield Record(where=row.where, kind=Kind.ITEM, item=request, table=row.table)
 
 
@@ -285,7 +285,7 @@ def _importance(row: Row) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         row.count_converted("importance", "no number: left out")
         return None
-    nearest = min(max(float(value), 1.0), float(_MOST_IMPORTANT))
+    nearest = min(max(float(value), 1.0), float(_MAX_IMPORTANCE))
     if nearest != value:
         row.count_converted("importance", "brought within 1 to 10")
     return importance_of(nearest)

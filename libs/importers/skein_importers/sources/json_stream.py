@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _PIECE = 65_536
 _SPACE = " \t\r\n"
 # Longest entry in characters; stores have no longer ones.
-_LONGEST = 256 * 1024 * 1024
+_MAX_ENTRY_CHARACTERS = 256 * 1024 * 1024
 
 
 def entries(source: str, inside: Collection[str], fields: Collection[str]) -> Iterator[tuple[str, Any]]:
@@ -130,7 +130,7 @@ class _JsonStream:
                     self.refuse()
                 # Read ever longer pieces, so that a long value is not parsed again too often.
                 piece *= 2
-                if len(self._text) - self._at > _LONGEST:
+                if len(self._text) - self._at > _MAX_ENTRY_CHARACTERS:
                     self.refuse()
                 continue
             # A number at the end of the buffer may continue.

@@ -33,7 +33,7 @@ TABLES = (
     "brain_policies",
     "memory_watches",
 )
-_MOST_NOTE = 4000
+_MAX_NOTE_CHARACTERS = 4000
 _STATUSES = {
     "needs_review": curation_pb2.CONFLICT_STATUS_NEEDS_REVIEW,
     "resolved": curation_pb2.CONFLICT_STATUS_RESOLVED,
@@ -155,7 +155,9 @@ class BrainRows:
 
     def _trust(self, row: Row) -> tuple[Kind, Message]:
         return Kind.TRUST, curation_pb2.SetSourceTrustRequest(
-            source=row.required_text("source_key")[:1000], trust=row.share("trust"), notes=row.text("notes", _MOST_NOTE)
+            source=row.required_text("source_key")[:1000],
+            trust=row.share("trust"),
+            notes=row.text("notes", _MAX_NOTE_CHARACTERS),
         )
 
     def _alias(self, row: Row) -> tuple[Kind, Message]:
@@ -164,7 +166,7 @@ class BrainRows:
             alias_memory_id=row.required_text("alias_memory_id"),
             canonical_memory_id=row.required_text("canonical_memory_id"),
             confidence=row.share("confidence"),
-            note=row.text("note", _MOST_NOTE),
+            note=row.text("note", _MAX_NOTE_CHARACTERS),
         )
 
     def _conflict(self, row: Row) -> tuple[Kind, Message]:
@@ -192,7 +194,7 @@ class BrainRows:
             b_memory_id=b,
             status=status,
             canonical_memory_id=canonical,
-            note=row.text("note", _MOST_NOTE),
+            note=row.text("note", _MAX_NOTE_CHARACTERS),
         )
 
     def _policy(self, row: Row) -> tuple[Kind, Message] | None:

@@ -68,8 +68,8 @@ TABLES = {
     ),
     "memory_access_logs": Table(needs=("operation",), order=("operation",), optional=True),
 }
-_LOWEST, _HIGHEST = 1, 10
-_MOST_SUMMARY = 100_000
+_MIN_PRIORITY, _MAX_PRIORITY = 1, 10
+_MAX_SUMMARY_CHARACTERS = 100_000
 # Types whose data has a schema.
 _TYPES_WITH_SCHEMA = frozenset(
     {"episodic", "semantic", "procedural", "resource", "task", "objective", "knowledge_vault"}
@@ -162,7 +162,7 @@ class Orchestrator:
             session_id=row.required_text("session_id"),
             subject_id=row.text("user_id"),
             session_type=row.text("session_type", 100),
-            summary=row.text("summary", _MOST_SUMMARY),
+            summary=row.text("summary", _MAX_SUMMARY_CHARACTERS),
         )
         if (created := row.time("created_at")) is not None:
             session.create_time.CopyFrom(to_timestamp(created))
@@ -320,7 +320,7 @@ def _importance(row: Row) -> float | None:
     value = row.number("priority")
     if value is None:
         return None
-    nearest = min(max(value, _LOWEST), _HIGHEST)
+    nearest = min(max(value, _MIN_PRIORITY), _MAX_PRIORITY)
     if nearest != value:
         row.count_converted("priority", "moved into 1 to 10")
     row.count_converted("priority", "1 to 10 became importance 0 to 1")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from skein_importers.sources.base import Notes
 
-MOST_TAGS = 100
+MAX_TAGS = 100
 _TAG = 255
 _NAME = 64
 # Seconds of the year 5138; larger numbers are milliseconds, and those beyond a thousand times that microseconds.
@@ -317,9 +317,9 @@ class Row:
             if tag in tags:
                 self.count_converted(column, "a tag that was there twice")
             tags[tag] = None
-        if len(tags) > MOST_TAGS:
-            self.count_converted(column, f"tags after the first {MOST_TAGS} were left out")
-        return list(tags)[:MOST_TAGS]
+        if len(tags) > MAX_TAGS:
+            self.count_converted(column, f"tags after the first {MAX_TAGS} were left out")
+        return list(tags)[:MAX_TAGS]
 
     def name(self, column: str, default: str) -> str:
         """Return a name in the form of types and relations: lower-case letters, digits and underscores."""

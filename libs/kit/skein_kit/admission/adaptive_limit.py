@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 5.0
 # Growth per window (a share of the limit, at least one call), shrinkage per excess over the target, and its bound.
 _GROWTH_FACTOR = 0.05
 _SHRINK_FACTOR = 0.1
-_LEAST_LEFT = 0.5
+_MIN_REMAINING_SHARE = 0.5
 # More samples of one resource in a window would not change the median much.
 _MAX_SAMPLES = 256
 
@@ -68,7 +68,7 @@ class AdaptiveLimit:
 
     def _follow(self, delay: float) -> None:
         if delay > self._target:
-            left = max(_LEAST_LEFT, 1 - _SHRINK_FACTOR * (delay - self._target) / self._target)
+            left = max(_MIN_REMAINING_SHARE, 1 - _SHRINK_FACTOR * (delay - self._target) / self._target)
             self._exact = max(float(self.minimum), self._exact * left)
         elif self._was_short:
             self._exact = min(float(self.maximum), self._exact + max(1.0, self._exact * _GROWTH_FACTOR))

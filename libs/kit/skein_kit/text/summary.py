@@ -30,7 +30,7 @@ MAX_READ_MESSAGES = 1000
 MAX_READ_CHARACTERS = 200_000
 # Most sentences of a summary.
 _MAX_SENTENCES = 100
-_FEWEST_WORDS = 2
+_MIN_WORDS = 2
 # Sentences with fewer words weigh less: "Yes, please." is frequent and has little content.
 _FULL_WORDS = 5
 _FIRST_OF_ALL, _FIRST_OF_MESSAGE, _OF_USER = 1.5, 1.25, 1.25
@@ -111,7 +111,7 @@ def _sentences(turns: Sequence[SpeakerTurn]) -> Iterable[_Sentence]:
         for text in _END.split(turn.text):
             sentence = " ".join(text.split())
             words = frozenset(_words(sentence))
-            if len(words) < _FEWEST_WORDS:
+            if len(words) < _MIN_WORDS:
                 continue
             factor = _OF_USER if turn.is_user else 1.0
             if is_first:

@@ -33,7 +33,7 @@ _PAGE = 1000
 # Keys listed in an error message.
 _SHOWN = 5
 # Least characters that select a key by its id or secret.
-_SHORTEST = 4
+_MIN_PREFIX_CHARACTERS = 4
 # Characters of a secret that identify a key: "skein_", the tenant, and the creation time.
 _SHOWN_PREFIX = 42
 
@@ -192,9 +192,9 @@ async def _key_named(api: Client, text: str) -> str:
         # A longer text is a secret or most of it.
         if key.api_key_id.startswith(key_prefix) or prefix.startswith(key_prefix[: len(prefix)]):
             matches.append(key)
-    if len(key_prefix) >= _SHORTEST and len(matches) == 1:
+    if len(key_prefix) >= _MIN_PREFIX_CHARACTERS and len(matches) == 1:
         return str(matches[0].api_key_id)
-    if len(key_prefix) >= _SHORTEST and matches:
+    if len(key_prefix) >= _MIN_PREFIX_CHARACTERS and matches:
         ids = ", ".join(f"{key.api_key_id} ({key.display_name})" for key in matches[:_SHOWN])
         message = f"{len(matches)} keys begin so; name one by its id: {ids}{', …' if len(matches) > _SHOWN else ''}."
     else:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skein_cluster.processes.single_process import LocalCluster
 
 LOG_FILE = "skein.log"
-MOST_REPLICAS = 8
+MAX_REPLICAS = 8
 _TRY_NEXT = (
     ("remember", command_lines.EXAMPLE),
     ("recall", command_lines.QUESTION),
@@ -105,9 +105,9 @@ def _replicas(counts: Sequence[str]) -> dict[str, int]:
     services = [name for name in registry.PORTS if name != "pc2"]
     for text in counts:
         name, _, count = text.partition("=")
-        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MOST_REPLICAS:
+        if name not in services or not count.isdecimal() or not 1 <= int(count) <= MAX_REPLICAS:
             raise click.BadParameter(
-                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MOST_REPLICAS}.",
+                f"{text!r} should be SERVICE=N: one of {', '.join(services)}, and a number from 1 to {MAX_REPLICAS}.",
                 param_hint="--replicas",
             )
         result[name] = int(count)

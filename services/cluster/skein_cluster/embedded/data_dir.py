@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 SYSTEM_DATA = Path("/var/lib/skein")
 # Postgres silently truncates longer paths (MAXPGPATH is 1024, including its own file names).
-_LONGEST_PATH = 900
+_MAX_PATH_BYTES = 900
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,8 +143,8 @@ def _find(requested: Path, account: Account, *, durable: bool) -> DataDir:
             )
         requested.unlink()
         real = requested
-    if len(os.fsencode(real)) > _LONGEST_PATH:
-        raise DataDirUnusable(requested, f"the path is longer than {_LONGEST_PATH} bytes; use a shorter one")
+    if len(os.fsencode(real)) > _MAX_PATH_BYTES:
+        raise DataDirUnusable(requested, f"the path is longer than {_MAX_PATH_BYTES} bytes; use a shorter one")
     enterable = account.may_enter(real.parent)
     if _holds_cluster(real, account):
         if not enterable:

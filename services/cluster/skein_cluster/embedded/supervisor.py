@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # Poll interval, and first pause after a failed start, which doubles each time.
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE_SECONDS = 0.5
-_LONGEST_PAUSE_SECONDS = 15.0
+_MAX_PAUSE_SECONDS = 15.0
 # A server that ran longer counts as started.
 _GOOD_SECONDS = 60.0
 
@@ -47,7 +47,7 @@ class ServerSupervisor:
             if loop.time() - started > _GOOD_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
             while not await self._is_back(pause):
-                pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+                pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             started = loop.time()
 
     async def _is_back(self, pause: float) -> bool:

@@ -46,7 +46,7 @@ _ENUMS: Mapping[str, Any] = {
     "conflict_reason": curation_pb2.ConflictReason,
     "access_operation": access_log_pb2.AccessOperation,
 }
-_LONGEST_JSON = 200_000
+_MAX_JSON_CHARACTERS = 200_000
 
 
 def stamp(time: Timestamp) -> str:
@@ -108,7 +108,7 @@ def colour(name: str) -> str:
 def indented_json(message: Message, field: str) -> str:
     """Return a JSON field as indented text, cut at 200,000 characters."""
     text = exact_json.dumps(fields.value_of(message, field), indent=2)
-    return text if len(text) <= _LONGEST_JSON else f"{text[:_LONGEST_JSON]}\n…"
+    return text if len(text) <= _MAX_JSON_CHARACTERS else f"{text[:_MAX_JSON_CHARACTERS]}\n…"
 
 
 def short(text: str, length: int = 160) -> str:

@@ -25,7 +25,7 @@ _SHORT_SENTENCE = 10
 _WORD = re.compile(r"\w+")
 # Ends of sentences: punctuation marks and line ends.
 _END = re.compile(r"(?<=[.!?])[\"')\]]*\s+|(?<=[\u3002\uff01\uff1f])|\n+")
-_SHORTEST_STEMMED = 4
+_MIN_STEMMED_CHARACTERS = 4
 # English stop words.
 _ENGLISH = """
 a about after again all also am an and any are as at be because been before being between both but by can could did do
@@ -39,7 +39,7 @@ _STOP_WORDS = frozenset(_ENGLISH.split())
 
 def stem(word: str) -> str:
     """Return the stem of a word: "allergy" for "allergies", "kettle" for "kettles"."""
-    if len(word) < _SHORTEST_STEMMED or not word.endswith("s"):
+    if len(word) < _MIN_STEMMED_CHARACTERS or not word.endswith("s"):
         return word
     if word.endswith("ies") and not word.endswith(("eies", "aies")):
         return f"{word[:-3]}y"

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 # By then every process has written the accesses of ended calls, and dropped its cached values.
 SETTLE_TIME = timedelta(seconds=30)
 # Calls that began so long before an erasure may end after it.
-_LONGEST_CALL = timedelta(minutes=10)
+_MAX_CALL_TIME = timedelta(minutes=10)
 # Searches that began so long before an erasure lose their recorded queries, which may name the person.
-_LONGEST_SEARCH = timedelta(minutes=1)
+_MAX_SEARCH_TIME = timedelta(minutes=1)
 _SECRET_BYTES = 32
 # Accesses that one transaction clears.
 _CLEARED_BATCH_SIZE = 5000
@@ -110,13 +110,13 @@ class AccessLogErasure:
         if times is None or times["first_time"] is None:
             return False
         since, before = (
-            min_id_at(times["first_time"] - max(_LONGEST_CALL, self.retention)),
+            min_id_at(times["first_time"] - max(_MAX_CALL_TIME, self.retention)),
             min_id_at(times["last_time"]),
         )
         async with self._database.transaction(tenant_id) as tx:
             await tx.execute(QUERIES["clear_late_accesses"], **of_tenant, since_id=since)
             await tx.execute(QUERIES["clear_queries_of_missing_memories"], **of_tenant, since_id=since)
-            since = min_id_at(times["first_time"] - _LONGEST_SEARCH)
+            since = min_id_at(times["first_time"] - _MAX_SEARCH_TIME)
             await tx.execute(QUERIES["clear_queries_between"], **of_tenant, since_id=since, before_id=before)
             await tx.execute(QUERIES["delete_access_key"], **of_tenant)
             return await tx.execute(QUERIES["delete_erasures"], **of_tenant, until_time=at - self.retention) > 0

@@ -54,7 +54,7 @@ if (canvas && zoom) {
 const live = document.querySelector('[data-live]');
 const log = document.querySelector('[data-log]');
 if (live && log && 'EventSource' in window) {
-  const MOST = 500;
+  const MAX_LINES = 500;
   const state = live.querySelector('[data-state]');
   const pause = live.querySelector('[data-pause]');
   let waiting = [];
@@ -80,7 +80,7 @@ if (live && log && 'EventSource' in window) {
     line.append(what, facts);
     log.querySelector('[data-none]')?.remove();
     log.prepend(line);
-    while (log.children.length > MOST) log.lastElementChild.remove();
+    while (log.children.length > MAX_LINES) log.lastElementChild.remove();
   };
   const say = (text) => { state.textContent = text; };
   const from = new URL(live.dataset.live, location.href);
