@@ -14,6 +14,7 @@ from skein_kit.database.named_queries import Queries
 from skein_kit.ids import new_id, now
 from skein_kit.policies.store import shared_policy_cache
 from skein_kit.search_text import vector_columns
+from skein_kit.search_text.segmentation import segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,7 +81,7 @@ async def add_documents(tx: Transaction, tenant_id: UUID, documents: Sequence[Do
     model = await _model_of_caller_vectors(tx, documents)
     language = (await shared_policy_cache(tx.database).get(tx, tenant_id)).search_language
     terms: list[list[tuple[str, int]]] = [[] for _ in documents]
-    texts = [document.text for document in documents]
+    texts = [segment(document.text) for document in documents]
     for number, lexeme, frequency in await tx.rows(_QUERIES["analyse"], texts=texts, language=language):
         terms[number - 1].append((lexeme, frequency))
     lengths = [sum(frequency for _, frequency in counted) for counted in terms]

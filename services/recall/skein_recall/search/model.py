@@ -166,9 +166,10 @@ class ScoringFormula:
     name: str
 
     @classmethod
-    def of(cls, query: Query, policy: Policy) -> Self:
+    def of(cls, query: Query, policy: Policy, *, readable_share: float = 1.0) -> Self:
         """Take the caller's weights and fusion, else the tenant's, else the defaults. Raises FieldInvalid.
 
+        Of a text that the model reads in part, cosines have that share of their weight, unless the caller sets them.
         A mode that is not hybrid has a formula of its own, which neither the caller nor the tenant changes.
         """
         if query.mode is not Mode.HYBRID:
@@ -177,6 +178,8 @@ class ScoringFormula:
         if unknown:
             raise FieldInvalid(violations=unknown)
         weights = _tenant_weights(policy.recall_weights)
+        if readable_share < 1 and query.vector is None:
+            weights = replace(weights, dense=weights.dense * readable_share, context=weights.context * readable_share)
         if query.weights:
             weights = replace(weights, **query.weights)
         if query.weights and not any(asdict(weights).values()):

@@ -213,7 +213,7 @@ class SearchTransaction:
         self._rows: Mapping[UUID, asyncpg.Record] = {}
         self._uses_terms = query.uses_terms(has_vector=vector is not None)
         self._at = at
-        self.formula = ScoringFormula.of(query, policy)
+        self.formula = ScoringFormula.of(query, policy, readable_share=model.readable_share(query.text))
         self._language = policy.search_language
         self._cues = QueryCues.of(query.text, at)
         # The items that the vector found last, the nearest first, and how they were found.

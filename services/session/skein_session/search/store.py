@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from skein_kit.database.named_queries import Queries
 from skein_kit.ids import id_time
 from skein_kit.rpc.pagination import PAGE_BYTES
+from skein_kit.search_text.segmentation import segment
 from skein_session.messages.model import LAST_ID, NO_ID, character_count, id_ranges
 from skein_session.messages.store import read_in_order
 from skein_session.search.model import MAX_SCANNED_MESSAGES, SCAN_BATCH, MessageHit, like_pattern, required_words
@@ -52,7 +53,7 @@ class SearchStore:
             rows = await tx.rows(
                 _QUERIES["search_messages"],
                 tenant_id=tenant_id,
-                words=query.text,
+                words=segment(query.text),
                 language=await self._language(tx, tenant_id),
                 lowest=query.lowest_id,
                 below=query.before_id,
