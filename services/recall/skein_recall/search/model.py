@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from skein_recall.search.ranking import RankedItem
 
 KINDS = ("memory", "message")
-# Candidates of each signal at first. The search goes deeper where too few of them may be shown.
-CANDIDATES_PER_SIGNAL = 100
+# Candidates of each signal at first, whatever the limit, so that a larger one changes no earlier hit. The search goes
+# deeper where too few of them may be shown.
+CANDIDATES_PER_SIGNAL = 200
 # Candidates beyond the limit where the vector alone ranks: some may not be shown.
 SPARE_HITS = 10
 # Signals by which FindSimilar ranks.
@@ -149,7 +150,7 @@ class Query:
 
     def candidate_count(self, *, uses_terms: bool) -> int:
         """Return how many candidates each signal proposes at first."""
-        return max(CANDIDATES_PER_SIGNAL, 2 * self.limit) if uses_terms else self.limit + SPARE_HITS
+        return CANDIDATES_PER_SIGNAL if uses_terms else self.limit + SPARE_HITS
 
     def uses_terms(self, *, has_vector: bool) -> bool:
         """Return whether words are searched: not where a vector is there and nothing else counts."""
