@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from skein_gateway.console.visitors import PageContext
+    from skein_gateway.console.browser_sessions import PageContext
     from skein_gateway.oauth.forms import Parameters
 
 # Fields of the policy by group: name, label and help text.
 GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
-        "Remembering",
+        "Memories",
         (
             ("memory_types", "Accepted types", "One per line. Empty: every type."),
             ("retention_days", "Days until a memory is purged", ""),
@@ -45,7 +45,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
         "Recall",
         (
             ("search_language", "Language of stemming", "Applies to new items only."),
-            ("recall_fusion", "How signals are combined", "Scores: a weighted sum. Ranks: reciprocal ranks."),
+            ("recall_fusion", "Fusion of signals", "Scores: a weighted sum. Ranks: reciprocal ranks."),
             ("recall_weights", "Weights of the signals", "Empty: the default. 0 switches a signal off."),
         ),
     ),
@@ -79,7 +79,7 @@ GROUPS: Sequence[tuple[str, Sequence[tuple[str, str, str]]]] = (
     (
         "Privacy and audit",
         (
-            ("private_mode", "Private", "Every read needs a credential of this tenant."),
+            ("private_mode", "Private mode", "Every read needs a credential of this tenant."),
             ("audit_strict", "Refuse calls that cannot be audited", "Otherwise they run unaudited."),
             ("audit_query_text", "Record the text of queries", "Otherwise a hash of it."),
         ),
@@ -112,7 +112,7 @@ async def show(request: Request, context: PageContext, _parameters: Parameters) 
     return _policy_page(request, context, values_of(answer.policy), answer.policy)
 
 
-async def act(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
+async def submit(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
     """Save the changed fields. The revision in the form refuses a form that is older than the last change."""
     current = (await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
     new_policy, problems = policy_of(form)

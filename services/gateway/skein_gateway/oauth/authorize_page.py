@@ -50,10 +50,10 @@ class AuthorizePage:
             request, lambda call: self._show(request, call), lambda problem: _error_page(request, problem)
         )
 
-    async def act(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> Response:
         """Handle the submitted form."""
         return await self._request_handler.handle(
-            request, lambda call: self._act(request, call), lambda problem: _error_page(request, problem, again=True)
+            request, lambda call: self._submit(request, call), lambda problem: _error_page(request, problem, again=True)
         )
 
     async def _show(self, request: Request, call: Call) -> Response:
@@ -80,7 +80,7 @@ class AuthorizePage:
             leads_to=prompt.redirect_origin,
         )
 
-    async def _act(self, request: Request, call: Call) -> Response:
+    async def _submit(self, request: Request, call: Call) -> Response:
         form = await read_form(request)
         browser = Browser(request, await self._metadata.issuer())
         step = form.get("step")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Errors that the code form shows; others propagate.
 _FORM_REASONS = frozenset({"DEVICE_CODE_NOT_FOUND", "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})
-_WHY = "Then you can connect your device."
+_WHY = "Sign in to connect your device."
 
 
 class DevicePage:
@@ -58,13 +58,13 @@ class DevicePage:
             request, work, lambda problem: problem_page(request, problem, again=False)
         )
 
-    async def act(self, request: Request) -> Response:
+    async def submit(self, request: Request) -> Response:
         """Handle the submitted form."""
         return await self._request_handler.handle(
-            request, lambda call: self._act(request, call), lambda problem: problem_page(request, problem)
+            request, lambda call: self._submit(request, call), lambda problem: problem_page(request, problem)
         )
 
-    async def _act(self, request: Request, call: Call) -> Response:
+    async def _submit(self, request: Request, call: Call) -> Response:
         form = await read_form(request)
         browser = Browser(request, await self._metadata.issuer())
         step = form.get("step")

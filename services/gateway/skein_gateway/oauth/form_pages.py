@@ -1,4 +1,4 @@
-"""Pages with forms that several OAuth pages share: login, consent, and the way to another account."""
+"""Form pages that several OAuth pages share: login, consent, and sign-out for another account."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ async def consent_page(
         leads_to=leads_to,
         title=f"Give {client.client_name or client.client_id} access?",
         client=client,
-        goes_to=redirect_host,
+        redirect_host=redirect_host,
         meanings=meanings(list(client.scopes)),
         needs_tenant=needs,
         tenants=await login.tenants() if needs else [],

@@ -35,7 +35,7 @@ _OPENID = {
     "openid": "Know which account is yours",
     "profile": "See your name",
     "email": "See your e-mail address",
-    "offline_access": "Keep its access while you are away, until you end it",
+    "offline_access": "Keep its access while you are away, until you revoke it",
 }
 # Messages for people, in place of those for software, by reason.
 _MESSAGES = {
@@ -81,7 +81,7 @@ def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -
         "message",
         request,
         status=page_status(problem),
-        title="This did not work",
+        title="Request failed",
         problem=message_for_user(problem),
         paragraphs=[],
         again=current_path(request) if again else "",
