@@ -151,7 +151,7 @@ def test_a_whole_backup_is_said_to_be_whole(made: Place) -> None:
     results = [made.run("verify", backup.backup_id) for backup in backups]
 
     assert [result.exit_code for result in results] == [ExitCode.OK] * 3, [result.output for result in results]
-    assert results[0].output == f"{backups[0].backup_id} is whole.\n"
+    assert results[0].output == f"{backups[0].backup_id} is complete and undamaged.\n"
     assert [bool(backup.data_dir) for backup in backups] == [True, True, False]
     assert [backup.has_log for backup in backups] == [True] * 3
 
@@ -280,7 +280,7 @@ def test_a_damaged_backup_leaves_nothing_that_could_be_started(place: Place, tmp
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("verify",), ExitCode.USAGE, "Name a backup, or say --latest."),
+        (("verify",), ExitCode.USAGE, "Name a backup, or give --latest."),
         (("verify", "yesterday"), ExitCode.REFUSED, "There is no backup 'yesterday' in"),
         (("restore", "--latest", "--to", "noon", "--data-dir", "new"), ExitCode.USAGE, '"noon" is no moment'),
         (
@@ -309,7 +309,7 @@ def test_an_empty_folder_says_how_to_make_a_backup(tmp_path: Path) -> None:
 
     assert listed.exit_code == ExitCode.OK
     assert "There is no backup in" in listed.output
-    assert "`skein backup create` makes one." in verified.output
+    assert "`skein backup create` creates one." in verified.output
 
 
 def test_one_at_a_time_writes_to_a_folder(place: Place) -> None:

@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "certificates"
     result = CliRunner().invoke(skein, ["pc2", "certificates", str(made), "--client", "kitchen", "--json"])
     assert result.exit_code == 0, result.output
-    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["made"]] == [
+    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["created"]] == [
         "server.key_secret",
         "kitchen.key_secret",
     ]

@@ -170,7 +170,7 @@ class BackupRepository:
         """Return one backup. Raises CommandError, and BackupDamaged."""
         if backup_id not in {folder.name for folder in self._folders()}:
             raise CommandError(
-                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` shows what there is.",
+                f"There is no backup {backup_id!r} in {self.path}; `skein backup list` lists the backups.",
                 ExitCode.REFUSED,
             )
         return Backup.read(self.path / BACKUPS / backup_id / MANIFEST)

@@ -1,4 +1,4 @@
-"""`skein bench`: how well a running cluster recalls, in figures that others can compare."""
+"""`skein bench`: recall quality of a running cluster, in comparable figures."""
 
 from __future__ import annotations
 
@@ -44,21 +44,21 @@ class _BenchRun:
 
 @click.group()
 def bench_command() -> None:
-    """Measure how well the cluster recalls (as the operator, in tenants of its own)."""
+    """Measure the recall quality of the cluster (as the operator, in temporary tenants)."""
 
 
 @bench_command.command("locomo")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
+@click.option("--conversations", type=click.IntRange(min=1), help="Only this many conversations.")
 @click.option(
     "--form",
     type=click.Choice(["memories", "messages"]),
     default="memories",
     show_default=True,
-    help="What a turn becomes: a memory with its speaker in the text, or a message with its speaker as name.",
+    help="Store each turn as a memory with the speaker in its text, or as a message with the speaker as name.",
 )
-@click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
-@click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
+@click.option("--ablation/--no-ablation", default=True, help="Also measure without each signal; the default.")
+@click.option("--keep", is_flag=True, help="Keep the temporary tenants.")
 @options.cluster_options
 @options.json_option
 def locomo(
@@ -71,17 +71,16 @@ def locomo(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Ask the questions of FILE, in LoCoMo's own format, and say how much of their evidence comes back.
+    """Measure how much evidence recall finds for the questions of FILE, in LoCoMo's format.
 
-    Each conversation gets a tenant of its own and each turn becomes one item; each question is asked as it is.
-    Recall@k is the share of a question's evidence among its first k hits, the mean over all questions; brackets hold
-    95 % intervals.
+    Each conversation gets its own tenant, each turn becomes one item, and each question is one query. Recall@k is the
+    share of a question's evidence among its first k hits, averaged over all questions, with 95 % intervals.
     """
     try:
-        conversations_read = read_conversations(file)[:conversations]
+        selected_conversations = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, conversations_read, form, ablation=ablation, keep=keep))
+    run = asyncio.run(_run(environment, selected_conversations, form, ablation=ablation, keep=keep))
     document = _document(file, form, run)
     if as_json:
         output.print_json(document)
@@ -164,7 +163,7 @@ def _print(document: Mapping[str, Any]) -> None:
         )
     )
     if document["degraded_answers"]:
-        message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
+        message = f"{document['degraded_answers']} answers lacked semantic search or an arm: repeat the run."
         output.stderr_console().print(Text(message, style="red"))
 
 
