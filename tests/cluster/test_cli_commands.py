@@ -93,7 +93,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
     empty = await skein("recall", "what does Anna drink?", environment=environment)
     packed = await skein("context", "what does Anna drink?", environment=environment)
     told = await skein("recall", "what does Anna drink?", "--json", environment=environment)
-    command, *shown = shlex.split(empty.err.partition("Store something: ")[2])
+    command, *shown = shlex.split(empty.err.partition("Store a memory: ")[2])
     stored = await skein(*shown, environment=environment)
     _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
     recalled = await skein(*next_shown, "--json", environment=environment)
@@ -157,8 +157,8 @@ async def test_remember_reads_stdin(environment: dict[str, str]) -> None:
 
     assert shown.json["memory"]["content"] == "Grüße von Zoë"
     assert (empty.code, bytes_only.code) == (ExitCode.USAGE, ExitCode.USAGE)
-    assert "There is nothing to remember: give a text" in empty.err
-    assert "no text in UTF-8" in bytes_only.err
+    assert "The text is empty: give a text" in empty.err
+    assert "not UTF-8 text" in bytes_only.err
 
 
 async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(environment: dict[str, str]) -> None:
@@ -175,11 +175,11 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     assert shown.code == ExitCode.OK, shown.err
     assert shown.out.splitlines()[0] == "Memories: fact"
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
-    assert "tokens, 1 cited, 0 left out" in " ".join(shown.err.split())
+    assert "tokens, 1 cited, 0 omitted" in " ".join(shown.err.split())
     assert [citation["number"] for citation in told.json["citations"]] == [1]
     assert "ARM_BLOCKS" in {arm["arm"] for arm in told.json["arms"]}
     assert none.out == ""
-    assert "0 cited, 1 left out" in " ".join(none.err.split())
+    assert "0 cited, 1 omitted" in " ".join(none.err.split())
 
 
 async def test_a_recall_and_a_context_may_be_by_words_or_by_meaning_alone(environment: dict[str, str]) -> None:
@@ -229,7 +229,7 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
 
     assert exported.code == ExitCode.OK, exported.err
     assert "kettle" not in exported.out
-    assert "Without 1 memories that lie in cold storage" in " ".join(exported.err.split())
+    assert "The export lacks 1 archived memories" in " ".join(exported.err.split())
 
 
 async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(

@@ -152,10 +152,10 @@ async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(
 
 
 def test_nothing_is_removed_while_somebody_restores(folder: BackupRepository) -> None:
-    with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+    with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is running"):
         folder.write_lock().__enter__()
 
-    with folder.write_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
+    with folder.write_lock(), pytest.raises(CommandError, match="Another `skein backup` is running"):
         folder.read_lock().__enter__()
 
 

@@ -113,8 +113,8 @@ async def revoke_access(connection: Connection, deletions: Deletions) -> int:
     )
     count = int(status.rpartition(" ")[2])
     for access in REVOCABLE_TABLES:
-        closed = deletions.closed[access.table]
-        status = await connection.execute(revoke_statement(access), list(closed), list(closed.values()))
+        revocations = deletions.revocations[access.table]
+        status = await connection.execute(revoke_statement(access), list(revocations), list(revocations.values()))
         count += int(status.rpartition(" ")[2])
     return count
 

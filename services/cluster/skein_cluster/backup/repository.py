@@ -112,16 +112,16 @@ class BackupRepository:
 
     @property
     def wal(self) -> Path:
-        """Where the write-ahead log goes."""
+        """Folder of the write-ahead log."""
         return self.path / "wal"
 
     @property
     def cold(self) -> Path:
-        """Where files of cold storage lie."""
+        """Folder of the files of cold storage."""
         return self.path / "cold"
 
     def of(self, backup: Backup) -> Path:
-        """Return where a backup lies."""
+        """Return the folder of a backup."""
         return self.path / BACKUPS / backup.backup_id
 
     def make(self) -> None:
@@ -207,7 +207,7 @@ class BackupRepository:
                 fcntl.flock(handle, kind | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise CommandError(
-                    f"Another `skein backup` is at work in {self.path}; wait until it is done.", ExitCode.REFUSED
+                    f"Another `skein backup` is running in {self.path}; wait until it ends.", ExitCode.REFUSED
                 ) from None
             yield
         finally:

@@ -64,7 +64,7 @@ class BenchResult:
 async def temporary_tenant(
     connection: Connection, conversation: Conversation, form: Form, *, keep: bool = False
 ) -> AsyncIterator[Client]:
-    """Create a tenant that holds the conversation with all vectors; delete it afterwards unless `keep`.
+    """Create a tenant with the conversation and all its vectors; delete it afterwards unless `keep`.
 
     The connection is the operator's; the client that is returned uses the new tenant's key.
     """
@@ -89,20 +89,20 @@ async def temporary_tenant(
 
 async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory]) -> None:
     """Store memories in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
         batch = memories[start : start + _EMBEDDED_AT_ONCE]
         response = await api.memories.BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=batch, request_id=uuid.uuid4().hex)
         )
         if response.pending_embedding_count:
-            pending.append([memory.memory_id for memory in response.memories])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending)
+            pending_batches.append([memory.memory_id for memory in response.memories])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending_batches)
 
 
 async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -> None:
     """Store messages in the sessions that they name, in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for session_id, of_session in groupby(messages, lambda message: message.session_id):
         turns = list(of_session)
         for start in range(0, len(turns), _EMBEDDED_AT_ONCE):
@@ -116,8 +116,8 @@ async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -
                 )
             )
             if response.pending_embedding_count:
-                pending.append([message.message_id for message in response.messages])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending)
+                pending_batches.append([message.message_id for message in response.messages])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending_batches)
 
 
 async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Sequence[Sequence[str]]) -> None:
@@ -125,18 +125,18 @@ async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Seq
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
             for item_ids in batches:
-                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event says when they are done.
+                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event marks their completion.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         raise CommandError(
-            f"Items still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+            f"Items still lack vectors after {_PENDING_SECONDS:.0f} s; check that the worker runs.", ExitCode.FAULT
         ) from None
 
 
 async def ask_questions(
     api: Client, questions: Sequence[BenchQuestion], form: Form, *, weights: Mapping[str, float] | None = None
 ) -> BenchResult:
-    """Ask every question, of one form alone, with other weights for some signals if set.
+    """Query every question, only for one form, with other weights for some signals if set.
 
     With the tenant's weights questions run one by one, so that times are those of a single caller.
     """
@@ -180,7 +180,7 @@ async def run_ablations(
     signals: Sequence[str],
     on_progress: Callable[[int], None],
 ) -> dict[str, list[ScoredQuestion]]:
-    """Ask every question again without each of the signals in turn."""
+    """Repeat all questions without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
         result[signal] = (await ask_questions(api, questions, form, weights={signal: 0.0})).scored_questions

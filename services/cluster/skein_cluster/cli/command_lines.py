@@ -1,4 +1,4 @@
-"""Command lines for a person to try next, as their shell can run them."""
+"""Suggested command lines, quoted for the user's shell."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def command_line(*arguments: str, environment: Mapping[str, str]) -> str:
 
 
 def quote_argument(argument: str) -> str:
-    """Quote an argument for a shell, in double quotes if possible, which people read more easily."""
+    """Quote an argument for a shell, in double quotes if possible, because they are easier to read."""
     quoted = shlex.quote(argument)
     is_plain_text = not set(argument) & set('"$`\\!\n')
     return f'"{argument}"' if quoted != argument and is_plain_text else quoted

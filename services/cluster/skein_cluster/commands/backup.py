@@ -335,10 +335,12 @@ def _restore_as_json(restored: RestoreResult) -> dict[str, Any]:
         "backup_id": restored.backup_id,
         "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
         "timeline": restored.timeline,
-        "erased": dict(restored.erased),
-        "erasures_until_time": None if restored.erasures_until is None else restored.erasures_until.isoformat(),
+        "purged": dict(restored.purged),
+        "purges_known_until_time": None
+        if restored.purges_known_until is None
+        else restored.purges_known_until.isoformat(),
         "missing_files": restored.missing,
-        "unread_from_segment": restored.unread_from,
+        "last_readable_segment": restored.last_readable_segment,
         "seconds": {name: round(seconds, 3) for name, seconds in restored.seconds.items()},
     }
 
@@ -355,17 +357,17 @@ def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
     moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
     seconds = sum(restored.seconds.values())
     out.print(Text(f"Restored {restored.backup_id} to {data_dir}, as of {moment}, in {seconds:.1f} s."))
-    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.erased.items())
+    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.purged.items())
     until = (
         "no log of purges was found"
-        if restored.erasures_until is None
-        else restoring.format_moment(restored.erasures_until)
+        if restored.purges_known_until is None
+        else restoring.format_moment(restored.purges_known_until)
     )
     out.print(Text(f"Purged again: {counts_text or 'nothing'} (known up to {until})."))
-    if restored.unread_from:
+    if restored.last_readable_segment:
         notes.print(
             Text(
-                f"The log could not be read beyond {restored.unread_from}: later changes are missing."
+                f"The log could not be read beyond {restored.last_readable_segment}: later changes are missing."
                 " `skein backup verify` shows the reason."
             )
         )

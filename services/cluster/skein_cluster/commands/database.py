@@ -33,7 +33,7 @@ _NOT_MIGRATED = (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError, as
     type=click.FloatRange(min=0.001),
     default=LOCK_SECONDS,
     show_default=True,
-    help="Longest wait of a migration for table locks; later calls queue behind it meanwhile.",
+    help="Longest wait of a migration for table locks; later calls queue behind it.",
 )
 def migrate_command(lock_seconds: float, *, as_json: bool) -> None:
     """Migrate the database SKEIN_DATABASE_URL to the newest schema; safe to repeat.

@@ -74,7 +74,7 @@ async def _demo(folder: Path, log: Path) -> None:
         for command, description in _NEXT_STEPS:
             out.print(Text.assemble((f"  {command:<28}", "bold"), description.format(credentials=credentials)))
         out.print(
-            Text(f"The demo's cluster has stopped and its data is gone. {time.monotonic() - started:.0f} s in all.")
+            Text(f"The demo cluster is stopped and its data deleted. Total time: {time.monotonic() - started:.0f} s.")
         )
 
 

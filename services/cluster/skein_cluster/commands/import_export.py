@@ -124,11 +124,13 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
             _compare(environment, import_options, source, realms, report)
             return
         tenants: dict[str, str] = {}
-        with progress(f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None) as done:
+        with progress(
+            f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None
+        ) as on_progress:
             if import_options.is_dry:
-                dry_run(source, realms, report, done, every=import_options.is_all)
+                dry_run(source, realms, report, on_progress, every=import_options.is_all)
             else:
-                tenants = _import_interruptible(environment, import_options, source, realms, report, done)
+                tenants = _import_interruptible(environment, import_options, source, realms, report, on_progress)
         has_people = not import_options.is_all and _has_people(source)
     show_report(report, dry_run=import_options.is_dry, as_json=import_options.as_json, tenants=tenants)
     if has_people:
@@ -170,7 +172,7 @@ def export_command(output: Any, environment: dict[str, str], *, memory_only: boo
 
 @contextmanager
 def progress(title: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records done."""
+    """Show a bar on stderr when that is a terminal; yield a function that takes the number of records counts."""
     bar = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -220,10 +222,10 @@ def _import_interruptible(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> dict[str, str]:
     try:
-        return asyncio.run(_import(environment, import_options, source, realms, report, done))
+        return asyncio.run(_import(environment, import_options, source, realms, report, on_progress))
     except KeyboardInterrupt:
         written = sum(report.written.values())
         raise CommandError(
@@ -238,13 +240,13 @@ async def _import(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> dict[str, str]:
     if import_options.is_all:
         async with as_operator(environment) as operator:
-            return await import_all(operator, _opens_tenants(environment), source, realms, report, done)
+            return await import_all(operator, _tenant_client_factory(environment), source, realms, report, on_progress)
     async with as_tenant(environment) as api:
-        await import_into_tenant(api, source, realms, report, done)
+        await import_into_tenant(api, source, realms, report, on_progress)
     return {}
 
 
@@ -254,16 +256,16 @@ async def _compare_realms(
     source: Source,
     realms: Sequence[Realm],
     report: Report,
-    done: Callable[[int], None],
+    on_progress: Callable[[int], None],
 ) -> Comparison:
     if import_options.is_all:
         async with as_operator(environment) as operator:
-            return await compare_all(operator, _opens_tenants(environment), source, realms, report, done)
+            return await compare_all(operator, _tenant_client_factory(environment), source, realms, report, on_progress)
     async with as_tenant(environment) as api:
-        return await compare_one(api, source, realms, report, done)
+        return await compare_one(api, source, realms, report, on_progress)
 
 
-def _opens_tenants(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
+def _tenant_client_factory(environment: Mapping[str, str]) -> Callable[[str], AbstractAsyncContextManager[Client]]:
     """Return a function that opens the operator's client for a tenant."""
     connection = operator_connection(environment)
     return lambda tenant_id: open_client(dataclasses.replace(connection, tenant_id=tenant_id))
@@ -276,8 +278,8 @@ def _compare(
     realms: Sequence[Realm],
     report: Report,
 ) -> None:
-    with progress(f"comparing {import_options.form}", None) as done:
-        comparison = asyncio.run(_compare_realms(environment, import_options, source, realms, report, done))
+    with progress(f"comparing {import_options.form}", None) as on_progress:
+        comparison = asyncio.run(_compare_realms(environment, import_options, source, realms, report, on_progress))
     show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
     if import_options.is_all and _has_people(source):
         console.echo("Accounts, clients and memberships are not compared.", err=True)
@@ -299,16 +301,16 @@ def _import_file(environment: Mapping[str, str], import_options: ImportOptions, 
             f"{import_options.source} cannot be read ({reason}): check its name and permissions.", ExitCode.REFUSED
         ) from None
     if not import_options.is_comparison:
-        done = asyncio.run(_import_text(environment, text, import_options.form, mode, dry_run=import_options.is_dry))
-        _show_counts(done, as_json=import_options.as_json)
+        counts = asyncio.run(_import_text(environment, text, import_options.form, mode, dry_run=import_options.is_dry))
+        _show_counts(counts, as_json=import_options.as_json)
         return
-    done = asyncio.run(_import_text(environment, text, import_options.form, "overwrite", dry_run=True))
+    counts = asyncio.run(_import_text(environment, text, import_options.form, "overwrite", dry_run=True))
     comparison = Comparison(
-        in_source=done.created + done.updated + done.unchanged,
-        in_skein=done.updated + done.unchanged,
-        missing={kind: CountWithSamples(count) for kind, count in done.created.items()},
-        different={(kind, "some field"): CountWithSamples(count) for kind, count in done.updated.items()},
-        unreadable=len(done.refused),
+        in_source=counts.created + counts.updated + counts.unchanged,
+        in_skein=counts.updated + counts.unchanged,
+        missing={kind: CountWithSamples(count) for kind, count in counts.created.items()},
+        different={(kind, "some field"): CountWithSamples(count) for kind, count in counts.updated.items()},
+        unreadable=len(counts.refused),
     )
     show_comparison(comparison, import_options.threshold, as_json=import_options.as_json)
     if comparison.share > import_options.threshold:

@@ -89,7 +89,7 @@ async def _up(data_dir: Path, *, log_stderr: bool) -> None:
         except NotReady as error:
             where = "on stderr" if log is None else f"in {log}"
             raise CommandError(
-                f"{str(error).partition(' Their')[0]} The log {where} says why.", ExitCode.CANNOT_START
+                f"{str(error).partition(' Their')[0]} The log {where} has the reason.", ExitCode.CANNOT_START
             ) from error
 
 
@@ -100,7 +100,7 @@ async def _cluster(data_dir: Path, replicas: Mapping[str, int]) -> None:
 
 
 def _replicas(counts: Sequence[str]) -> dict[str, int]:
-    """Read "memory=2" and the like."""
+    """Parse values such as "memory=2"."""
     result: dict[str, int] = {}
     services = [name for name in registry.PORTS if name != "pc2"]
     for text in counts:

@@ -84,7 +84,7 @@ def _contents(site: Path) -> dict[str, int]:
 
 
 def _open_to_all(top: Path) -> None:
-    """Let all users read and run files that a strict umask made private; only we may write."""
+    """Let all users read and run files that a strict umask made private; only this user may write."""
     for folder, _, files in os.walk(top):
         Path(folder).chmod(0o755)
         for name in files:

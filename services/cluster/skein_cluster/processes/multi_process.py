@@ -196,7 +196,9 @@ async def _all_ready(children: Iterable[ServiceProcess], seconds: float) -> None
             task.result()
         if late:
             names = ", ".join(waiting[task] for task in late)
-            raise CommandError(f"Not ready after {seconds:.0f} s: {names}. Their logs say why.", ExitCode.CANNOT_START)
+            raise CommandError(
+                f"Not ready after {seconds:.0f} s: {names}. Their logs have the reason.", ExitCode.CANNOT_START
+            )
     finally:
         for task in waiting:
             task.cancel()

@@ -123,7 +123,7 @@ class IdentityCache:
         task = self._exchanges.get(key)
         if task is None:
             origin = await self._checker.origin_of(credential)
-            # Another call may have started the exchange meanwhile.
+            # Another call may have started the exchange during the check.
             task = self._exchanges.get(key) or self._start_exchange(key, credential, tenant_id, call, origin)
         # A cancelled caller must not cancel the exchange for others.
         return await asyncio.shield(task)
@@ -138,8 +138,8 @@ class IdentityCache:
         task = asyncio.create_task(self._exchange(credential, tenant_id, call))
         self._exchanges[key] = task
 
-        def on_done(done: asyncio.Task[CachedIdentity]) -> None:
-            is_good = self._store_result(key, digest, done)
+        def on_done(exchange: asyncio.Task[CachedIdentity]) -> None:
+            is_good = self._store_result(key, digest, exchange)
             if is_charged and is_good is not False:
                 self._sources.give_back(source)
 

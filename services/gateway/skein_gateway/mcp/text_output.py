@@ -17,7 +17,7 @@ def outline(answer: dict[str, Any]) -> str:
 
 def outline_list(answer: dict[str, Any]) -> str:
     """Return the result of a read as an outline."""
-    return "\n".join(_lines(answer, "")) or "There is nothing."
+    return "\n".join(_lines(answer, "")) or "Nothing was found."
 
 
 def forget_text(answer: dict[str, Any]) -> str:
@@ -40,7 +40,7 @@ def subgraph_text(answer: dict[str, Any]) -> str:
         for link in answer.get("links", [])
     ]
     if answer.get("truncated"):
-        lines.append("There is more; ask for more with max_nodes.")
+        lines.append("There are more memories; raise max_nodes to see them.")
     return "\n".join(lines)
 
 
@@ -52,12 +52,12 @@ def recall_text(answer: dict[str, Any]) -> str:
         lines.append("Nothing was found.")
     if "profile" in answer:
         lines += ["Profile:", *_lines(answer["profile"], "  ")]
-    missing = answer.get("incomplete", [])
-    if missing:
-        lines.append(f"These arms did not respond and may hold more: {', '.join(missing)}. Ask again for them.")
-    emptied = answer.get("emptied_by", [])
-    if emptied:
-        lines.append(f"These conditions excluded everything: {', '.join(emptied)}.")
+    incomplete = answer.get("incomplete", [])
+    if incomplete:
+        lines.append(f"These arms did not respond, so hits may be missing: {', '.join(incomplete)}. Repeat the call.")
+    conditions = answer.get("emptied_by", [])
+    if conditions:
+        lines.append(f"These conditions excluded everything: {', '.join(conditions)}.")
     return "\n".join(lines)
 
 
@@ -78,7 +78,7 @@ def messages_text(answer: dict[str, Any]) -> str:
 
 def truncate(text: str) -> str:
     """Return a text cut at MAX_CHARACTERS."""
-    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "\n(cut off; ask for less at once)"
+    return text if len(text) <= MAX_CHARACTERS else text[:MAX_CHARACTERS] + "\n(cut off; request less at once)"
 
 
 def _hit(number: int, hit: dict[str, Any]) -> list[str]:
@@ -116,8 +116,8 @@ def _lines(value: Any, indent: str) -> list[str]:
     if isinstance(value, list):
         lines = []
         for item in value:
-            inner = _lines(item, indent + "  ")
-            lines += [f"{indent}- {inner[0].strip()}", *inner[1:]] if inner else [f"{indent}-"]
+            item_lines = _lines(item, indent + "  ")
+            lines += [f"{indent}- {item_lines[0].strip()}", *item_lines[1:]] if item_lines else [f"{indent}-"]
         return lines
     return [f"{indent}{_scalar(value, indent)}"]
 

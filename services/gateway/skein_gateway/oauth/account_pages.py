@@ -86,11 +86,11 @@ class AccountPages:
                 if status is None or error_reason(error) != "PASSWORD_TOO_SHORT":
                     raise
                 return _form(request, browser, "reset", "Set a new password", oauth_error(status))
-            done = _message(
+            response = _message(
                 request, "Done", "Your new password is set, and all sessions of your account are signed out."
             )
-            browser.sign_out(done)
-            return done
+            browser.sign_out(response)
+            return response
 
         return await self._page(request, show, submit)
 

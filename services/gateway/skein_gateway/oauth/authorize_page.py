@@ -92,19 +92,19 @@ class AuthorizePage:
             return see_other(current_path(request))
         if step == "sign_out":
             return await sign_out(request, browser, self._login)
-        answer = await self._oauth.ApproveAuthorization(
+        response = await self._oauth.ApproveAuthorization(
             oauth_pb2.ApproveAuthorizationRequest(
                 handle=form.get("handle"),
                 approved=form.get("decision") == "allow",
                 tenant_id=form.get("tenant_id"),
             )
         )
-        return see_other(answer.redirect_url)
+        return see_other(response.redirect_url)
 
     async def _log_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         parameters = Parameters.of_bytes(request.scope["query_string"])
         try:
-            answer = await self._login.sign_in(form, browser)
+            login_response = await self._login.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
             problem = login_form_error(error)
             created = await self._oauth.CreateAuthorization(authorization_of(parameters))
@@ -112,7 +112,7 @@ class AuthorizePage:
                 return see_other(created.redirect_url)
             return _login_page(request, browser, created.prompt, form=form, problem=problem)
         response = see_other(_path_without_prompt(request))
-        browser.sign_in(response, answer)
+        browser.sign_in(response, login_response)
         return response
 
 
@@ -157,8 +157,8 @@ def _error_redirect(parameters: Parameters, error: str, issuer: str) -> str:
 def _path_without_prompt(request: Request) -> str:
     """Return the path without the prompt parameter, which would ask for another login."""
     parts = request.url.query.split("&")
-    kept = [part for part in parts if part.partition("=")[0] != "prompt"]
-    return f"{request.url.path}?{'&'.join(kept)}"
+    others = [part for part in parts if part.partition("=")[0] != "prompt"]
+    return f"{request.url.path}?{'&'.join(others)}"
 
 
 def _error_page(request: Request, problem: OAuthError, *, again: bool = False) -> Response:

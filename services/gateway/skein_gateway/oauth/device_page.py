@@ -82,11 +82,11 @@ class DevicePage:
 
     async def _log_in(self, request: Request, browser: Browser, form: Parameters) -> Response:
         try:
-            answer = await self._login.sign_in(form, browser)
+            login_response = await self._login.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
             return login_page(request, browser, _WHY, form=form, problem=login_form_error(error))
         response = see_other(current_path(request))
-        browser.sign_in(response, answer)
+        browser.sign_in(response, login_response)
         return response
 
     async def _show_consent(self, request: Request, browser: Browser, user_code: str, caller: Caller) -> Response:

@@ -102,8 +102,8 @@ def message_for_user(problem: OAuthError) -> str:
 
 def meanings(scopes: list[str]) -> list[tuple[str, str]]:
     """Return each scope with its meaning for a person."""
-    known = {**PERMISSION_DESCRIPTIONS, **_OPENID}
-    return [(known.get(scope, scope), scope) for scope in scopes]
+    texts = {**PERMISSION_DESCRIPTIONS, **_OPENID}
+    return [(texts.get(scope, scope), scope) for scope in scopes]
 
 
 def current_path(request: Request) -> str:

@@ -114,8 +114,8 @@ class LeasedBucket:
         """Tell whether to lease before a call has to wait. Tiny buckets never do, so their tokens do not expire."""
         return self.full_count >= _MIN_LEASE and self.is_low(now)
 
-    def lease_size(self, now: float, waiting: int) -> int:
-        """Return the tokens to lease: at least for the waiting calls, else for the next second."""
+    def lease_size(self, now: float, waiting_count: int) -> int:
+        """Return the tokens to lease: at least for the waiting_count calls, else for the next second."""
         maximum = max(1.0, min(self.rate, _MAX_LEASE))
         minimum, remaining = _MIN_LEASE, self.remaining
         if now >= self.expire_time:
@@ -123,12 +123,8 @@ class LeasedBucket:
         elif 2 * self.spent_count >= self.full_count:
             # Half of the last lease was spent, so little of a larger one would expire.
             minimum = max(_MIN_LEASE, int(min(_SMALL_LEASE, self.rate * _SMALL_LEASE_SECONDS)))
-        return int(
-            min(
-                maximum,
-                max(waiting, 1, max(minimum, math.ceil(self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)) - remaining),
-            )
-        )
+        expected = math.ceil(self._calls_per_second(now) * _LEASE_AHEAD_FACTOR)
+        return int(min(maximum, max(waiting_count, 1, max(minimum, expected) - remaining)))
 
     def _calls_per_second(self, now: float) -> float:
         """Return the rate at which the lease is spent."""
@@ -262,6 +258,6 @@ class RateLimiter:
             if count:
                 bucket.add_lease(count, rate=rate, expire_time=expire_time, now=now)
         if response.exhausted:
-            exhausted = buckets[-1] if response.exhausted == _CALLERS else buckets[0]
+            bucket = buckets[-1] if response.exhausted == _CALLERS else buckets[0]
             delay = response.retry_delay.ToTimedelta().total_seconds()
-            exhausted.exhausted_until, exhausted.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted
+            bucket.exhausted_until, bucket.kind = now + max(delay, _MIN_RETRY_SECONDS), response.exhausted
