@@ -123,6 +123,6 @@ def revoke_statement(access: RevocableTable) -> str:
     """Return the statement that revokes rows, unless they are revoked; it takes their names and times."""
     return (
         f"UPDATE {access.table} SET {access.close}"  # noqa: S608 - constants.
-        " FROM unnest($1::text[], $2::timestamptz[]) AS closed (name, time)"
-        f" WHERE {access.column}::text = closed.name AND {access.is_open}"
+        " FROM unnest($1::text[], $2::timestamptz[]) AS revocations (name, time)"
+        f" WHERE {access.column}::text = revocations.name AND {access.is_open}"
     )

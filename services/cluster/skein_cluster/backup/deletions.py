@@ -39,7 +39,7 @@ REVOCABLE_TABLES = (
     RevocableTable("auth.api_keys", "api_key_id"),
     RevocableTable("auth.operator_keys", "api_key_id"),
     RevocableTable("auth.auth_sessions", "auth_session_id"),
-    # Revokes all grants of an application earlier the time, so a later time revokes more.
+    # Revokes all grants of an application before the time, so a later time revokes more.
     RevocableTable("auth.clients", "client_id", is_open="(revoke_time IS NULL OR revoke_time < revocations.time)"),
     RevocableTable("tenancy.invitations", "invitation_id"),
     RevocableTable(
