@@ -219,11 +219,11 @@ def restore(
         backups = context.select(backup_id, latest=latest)
         credentials.make_private(data_dir)
         with log_file.log_to_file(data_dir / _LOG_FILE, "warning"):
-            restored = _run(_restore(context, backups, moment, timeline))
+            result = _run(_restore(context, backups, moment, timeline))
     if as_json:
-        output.print_json(_restore_as_json(restored))
+        output.print_json(_restore_as_json(result))
         return
-    _show_restored(restored, data_dir)
+    _show_restored(result, data_dir)
 
 
 @backup_command.command("prune")
@@ -330,18 +330,16 @@ def _backup_as_json(backup: Backup) -> dict[str, Any]:
     }
 
 
-def _restore_as_json(restored: RestoreResult) -> dict[str, Any]:
+def _restore_as_json(result: RestoreResult) -> dict[str, Any]:
     return {
-        "backup_id": restored.backup_id,
-        "last_time": None if restored.last_time is None else restored.last_time.isoformat(),
-        "timeline": restored.timeline,
-        "purged": dict(restored.purged),
-        "purges_known_until_time": None
-        if restored.purges_known_until is None
-        else restored.purges_known_until.isoformat(),
-        "missing_files": restored.missing,
-        "last_readable_segment": restored.last_readable_segment,
-        "seconds": {name: round(seconds, 3) for name, seconds in restored.seconds.items()},
+        "backup_id": result.backup_id,
+        "last_time": None if result.last_time is None else result.last_time.isoformat(),
+        "timeline": result.timeline,
+        "purged": dict(result.purged),
+        "purges_known_until_time": None if result.purges_known_until is None else result.purges_known_until.isoformat(),
+        "missing_files": result.missing,
+        "last_readable_segment": result.last_readable_segment,
+        "seconds": {name: round(seconds, 3) for name, seconds in result.seconds.items()},
     }
 
 
@@ -352,27 +350,27 @@ def _show(pruned: PruneResult) -> None:
     )
 
 
-def _show_restored(restored: RestoreResult, data_dir: Path) -> None:
+def _show_restored(result: RestoreResult, data_dir: Path) -> None:
     out, notes = output.stdout_console(), output.stderr_console()
-    moment = "its own end" if restored.last_time is None else restoring.format_moment(restored.last_time)
-    seconds = sum(restored.seconds.values())
-    out.print(Text(f"Restored {restored.backup_id} to {data_dir}, as of {moment}, in {seconds:.1f} s."))
-    counts_text = ", ".join(f"{count} {kind}" for kind, count in restored.purged.items())
+    moment = "its own end" if result.last_time is None else restoring.format_moment(result.last_time)
+    seconds = sum(result.seconds.values())
+    out.print(Text(f"Restored {result.backup_id} to {data_dir}, as of {moment}, in {seconds:.1f} s."))
+    counts_text = ", ".join(f"{count} {kind}" for kind, count in result.purged.items())
     until = (
         "no log of purges was found"
-        if restored.purges_known_until is None
-        else restoring.format_moment(restored.purges_known_until)
+        if result.purges_known_until is None
+        else restoring.format_moment(result.purges_known_until)
     )
     out.print(Text(f"Purged again: {counts_text or 'nothing'} (known up to {until})."))
-    if restored.last_readable_segment:
+    if result.last_readable_segment:
         notes.print(
             Text(
-                f"The log could not be read beyond {restored.last_readable_segment}: later changes are missing."
+                f"The log could not be read beyond {result.last_readable_segment}: later changes are missing."
                 " `skein backup verify` shows the reason."
             )
         )
-    if restored.missing:
-        notes.print(Text(f"{len(restored.missing)} files of cold storage are missing, such as {restored.missing[0]}."))
+    if result.missing:
+        notes.print(Text(f"{len(result.missing)} files of cold storage are missing, such as {result.missing[0]}."))
     missing_keys = [name for name in _KEYS if not (data_dir / name).exists()]
     if missing_keys:
         notes.print(Text(f"Before `skein up`, copy {', '.join(missing_keys)} from the old data folder to {data_dir}."))

@@ -30,7 +30,7 @@ _SEED = 5
 
 @dataclass(slots=True)
 class _BenchRun:
-    """Questions, answers and times so far."""
+    """Questions, results and times so far."""
 
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _BenchRun:
     degraded: int = 0
     model: str = ""
     conversations: list[dict[str, Any]] = field(default_factory=list)
-    # Of each signal: the answers as they were, and those without it.
+    # For each signal: the questions with all signals, and without it.
     without: dict[str, tuple[list[ScoredQuestion], list[ScoredQuestion]]] = field(default_factory=dict)
 
 
@@ -95,7 +95,7 @@ async def _run(
     connection = operator_connection(environment)
     for conversation in conversations:
         async with temporary_tenant(connection, conversation, form, keep=keep) as api:
-            with progress(f"asking {conversation.name}", 0) as on_progress:
+            with progress(f"querying {conversation.name}", 0) as on_progress:
                 answers = await ask_questions(api, conversation.questions, form)
                 signals = sorted(answers.signals) if ablation else []
                 without = await run_ablations(api, conversation.questions, form, signals, on_progress)
@@ -104,10 +104,10 @@ async def _run(
         run.items += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
-        for signal, again in without.items():
-            before, after = run.without.setdefault(signal, ([], []))
-            before += answers.scored_questions
-            after += again
+        for signal, ablated_questions in without.items():
+            all_signals, ablated = run.without.setdefault(signal, ([], []))
+            all_signals += answers.scored_questions
+            ablated += ablated_questions
         run.conversations.append(
             {"name": conversation.name, form: len(conversation.memories), **_measures(answers.scored_questions)}
         )
@@ -126,8 +126,8 @@ def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
         "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
         "conversations": run.conversations,
         "ablation": {
-            signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
-            for signal, (before, after) in sorted(run.without.items())
+            signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=_SEED).items()}
+            for signal, (all_signals, ablated) in sorted(run.without.items())
         },
     }
 

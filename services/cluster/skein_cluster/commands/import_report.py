@@ -82,9 +82,9 @@ def show_comparison(comparison: Comparison, threshold: float, *, as_json: bool) 
         more = ", …" if len(comparison.without_tenant) > _SHOWN else ""
         output.echo(f"Realms without a tenant, whose records are all missing: {realms}{more}")
     for kind, tally in comparison.missing.items():
-        output.echo(f"{tally.count} {_plural(kind)} missing, such as {_named(tally)}")
+        output.echo(f"{tally.count} {_plural(kind)} missing, such as {_samples(tally)}")
     for (kind, fields), tally in comparison.different.items():
-        output.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_named(tally)}")
+        output.echo(f"{tally.count} {_plural(kind)} different in {fields}, such as {_samples(tally)}")
     for kind, count in comparison.unchecked.items():
         output.echo(f"{count} {_plural(kind)} not compared: no RPC reads them")
     if comparison.unreadable:
@@ -145,7 +145,7 @@ def _as_json(report: Report) -> dict[str, Any]:
         "skipped": {kind: report.skipped[kind] for kind in kinds},
         "pending_embedding_count": report.pending,
         "refused_count": report.refused_count,
-        "refused": [asdict(refused) for refused in report.refused],
+        "refused": [asdict(refusal) for refusal in report.refused],
         "rows": dict(report.notes.rows),
         "records": [
             {
@@ -166,7 +166,7 @@ def _as_json(report: Report) -> dict[str, Any]:
     }
 
 
-def _named(tally: CountWithSamples) -> str:
+def _samples(tally: CountWithSamples) -> str:
     return ", ".join(output.shorten(sample, _NAME) for sample in tally.samples)
 
 

@@ -112,7 +112,7 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
         request.overlap.FromTimedelta(timedelta(hours=overlap_hours))
     rotated = asyncio.run(_rotate(environment, key, request))
     path = credentials.replace_key(environment, rotated.replaced.api_key_id, rotated.secret)
-    until = output.format_time(rotated.replaced.expire_time)
+    expire_time = output.format_time(rotated.replaced.expire_time)
     if as_json:
         key_id = rotated.api_key.api_key_id
         output.print_json(
@@ -120,7 +120,7 @@ def rotate(key: str, overlap_hours: int | None, environment: dict[str, str], *, 
         )
         return
     output.echo(rotated.secret)
-    output.stderr_console().print(Text(f"The key is shown only once. The old key is valid until {until}."))
+    output.stderr_console().print(Text(f"The key is shown only once. The old key is valid until {expire_time}."))
     if path is not None:
         output.echo(f"{path} has the new key. A running `skein up` uses it after its next start.", err=True)
 

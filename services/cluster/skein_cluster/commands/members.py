@@ -113,8 +113,10 @@ def invite_command(
         return
     # A cluster of an earlier version returns no link.
     output.echo(response.link or response.token)
-    until = output.format_time(response.invitation.expire_time)
-    message = f"Send the link to {response.invitation.email}. It works once, until {until} UTC, and is shown only now."
+    expire_time = output.format_time(response.invitation.expire_time)
+    message = (
+        f"Send the link to {response.invitation.email}. It works once, until {expire_time} UTC, and is shown only now."
+    )
     output.stderr_console().print(Text(message))
 
 

@@ -48,7 +48,7 @@ async def _serve(names: tuple[str, ...]) -> None:
         )
     logs.configure(settings.log_level)
     log = logs.get("skein")
-    host = registry.host_of(settings, dict(os.environ), here=names)
+    host = registry.host_of(settings, dict(os.environ), local_services=names)
     name = f"skein-{names[0]}" if len(names) == 1 else "skein"
 
     def cut_off(number: str) -> None:

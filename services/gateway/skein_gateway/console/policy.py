@@ -108,8 +108,8 @@ class Input:
 
 async def show(request: Request, context: PageContext, _parameters: Parameters) -> Response:
     """Show the policy."""
-    answer = await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
-    return _policy_page(request, context, values_of(answer.policy), answer.policy)
+    response = await context.api.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())
+    return _policy_page(request, context, values_of(response.policy), response.policy)
 
 
 async def submit(request: Request, context: PageContext, _parameters: Parameters, form: Parameters) -> Response:
@@ -186,7 +186,7 @@ def policy_of(form: Parameters) -> tuple[subjects_pb2.Policy, list[str]]:
     for _, fields in inputs():
         for field in fields:
             try:
-                _read(policy, field, form)
+                _set_field(policy, field, form)
             except (ValueError, OverflowError):
                 problems.append(f"“{field.label}” needs a number in its range.")
     return policy, problems
@@ -198,7 +198,7 @@ def changed_fields(current: subjects_pb2.Policy, new_policy: subjects_pb2.Policy
     return [name for name in names if getattr(current, name) != getattr(new_policy, name)]
 
 
-def _read(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:
+def _set_field(policy: subjects_pb2.Policy, field: Input, form: Parameters) -> None:
     text = form.get(field.name).strip()
     if field.kind == "check":
         setattr(policy, field.name, text == "on")
@@ -242,11 +242,13 @@ def _input(name: str, label: str, help_text: str) -> Input:
         return Input(name=name, label=label, help=help_text, kind="check")
     if descriptor.enum_type is not None:
         prefix = "IMPORTANCE_FORMULA_"
-        named = [(str(value.number), value.name.removeprefix(prefix).lower()) for value in descriptor.enum_type.values]
-        return Input(name=name, label=label, help=help_text, kind="choice", choices=named[1:])
+        options = [
+            (str(value.number), value.name.removeprefix(prefix).lower()) for value in descriptor.enum_type.values
+        ]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=options[1:])
     if descriptor.type == FieldDescriptor.TYPE_STRING:
-        known = [(field, field) for field in getattr(rules.string, "in") if field]
-        return Input(name=name, label=label, help=help_text, kind="choice", choices=known)
+        options = [(field, field) for field in getattr(rules.string, "in") if field]
+        return Input(name=name, label=label, help=help_text, kind="choice", choices=options)
     is_whole = descriptor.type in _WHOLE
     bounds = rules.int32 if is_whole else rules.double
     return Input(

@@ -66,9 +66,9 @@ class CachedIdentity:
     caller: Caller
     token: str
     # End of the cache entry, by the monotonic clock.
-    ends: float
+    cache_end: float
     # End of the token, in seconds since 1970.
-    expires: float
+    token_end: float
 
 
 class IdentityCache:
@@ -113,7 +113,7 @@ class IdentityCache:
         identity = self._cache.get(key)
         if identity is None:
             return None
-        if self._clock() >= identity.ends or CLOCK.seconds() >= identity.expires:
+        if self._clock() >= identity.cache_end or CLOCK.seconds() >= identity.token_end:
             del self._cache[key]
             return None
         self._cache.move_to_end(key)
@@ -227,8 +227,10 @@ class IdentityCache:
                     raise ServiceUnavailable(service="auth") from None
                 raise
             caller = await self._verifier.verify(response.token)
-        expires = float(response.expire_time.seconds)
-        return CachedIdentity(caller=caller, token=response.token, ends=started + LIFETIME_SECONDS, expires=expires)
+        token_end = float(response.expire_time.seconds)
+        return CachedIdentity(
+            caller=caller, token=response.token, cache_end=started + LIFETIME_SECONDS, token_end=token_end
+        )
 
 
 def _tenant(call: Call) -> str:

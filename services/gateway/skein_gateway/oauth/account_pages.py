@@ -178,7 +178,7 @@ class AccountPages:
 
         is_form = request.method == "POST"
         return await self._request_handler.handle(
-            request, work, lambda problem: problem_page(request, problem, again=is_form)
+            request, work, lambda problem: problem_page(request, problem, can_retry=is_form)
         )
 
 
@@ -200,4 +200,4 @@ def _form(
 
 
 def _message(request: Request, title: str, text: str) -> Response:
-    return page("message", request, title=title, problem="", paragraphs=[text], again="")
+    return page("message", request, title=title, problem="", paragraphs=[text], retry_url="")

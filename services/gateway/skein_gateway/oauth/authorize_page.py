@@ -53,7 +53,9 @@ class AuthorizePage:
     async def submit(self, request: Request) -> Response:
         """Handle the submitted form."""
         return await self._request_handler.handle(
-            request, lambda call: self._submit(request, call), lambda problem: _error_page(request, problem, again=True)
+            request,
+            lambda call: self._submit(request, call),
+            lambda problem: _error_page(request, problem, can_retry=True),
         )
 
     async def _show(self, request: Request, call: Call) -> Response:
@@ -141,8 +143,8 @@ def _login_page(
     form: Parameters | None = None,
     problem: OAuthError | None = None,
 ) -> Response:
-    why = f"{prompt.client_name or prompt.client_id} asks to act for you."
-    return login_page(request, browser, why, form=form, problem=problem, leads_to=prompt.redirect_origin)
+    purpose = f"{prompt.client_name or prompt.client_id} asks to act for you."
+    return login_page(request, browser, purpose, form=form, problem=problem, leads_to=prompt.redirect_origin)
 
 
 def _error_redirect(parameters: Parameters, error: str, issuer: str) -> str:
@@ -161,8 +163,8 @@ def _path_without_prompt(request: Request) -> str:
     return f"{request.url.path}?{'&'.join(others)}"
 
 
-def _error_page(request: Request, problem: OAuthError, *, again: bool = False) -> Response:
+def _error_page(request: Request, problem: OAuthError, *, can_retry: bool = False) -> Response:
     """Show the error to the person, never to the client. An unknown client is a 400 here, not a 401."""
     if problem.error == "invalid_client":
         problem = OAuthError(status=400, error=problem.error, description=problem.description, reason=problem.reason)
-    return problem_page(request, problem, again=again)
+    return problem_page(request, problem, can_retry=can_retry)

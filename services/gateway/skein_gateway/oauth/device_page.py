@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Errors that the code form shows; others propagate.
 _FORM_REASONS = frozenset({"DEVICE_CODE_NOT_FOUND", "TOO_MANY_ATTEMPTS", "INVALID_FIELD"})
-_WHY = "Sign in to connect your device."
+_PURPOSE = "Sign in to connect your device."
 
 
 class DevicePage:
@@ -50,12 +50,12 @@ class DevicePage:
         async def work(call: Call) -> Response:
             browser = Browser(request, await self._metadata.issuer())
             if await self._login.current_caller(call, browser) is None:
-                return login_page(request, browser, _WHY)
+                return login_page(request, browser, _PURPOSE)
             parameters = Parameters.of_bytes(request.scope["query_string"])
             return _ask_code(request, browser, parameters.get("user_code"))
 
         return await self._request_handler.handle(
-            request, work, lambda problem: problem_page(request, problem, again=False)
+            request, work, lambda problem: problem_page(request, problem, can_retry=False)
         )
 
     async def submit(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class DevicePage:
         try:
             login_response = await self._login.sign_in(form, browser)
         except Exception as error:  # noqa: BLE001 - login_form_error raises other errors again.
-            return login_page(request, browser, _WHY, form=form, problem=login_form_error(error))
+            return login_page(request, browser, _PURPOSE, form=form, problem=login_form_error(error))
         response = see_other(current_path(request))
         browser.sign_in(response, login_response)
         return response
@@ -116,7 +116,7 @@ class DevicePage:
             title="Done",
             problem="",
             paragraphs=[f"{message} You can go back to it, and close this page."],
-            again="",
+            retry_url="",
         )
 
 

@@ -46,7 +46,7 @@ def form_page(
 def login_page(
     request: Request,
     browser: Browser,
-    why: str,
+    purpose: str,
     *,
     form: Parameters | None = None,
     problem: OAuthError | None = None,
@@ -60,7 +60,7 @@ def login_page(
         problem,
         leads_to=leads_to,
         title="Sign in",
-        why=why,
+        purpose=purpose,
         email="" if form is None else form.get("email"),
         asks_code=problem is not None and problem.reason == "SECOND_FACTOR_NEEDED",
         form_token=browser.form_token("sign_in"),

@@ -75,8 +75,8 @@ def page_policy(leads_to: str = "") -> str:
     return _POLICY.format(f"'self' {source}" if source else "'self'")
 
 
-def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -> Response:
-    """Render an error, with a link to the same page if `again` is set."""
+def problem_page(request: Request, problem: OAuthError, *, can_retry: bool = True) -> Response:
+    """Render an error, with a link to the same page if `can_retry` is set."""
     response = page(
         "message",
         request,
@@ -84,7 +84,7 @@ def problem_page(request: Request, problem: OAuthError, *, again: bool = True) -
         title="Request failed",
         problem=message_for_user(problem),
         paragraphs=[],
-        again=current_path(request) if again else "",
+        retry_url=current_path(request) if can_retry else "",
     )
     response.headers.update(problem.headers)
     return response

@@ -226,10 +226,10 @@ class RateLimiter:
         loop = asyncio.get_running_loop()
         now = loop.time()
         buckets = self._buckets_of(caller)
-        waiting = self._waiting.get((caller.tenant_id, caller.principal), 0)
+        waiting_count = self._waiting.get((caller.tenant_id, caller.principal), 0)
         counts = [
-            bucket.lease_size(now, waiting)
-            if bucket.should_lease_early(now) or (waiting and not bucket.can_spend(now))
+            bucket.lease_size(now, waiting_count)
+            if bucket.should_lease_early(now) or (waiting_count and not bucket.can_spend(now))
             else 0
             for bucket in buckets
         ]

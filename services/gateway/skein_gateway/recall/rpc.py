@@ -434,9 +434,9 @@ def enforce_partial_policy(outcomes: Sequence[ArmOutcome], on_partial: pb.OnPart
             raise RecallTimedOut(arms=names)
         raise RecallIncomplete(arms=names)
     if all(outcome.is_missing or outcome.state == pb.ARM_STATE_SKIPPED for outcome in outcomes):
-        first = failures[0]
-        if first.fault is not None:
-            raise translate_upstream(first.fault, service=_SERVICES.get(first.arm, "recall"))
+        failure = failures[0]
+        if failure.fault is not None:
+            raise translate_upstream(failure.fault, service=_SERVICES.get(failure.arm, "recall"))
 
 
 def name_of(arm: pb.Arm) -> str:

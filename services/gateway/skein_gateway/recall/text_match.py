@@ -81,12 +81,12 @@ def excerpt(text: str, max_characters: int, terms: frozenset[str]) -> str:
         return text
     if max_characters < MIN_EXCERPT_CHARACTERS:
         return ""
-    inner = max_characters - 2 * (len(ELLIPSIS) + 1)
-    spans = _sentences(text, inner)
-    start, end = _best(spans, [counts_of(text[slice(*span)], terms) for span in spans], inner)
-    before = f"{ELLIPSIS} " if start > spans[0][0] else ""
-    after = f" {ELLIPSIS}" if end < spans[-1][1] else ""
-    return f"{before}{text[start:end].strip()}{after}"
+    limit = max_characters - 2 * (len(ELLIPSIS) + 1)
+    spans = _sentences(text, limit)
+    start, end = _best(spans, [counts_of(text[slice(*span)], terms) for span in spans], limit)
+    prefix = f"{ELLIPSIS} " if start > spans[0][0] else ""
+    suffix = f" {ELLIPSIS}" if end < spans[-1][1] else ""
+    return f"{prefix}{text[start:end].strip()}{suffix}"
 
 
 def normalize(text: str) -> str:
@@ -128,19 +128,19 @@ def _best(spans: list[tuple[int, int]], counts: list[Counter[str]], max_characte
     """Return start and end of the best run. Spare space goes to the text after its terms first."""
     best, first, last = -1, 0, 0
     counts_in_run: Counter[str] = Counter()
-    begin = 0
+    run_start = 0
     term_count = 0
     for index, (_, end) in enumerate(spans):
         counts_in_run.update(counts[index])
         is_same = not counts[index]
-        while end - spans[begin][0] > max_characters:
-            counts_in_run.subtract(counts[begin])
-            is_same = is_same and not counts[begin]
-            begin += 1
+        while end - spans[run_start][0] > max_characters:
+            counts_in_run.subtract(counts[run_start])
+            is_same = is_same and not counts[run_start]
+            run_start += 1
         if not is_same:
             term_count = sum(count > 0 for count in counts_in_run.values())
         if term_count > best:
-            best, first, last = term_count, begin, index
+            best, first, last = term_count, run_start, index
     while first < last and not counts[first]:
         first += 1
     if first and spans[last][1] - spans[first - 1][0] <= max_characters:
