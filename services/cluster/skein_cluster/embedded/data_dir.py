@@ -1,10 +1,10 @@
 """A cluster's data folder: its place, its lock, and its first creation.
 
-Normally the data is at the requested path. When root runs below a folder that the server's user cannot enter (a clone
-in root's home), it is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So the data
-persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it names the
-requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once its link
-is gone.
+Normally the data is at the requested path. The server's user may be unable to enter that folder, as for a clone in
+root's home. Then the data is in `/var/lib/skein/<hash>-<random>`, and the requested path is a symbolic link to it. So
+the data persists, moves with a renamed clone, and a new clone at an old path starts empty. `<data>.origin` beside it
+names the requested path. Temporary data (`durable=False`) is below the temp directory then; a later run removes it once
+its link is missing.
 """
 
 from __future__ import annotations

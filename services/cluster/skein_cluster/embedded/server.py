@@ -78,8 +78,8 @@ async def running_server(
 ) -> AsyncIterator[Server]:
     """Run a server on the data folder, created on first use, until the end of the block.
 
-    Enter it in a thread that lives as long as the server (the main thread): the kernel ends the server with that
-    thread, also when this process is killed. Connections through the socket are trusted, because only the server's
+    Enter it in a thread that lives as long as the server, such as the main thread. The kernel ends the server with
+    that thread, also when this process is killed. Connections through the socket are trusted, because only the server's
     user and root may enter its folder. On `tcp_port` at 127.0.0.1 a role needs a password.
     The settings are Postgres' own and visible in the list of processes: no secrets in them.
     With `restart`, a server that ends by itself is started again, as often as needed.

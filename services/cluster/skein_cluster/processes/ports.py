@@ -81,8 +81,8 @@ def _reserve_any(stack: ExitStack, host: str, candidates: Iterator[int]) -> str:
         with ExitStack() as trying:
             try:
                 reservation = trying.enter_context(closing(_socket(host)))
-                # Bind without SO_REUSEADDR, so that ports reserved by others are skipped; set it later, so that the
-                # server may bind too (Linux lets two sockets share a port with it until one of them listens).
+                # Bind without SO_REUSEADDR, so that ports reserved by others are skipped. Set it later, so that the
+                # server may bind too: with it, Linux lets two sockets share a port until one of them listens.
                 reservation.bind((host, port))
                 reservation.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             except OSError as error:

@@ -1,7 +1,8 @@
 """The whole cluster in one process over an embedded Postgres, for `skein up`, `skein demo` and the tests.
 
-Its data folder holds `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts tenants'
-secrets) and `credentials.json`, which the first start writes: an operator key, a development tenant and its API key.
+Its data folder contains `postgres/`, `system.key` (shared by the services and auth), `master.key` (which encrypts
+tenants' secrets) and `credentials.json`. The first start writes the latter: an operator key, a development tenant and
+its API key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Browser sessions of the console: cookies, sessions of API keys, and the context of a page.
 
-An API key stays in this gateway's memory, and the browser gets only the id of its key session: browsers send cookies to
+An API key stays in this gateway's memory, and the browser gets only the id of its key session. Browsers send cookies to
 every server of a machine, whatever its port.
 """
 

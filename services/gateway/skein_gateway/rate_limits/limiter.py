@@ -1,7 +1,7 @@
 """Rate limits: spends leases of token buckets that all gateways share.
 
 tenancy keeps a bucket for each tenant and each caller. A gateway leases about one second's worth of tokens and spends
-them locally, so a busy caller costs one RPC a second and never waits for it. Only a first call, or a call beyond the
+them locally. So a busy caller costs one RPC a second and never waits for it. Only a first call, or a call beyond the
 lease, waits. Unspent tokens expire. While tenancy is unavailable all calls pass: limits must not stop the cluster.
 """
 
@@ -51,8 +51,8 @@ _MIN_RETRY_SECONDS = 0.1
 # spent.
 _MIN_LEASE = 8
 _SMALL_LEASE, _SMALL_LEASE_SECONDS = 64, 0.16
-# The next lease starts when the remaining tokens last less than _LOW_SECONDS: at the earliest with _LOW_SHARE of the
-# lease left, at the latest with _LOW_COUNT tokens. If tokens are few, it also starts _RENEW_SECONDS before expiry.
+# The next lease starts when the remaining tokens last less than _LOW_SECONDS. It starts at the earliest with _LOW_SHARE
+# of the lease left, at the latest with _LOW_COUNT tokens. With few tokens, it also starts _RENEW_SECONDS before expiry.
 _LOW_SECONDS, _LOW_SHARE, _LOW_COUNT = 0.5, 0.5, 2
 _RENEW_SECONDS = 1.0
 # Shortest time over which the rate of calls is measured.
