@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 SECRETS = frozenset(
     {
         "authorization", "bearer", "challenge", "check_digits", "client_secret", "code_verifier", "csrf",
-        "password", "password_hash", "registration_hash", "secret", "secret_hash", "signature", "system_key", "ticket",
-        "verifier",
+        "key_session_id", "password", "password_hash", "registration_hash", "secret", "secret_hash", "signature",
+        "system_key", "verifier",
     }
 )  # fmt: skip
 

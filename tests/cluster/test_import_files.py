@@ -74,9 +74,9 @@ async def test_a_whole_memory_is_compared_too(
     [
         (("skein", "x", "--all"), "has no realms"),
         (("jsonl", "x", "--compare", "--dry-run"), "--compare writes nothing"),
-        (("jsonl", "x", "--vectors", "y"), "--vectors is not for jsonl"),
+        (("jsonl", "x", "--vectors", "y"), "--vectors does not apply to jsonl"),
         (("jsonl", "x", "--realm", "a", "--all"), "either --realm or --all"),
-        (("skein", "x", "--prefix", "a"), "--prefix is not for skein"),
+        (("skein", "x", "--prefix", "a"), "--prefix does not apply to skein"),
         (("jsonl", "x", "--prefix", "a b"), "without spaces"),
         (("teletext", "x"), "'teletext' is not one of"),
     ],

@@ -186,7 +186,7 @@ async def test_a_dump_that_holds_no_vectors_is_a_clear_error(cluster: Cluster, t
     assert (empty.code, absent.code, misplaced.code) == (1, 2, 2)
     assert "holds no vectors" in empty.err
     assert "does not exist" in absent.err
-    assert "--vectors is not for duyetbot-d1" in misplaced.err
+    assert "--vectors does not apply to duyetbot-d1" in misplaced.err
 
 
 async def test_vectors_of_a_registered_model_are_kept_with_who_made_them(

@@ -49,13 +49,13 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
 
     assert version_of("playwright-core")
     told = said["told"]
-    assert told["skip"] == "Skip to the content"
+    assert told["skip"] == "Skip to content"
     assert told["hit"] == "Anna drinks tea"
     assert told["bar"].startswith("Score 0.")
     assert (round(told["zoomed"], 1), round(told["back"], 1), round(told["plainZoom"], 1)) == (2.0, 1.0, 2.0)
     assert set(told["relations"]) == {"related"}
     assert (told["conflicts"], told["left"]) == (2, 1)
-    assert told["done"] == told["plainDone"] == "The conflict is settled."
+    assert told["done"] == told["plainDone"] == "The conflict is resolved."
     assert told["saved"] == "The policy is saved."
     assert told["secret"].startswith("skein_")
     assert told["title"].startswith("<img src=x")

@@ -27,9 +27,9 @@ NOWHERE = "127.0.0.1:9"
 @pytest.mark.parametrize(
     ("away", "shown"),
     [
-        ("session", ("Memories that changed last", "Anna drinks tea")),
+        ("session", ("Recently changed memories", "Anna drinks tea")),
         ("memory", ("Newest sessions", "What did the doctor say")),
-        ("tenancy", ("Memories that changed last", "Newest sessions")),
+        ("tenancy", ("Recently changed memories", "Newest sessions")),
     ],
 )
 async def test_the_overview_names_the_service_that_is_away_and_shows_the_rest(
@@ -124,7 +124,7 @@ async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_tol
             left = await web.submit(page, "sign_out")
 
     assert (left.status_code, "“auth” is unavailable" in left.text) == (503, True)
-    assert "This browser no longer holds your sign-in" in left.text
+    assert "You are signed out of this browser" in left.text
     assert "skein" not in web.client.cookies
 
 
@@ -140,7 +140,7 @@ async def test_search_names_the_arm_that_is_missing(cluster: Cluster, tenant: Te
 
         page = await web.page("search", q="tea", memories="on", blocks="on")
 
-    assert "Not everything was searched: memories did not answer" in page.text
+    assert "The results are incomplete: memories did not answer" in page.text
 
 
 async def test_a_fault_of_ours_is_told_without_its_text(

@@ -164,9 +164,9 @@ async def test_what_lies_around_a_memory_is_told_with_its_words(mcp: Mcp) -> Non
 @pytest.mark.parametrize(
     ("name", "arguments", "said"),
     [
-        ("list_memories", {}, "There is nothing."),
-        ("read_blocks", {"label": "human"}, "There is nothing."),
-        ("list_sessions", {}, "There is nothing."),
+        ("list_memories", {}, "Nothing was found."),
+        ("read_blocks", {"label": "human"}, "Nothing was found."),
+        ("list_sessions", {}, "Nothing was found."),
         ("recall", {"query": "tea"}, "Nothing was found."),
         ("forget", {"tags": ["nowhere"]}, "No memory matches."),
     ],

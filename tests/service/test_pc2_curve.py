@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
         skein, ["pc2", "certificates", str(certificate_folder), "--client", "kitchen", "--json"]
     )
     assert result.exit_code == 0, result.output
-    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["made"]] == [
+    assert [path.rpartition("/")[2] for path in json.loads(result.stdout)["created"]] == [
         "server.key_secret",
         "kitchen.key_secret",
     ]

@@ -198,7 +198,7 @@ def test_limits_of_the_contract_are_limits_of_the_schema() -> None:
         "type": "number",
         "minimum": 0.0,
         "maximum": 1.0,
-        "description": "How much it matters, 0 to 1.",
+        "description": "Importance, 0 to 1.",
     }
     assert (recall["limit"]["minimum"], recall["limit"]["maximum"]) == (0, 100)
     assert recall["since"]["format"] == "date-time"

@@ -53,8 +53,8 @@ def read_conversations(path: Path) -> list[Conversation]:
     try:
         return [_conversation(sample) for sample in json.loads(path.read_text("utf-8"))]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise RecordInvalid(f"{path} is no list of LoCoMo samples with conversation and qa ({what}).") from None
+        problem = f"{type(error).__name__}: {error}"
+        raise RecordInvalid(f"{path} is not a list of LoCoMo samples with conversation and qa ({problem}).") from None
 
 
 def evidence_of(names: Iterable[object]) -> frozenset[str]:
@@ -108,7 +108,7 @@ def _message(turn: dict[str, Any], session_id: str, at: datetime) -> session_pb2
     message = session_pb2.Message(
         external_id=str(turn["dia_id"]),
         session_id=session_id,
-        # Both are people.
+        # Both speakers are persons.
         role=session_pb2.MESSAGE_ROLE_USER,
         name=str(turn["speaker"]),
         content=f"{text} [shares {caption}]" if caption else text,

@@ -27,7 +27,7 @@ class ScoredQuestion:
     """One question with its answer."""
 
     category: str
-    # Ids of the evidence. Empty: every answer is right.
+    # Ids of the evidence. Empty: every answer counts as right.
     evidence: frozenset[str]
     # Ids of the hits, best first.
     hit_ids: tuple[str, ...]

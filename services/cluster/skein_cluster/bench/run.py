@@ -102,20 +102,20 @@ async def temporary_tenant(
 
 async def store_memories(api: Client, memories: Sequence[memory_pb2.Memory], *, keep_times: bool = False) -> None:
     """Store memories in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for start in range(0, len(memories), _EMBEDDED_AT_ONCE):
         batch = memories[start : start + _EMBEDDED_AT_ONCE]
         response = await api.memories.BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=batch, keep_times=keep_times, request_id=uuid.uuid4().hex)
         )
         if response.pending_embedding_count:
-            pending.append([memory.memory_id for memory in response.memories])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending)
+            pending_batches.append([memory.memory_id for memory in response.memories])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MEMORY, pending_batches)
 
 
 async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -> None:
     """Store messages in the sessions that they name, in order, and wait until all have vectors."""
-    pending: list[list[str]] = []
+    pending_batches: list[list[str]] = []
     for session_id, of_session in groupby(messages, lambda message: message.session_id):
         turns = list(of_session)
         for start in range(0, len(turns), _EMBEDDED_AT_ONCE):
@@ -129,8 +129,8 @@ async def store_messages(api: Client, messages: Sequence[session_pb2.Message]) -
                 )
             )
             if response.pending_embedding_count:
-                pending.append([message.message_id for message in response.messages])
-    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending)
+                pending_batches.append([message.message_id for message in response.messages])
+    await _wait_for_vectors(api, recall_pb2.ITEM_KIND_MESSAGE, pending_batches)
 
 
 async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Sequence[Sequence[str]]) -> None:
@@ -138,11 +138,11 @@ async def _wait_for_vectors(api: Client, kind: recall_pb2.ItemKind, batches: Seq
     try:
         async with asyncio.timeout(_PENDING_SECONDS):
             for item_ids in batches:
-                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event says when they are done.
+                while not await _have_vectors(api, kind, item_ids):  # noqa: ASYNC110 - no event marks their completion.
                     await asyncio.sleep(_PENDING_PAUSE_SECONDS)
     except TimeoutError:
         raise CommandError(
-            f"Items still lack their vectors after {_PENDING_SECONDS:.0f} s; does the worker run?", ExitCode.FAULT
+            f"Items still lack vectors after {_PENDING_SECONDS:.0f} s; check that the worker runs.", ExitCode.FAULT
         ) from None
 
 
@@ -200,7 +200,7 @@ async def run_ablations(
     signals: Sequence[str],
     on_progress: Callable[[int], None],
 ) -> dict[str, list[ScoredQuestion]]:
-    """Ask every question again without each of the signals in turn."""
+    """Repeat all questions without each of the signals in turn."""
     result: dict[str, list[ScoredQuestion]] = {}
     for signal in signals:
         result[signal] = (await ask_questions(api, questions, form, weights={signal: 0.0})).scored_questions

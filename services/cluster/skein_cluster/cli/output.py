@@ -1,4 +1,4 @@
-"""Printed output: tables for people, one JSON document for programs, notes on stderr."""
+"""Printed output: tables, or one JSON document with --json; notes on stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skein bench`: how well a running cluster recalls, in figures that others can compare."""
+"""`skein bench`: recall quality of a running cluster, in comparable figures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MAX_LIMIT = 100
 
 @dataclass(slots=True)
 class _BenchRun:
-    """Questions, answers and times so far."""
+    """Questions, results and times so far."""
 
     scored_questions: list[ScoredQuestion] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
@@ -50,7 +50,7 @@ class _BenchRun:
     degraded: int = 0
     model: str = ""
     conversations: list[dict[str, Any]] = field(default_factory=list)
-    # Of each signal: the answers as they were, and those without it.
+    # For each signal: the questions with all signals, and without it.
     without: dict[str, tuple[list[ScoredQuestion], list[ScoredQuestion]]] = field(default_factory=dict)
 
 
@@ -93,21 +93,21 @@ class _CorpusRun:
 
 @click.group()
 def bench_command() -> None:
-    """Measure how well the cluster recalls (as the operator, in tenants of its own)."""
+    """Measure the recall quality of the cluster (as the operator, in temporary tenants)."""
 
 
 @bench_command.command("locomo")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path))
-@click.option("--conversations", type=click.IntRange(min=1), help="Only the first ones.")
+@click.option("--conversations", type=click.IntRange(min=1), help="Only this many conversations.")
 @click.option(
     "--form",
     type=click.Choice(["memories", "messages"]),
     default="memories",
     show_default=True,
-    help="What a turn becomes: a memory with its speaker in the text, or a message with its speaker as name.",
+    help="Store each turn as a memory with the speaker in its text, or as a message with the speaker as name.",
 )
-@click.option("--ablation/--no-ablation", default=True, help="Ask again without each signal; the default.")
-@click.option("--keep", is_flag=True, help="Leave the tenants that were made.")
+@click.option("--ablation/--no-ablation", default=True, help="Also measure without each signal; the default.")
+@click.option("--keep", is_flag=True, help="Keep the temporary tenants.")
 @options.cluster_options
 @options.json_option
 def locomo(
@@ -120,17 +120,16 @@ def locomo(
     keep: bool,
     as_json: bool,
 ) -> None:
-    """Ask the questions of FILE, in LoCoMo's own format, and say how much of their evidence comes back.
+    """Measure how much evidence recall finds for the questions of FILE, in LoCoMo's format.
 
-    Each conversation gets a tenant of its own and each turn becomes one item; each question is asked as it is.
-    Recall@k is the share of a question's evidence among its first k hits, the mean over all questions; brackets hold
-    95 % intervals.
+    Each conversation gets its own tenant, each turn becomes one item, and each question is one query. Recall@k is the
+    share of a question's evidence among its first k hits, averaged over all questions, with 95 % intervals.
     """
     try:
-        conversations_read = read_conversations(file)[:conversations]
+        selected_conversations = read_conversations(file)[:conversations]
     except RecordInvalid as error:
         raise CommandError(str(error), ExitCode.REFUSED) from error
-    run = asyncio.run(_run(environment, conversations_read, form, ablation=ablation, keep=keep))
+    run = asyncio.run(_run(environment, selected_conversations, form, ablation=ablation, keep=keep))
     document = _document(file, form, run)
     if as_json:
         output.print_json(document)
@@ -191,10 +190,10 @@ async def _run(
         run.items += len(conversation.memories)
         run.degraded += answers.degraded
         run.model = run.model or answers.model
-        for signal, again in without.items():
-            before, after = run.without.setdefault(signal, ([], []))
-            before += answers.scored_questions
-            after += again
+        for signal, ablated_questions in without.items():
+            all_signals, ablated = run.without.setdefault(signal, ([], []))
+            all_signals += answers.scored_questions
+            ablated += ablated_questions
         run.conversations.append(
             {"name": conversation.name, form: len(conversation.memories), **_measures(answers.scored_questions)}
         )
@@ -226,8 +225,8 @@ def _document(file: Path, form: Form, run: _BenchRun) -> dict[str, Any]:
         "categories": {name: _measures(questions) for name, questions in by_category(run.scored_questions).items()},
         "conversations": run.conversations,
         "ablation": {
-            signal: {name: mean.as_json() for name, mean in ablation_loss(before, after, seed=_SEED).items()}
-            for signal, (before, after) in sorted(run.without.items())
+            signal: {name: mean.as_json() for name, mean in ablation_loss(all_signals, ablated, seed=_SEED).items()}
+            for signal, (all_signals, ablated) in sorted(run.without.items())
         },
     }
 
@@ -344,7 +343,7 @@ def _print_circumstances(document: Mapping[str, Any], items: str) -> None:
         )
     )
     if document["degraded_answers"]:
-        message = f"{document['degraded_answers']} answers were by words alone or lacked an arm: ask again."
+        message = f"{document['degraded_answers']} answers lacked semantic search or an arm: repeat the run."
         output.stderr_console().print(Text(message, style="red"))
 
 

@@ -94,7 +94,9 @@ def _check_process(services: Collection[str], environment: Mapping[str, str]) ->
         try:
             ssl.create_default_context(cafile=settings.ca_file)
         except OSError as error:
-            reason = "holds no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            reason = (
+                "contains no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+            )
             raise SettingInvalid(f"SKEIN_CA_FILE names a file that {reason}.") from None
 
 

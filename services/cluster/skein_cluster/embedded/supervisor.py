@@ -1,6 +1,6 @@
 """Restarts a server that ended by itself: killed, or stopped by a full disk.
 
-Recovery keeps every acknowledged write. Connections are refused meanwhile.
+Recovery keeps every acknowledged write. Connections are refused until then.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ServerSupervisor:
         self.process = process
         self._start = start
 
-    async def keep(self) -> None:
+    async def supervise(self) -> None:
         """Restart the server whenever it ends, until cancelled. A failed start is logged and retried."""
         loop = asyncio.get_running_loop()
         started, pause = loop.time(), _FIRST_PAUSE_SECONDS
@@ -46,12 +46,12 @@ class ServerSupervisor:
             _log.error("postgres_exited", code=self.process.returncode)
             if loop.time() - started > _GOOD_SECONDS:
                 pause = _FIRST_PAUSE_SECONDS
-            while not await self._is_back(pause):
+            while not await self._restart(pause):
                 pause = min(2 * pause, _MAX_PAUSE_SECONDS)
             started = loop.time()
 
-    async def _is_back(self, pause: float) -> bool:
-        """Start it once; wait a little after a failure."""
+    async def _restart(self, pause: float) -> bool:
+        """Start the server once and return whether it runs; pause after a failure."""
         try:
             self.process = await self._start()
         except (PostgresDidNotStart, OSError) as error:
