@@ -36,6 +36,6 @@ def prefix_field_paths(path: str, *, index: int | None = None) -> Iterator[None]
     """Prefix the fields of errors with the path of their message in the request."""
     try:
         yield
-    except RpcError as refusal:
-        violations = [(f"{path}.{field}", what) for field, what in refusal.violations]
-        raise type(refusal)(violations=violations, index=index, **refusal.metadata) from None
+    except RpcError as error:
+        violations = [(f"{path}.{field}", description) for field, description in error.violations]
+        raise type(error)(violations=violations, index=index, **error.metadata) from None
