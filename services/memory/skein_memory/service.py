@@ -107,7 +107,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
         key_check = MasterKeyCheck(database, master_keys)
         if not host.is_repairing:
             servicers.ready_checks.append(key_check.ready)
-            await key_check.at_start()
+            await key_check.check_at_start()
         months = MonthlyPartitions(database, QUERIES["ensure_month"])
         policies = shared_policy_cache(database)
         idempotency = IdempotencyStore(database, "memory")

@@ -47,7 +47,7 @@ MEMORYVAULT_EVENT_TYPES: Mapping[str, str] = {
     "brain_data_imported": "data_imported",
 }
 
-_FORM = struct.Struct(">q16s")
+_LAYOUT = struct.Struct(">q16s")
 _LAST_ID = UUID(int=(1 << 128) - 1)
 
 
@@ -78,7 +78,7 @@ class Position(NamedTuple):
     def of(cls, text: str) -> Self:
         """Read a position in the form that callers use. Raises PositionInvalid."""
         try:
-            transaction, change_id = _FORM.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
+            transaction, change_id = _LAYOUT.unpack(base64.b64decode(text, altchars=b"-_", validate=True))
         except (binascii.Error, ValueError, struct.error):
             raise PositionInvalid from None
         if transaction < 0:
@@ -87,7 +87,7 @@ class Position(NamedTuple):
 
     def __str__(self) -> str:
         """Return it in the form that callers use."""
-        return base64.b64encode(_FORM.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
+        return base64.b64encode(_LAYOUT.pack(self.transaction, self.change_id.bytes), altchars=b"-_").decode("ascii")
 
 
 START = Position(0, UUID(int=0))
@@ -131,13 +131,13 @@ class EventFilter:
         """Return a filter for types of events, which may have MemoryVault's names. Raises FieldInvalid."""
         names = [canonical_type(name) for name in event_types]
         valid_types = ", ".join(sorted(EVENT_TYPES))
-        wrong = [
+        violations = [
             (f"filter.event_types[{index}]", f"must be one of {valid_types}")
             for index, name in enumerate(names)
             if name not in EVENT_TYPES
         ]
-        if wrong:
-            raise FieldInvalid(violations=wrong)
+        if violations:
+            raise FieldInvalid(violations=violations)
         return cls(event_types=frozenset(names), entity_type=entity_type, entity_id=entity_id)
 
     @property

@@ -194,7 +194,7 @@ class GraphStore:
     async def suggest_links(
         self, tenant_id: UUID, name: str, *, at: datetime, min_score: float | None = None, count: int | None = None
     ) -> list[Suggestion]:
-        """Return memories to link with. The policy's minimum score applies when `min_score` is None. Raises MemoryNotFound."""
+        """Return memories to link with; the policy has a default for `min_score`. Raises MemoryNotFound."""
         async with self._database.transaction(tenant_id) as tx:
             policy = await self._policies.get(tx, tenant_id)
             memory_id = (await _read_start_nodes(tx, tenant_id, [name], at=at))[name].memory_id

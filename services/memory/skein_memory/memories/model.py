@@ -343,12 +343,12 @@ def capacity(policy: Policy, level: str) -> int:
     }[level]
 
 
-def promoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+def promote(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a memory, one level higher. Raises LevelOutOfRange at the top."""
     return _moved(memory, -1, at=at, by=by)
 
 
-def demoted(memory: Memory, *, at: datetime, by: str) -> Memory:
+def demote(memory: Memory, *, at: datetime, by: str) -> Memory:
     """Return the next revision of a memory, one level lower. Raises LevelOutOfRange at the bottom."""
     return _moved(memory, 1, at=at, by=by)
 
@@ -357,7 +357,7 @@ def demote_or_hide(memory: Memory, *, at: datetime, by: str) -> tuple[Memory, st
     """Return a memory that its level has no capacity for, and its event: demoted a level, or archived."""
     if memory.draft.level == LEVELS[-1]:
         return memory.revise(replace(memory.draft, archive_time=at), at=at, by=by), "memory_archived"
-    return demoted(memory, at=at, by=by), "memory_demoted"
+    return demote(memory, at=at, by=by), "memory_demoted"
 
 
 def _moved(memory: Memory, steps: int, *, at: datetime, by: str) -> Memory:

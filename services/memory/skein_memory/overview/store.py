@@ -16,7 +16,7 @@ from skein_memory.overview import model as overview_model
 from skein_memory.overview.model import UNIT_LENGTHS, tag_counts, truncate_time
 from skein_memory.queries import QUERIES
 from skein_memory.scoring import model as scoring_model
-from skein_memory.scoring.inputs import NOTHING, read_score_inputs
+from skein_memory.scoring.inputs import NO_INPUTS, read_score_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +95,7 @@ class OverviewStore:
             scored = await with_scores(tx, tenant_id, self._policies, memories, at=at)
         items = []
         for memory in scored:
-            memory_inputs = inputs.get(memory.memory_id, NOTHING)
+            memory_inputs = inputs.get(memory.memory_id, NO_INPUTS)
             stale_days = scoring_model.days_between(scoring_model.last_used(memory, memory_inputs), at)
             if memory.memory_scores is not None:
                 urgency = overview_model.urgency(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Transaction
     from skein_memory.memories.model import Memory
 
-NOTHING = ScoreInputs()
+NO_INPUTS = ScoreInputs()
 
 
 async def read_score_inputs(tx: Transaction, tenant_id: UUID, memories: Sequence[Memory]) -> dict[UUID, ScoreInputs]:

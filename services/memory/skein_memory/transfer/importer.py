@@ -394,7 +394,7 @@ class Importer:
 
     async def _block(self, item: ImportItem) -> str:
         block: Any = item.draft
-        before = await block_store.locked_if_any(self._tx, self._tenant_id, block.block_id)
+        before = await block_store.lock_if_exists(self._tx, self._tenant_id, block.block_id)
         outcome = "created"
         if before is None:
             create_time = item.create_time or item.changed or self._at
@@ -446,7 +446,7 @@ class Importer:
     async def _remove_one(self, kind: str, item_id: str) -> None:
         tx, tenant_id = self._tx, self._tenant_id
         if kind == "block":
-            block = await block_store.locked_if_any(tx, tenant_id, item_id)
+            block = await block_store.lock_if_exists(tx, tenant_id, item_id)
             if block is not None and block.is_active:
                 await self._put_block(block, block.delete(at=self._at, by=self._by), event="block_deleted")
         elif kind == "source_trust":

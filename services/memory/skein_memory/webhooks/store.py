@@ -183,8 +183,8 @@ def _draft_columns(draft: WebhookDraft) -> dict[str, object]:
 def _columns(wrapped: WrappedKey) -> dict[str, object]:
     return {
         "master_key": wrapped.master_key,
-        "nonce": wrapped.sealed.nonce,
-        "ciphertext": wrapped.sealed.ciphertext,
+        "nonce": wrapped.encrypted_key.nonce,
+        "ciphertext": wrapped.encrypted_key.ciphertext,
     }
 
 
@@ -205,7 +205,7 @@ def webhook_of(row: asyncpg.Record) -> Webhook:
         key=WrappedKey(
             key_id=row["webhook_id"],
             master_key=row["master_key"],
-            sealed=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
+            encrypted_key=Ciphertext(nonce=row["nonce"], ciphertext=row["ciphertext"]),
         ),
         failures=row["failures"],
         last_delivery_time=row["last_delivery_time"],
