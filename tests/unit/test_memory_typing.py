@@ -90,13 +90,13 @@ def test_every_searched_or_required_field_is_one_and_of_free_data_all_texts_or_n
     for type_ in memory_type.BUILT_IN.values():
         assert set(type_.required) <= set(type_.fields)
         if type_.fields:
-            assert set(type_.searched) <= set(type_.fields)
+            assert set(type_.searched_fields) <= set(type_.fields)
         else:
-            assert type_.searched == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
+            assert type_.searched_fields == (() if type_.name == "langgraph" else (memory_type.ALL_TEXTS,))
 
 
 def test_of_the_vault_only_the_kind_of_its_entries_is_searched() -> None:
-    assert memory_type.BUILT_IN[memory_type.VAULT].searched == ("entry_type",)
+    assert memory_type.BUILT_IN[memory_type.VAULT].searched_fields == ("entry_type",)
 
 
 def test_a_policy_without_types_accepts_every_type() -> None:

@@ -98,7 +98,7 @@ class Block:
         """
         if self.draft.read_only and draft.read_only and self.draft.value != draft.value:
             raise BlockReadOnly
-        return self._next(at, by, draft=draft)
+        return self._next_revision(at, by, draft=draft)
 
     def write(self, value: str, *, at: datetime, by: str) -> Block:
         """Return its next revision, with another value. Raises BlockReadOnly and BlockTooLong."""
@@ -107,13 +107,13 @@ class Block:
 
     def delete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, deleted."""
-        return self._next(at, by, delete_time=at)
+        return self._next_revision(at, by, delete_time=at)
 
     def undelete(self, *, at: datetime, by: str) -> Block:
         """Return its next revision, no longer deleted."""
-        return self._next(at, by, delete_time=None)
+        return self._next_revision(at, by, delete_time=None)
 
-    def _next(self, at: datetime, by: str, **changes: Any) -> Block:
+    def _next_revision(self, at: datetime, by: str, **changes: Any) -> Block:
         return replace(self, **changes, revision=self.revision + 1, update_time=at, record_time=at, updated_by=by)
 
     def check_revision(self, revision: int) -> None:

@@ -216,7 +216,7 @@ async def _record_purge(
         purged_ids,
         at=options.at,
         external_ids=sorted({row["external_id"] for row in stored_rows if row["external_id"] is not None}),
-        sayings=[(row["type"], row["content"], _json(row["data"])) for row in stored_rows],
+        contents=[(row["type"], row["content"], _json(row["data"])) for row in stored_rows],
     )
     await access_log_erasure.clear_queries(tx, tenant_id, purged_ids)
     if options.subject_id:

@@ -132,7 +132,7 @@ async def claim_fact_keys(
         return None
     rows: list[dict[str, object]] = [
         {"subject_id": key.subject_id or None, "key": key.key, "folded_key": key.folded[1], "memory_id": id_}
-        for key, id_ in sorted(claims, key=lambda one: (one[0].folded, one[1] in expired_ids))
+        for key, id_ in sorted(claims, key=lambda item: (item[0].folded, item[1] in expired_ids))
     ]
     claim = QUERIES["claim_fact_keys"]
     if await tx.insert(claim, tenant_id, rows) == len(rows):
