@@ -39,16 +39,16 @@ class RpcError(Exception):
     # Seconds until a retry may succeed; None when a retry does not help.
     retry_after: float | None = None
 
-    def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **facts: object) -> None:
-        """`violations` and `facts` are sent to the caller: never pass content or a secret."""
+    def __init__(self, *, violations: Sequence[tuple[str, str]] = (), **keywords: object) -> None:
+        """`violations` and `keywords` are sent to the caller: never pass content or a secret."""
         self.violations = truncate_violations(violations)
         self.metadata: Mapping[str, str] = {
-            name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in facts.items() if value is not None
+            name: str(value)[:MAX_METADATA_CHARACTERS] for name, value in keywords.items() if value is not None
         }
-        sentence = inspect.getdoc(type(self)) or type(self).__name__
+        template = inspect.getdoc(type(self)) or type(self).__name__
         metadata = self.metadata if self.code is grpc.StatusCode.INVALID_ARGUMENT else {}
-        unstated = {name: value for name, value in metadata.items() if f"{{{name}}}" not in sentence}
-        self.message = sentence.format_map(self.metadata) + format_violations(self.violations, unstated)
+        extra_metadata = {name: value for name, value in metadata.items() if f"{{{name}}}" not in template}
+        self.message = template.format_map(self.metadata) + format_violations(self.violations, extra_metadata)
         super().__init__(self.message)
 
     def status(self) -> Status:
@@ -60,14 +60,14 @@ class RpcError(Exception):
             seconds = int(self.retry_after)
             nanos = int((self.retry_after - seconds) * 1e9)
             details.append(error_details_pb2.RetryInfo(retry_delay=Duration(seconds=seconds, nanos=nanos)))
-        bad = error_details_pb2.BadRequest()
+        bad_request = error_details_pb2.BadRequest()
         for field, description in self.violations:
-            bad.field_violations.add(field=field, description=description)
-            if bad.ByteSize() > MAX_DETAIL_BYTES - 2048:
-                del bad.field_violations[-1]
+            bad_request.field_violations.add(field=field, description=description)
+            if bad_request.ByteSize() > MAX_DETAIL_BYTES - 2048:
+                del bad_request.field_violations[-1]
                 break
-        if bad.field_violations:
-            details.append(bad)
+        if bad_request.field_violations:
+            details.append(bad_request)
         return Status(code=self.code.value[0], message=self.message, details=[pack_any(detail) for detail in details])
 
 
@@ -278,9 +278,9 @@ class ResourceExhausted(RpcError):
 
     code = grpc.StatusCode.RESOURCE_EXHAUSTED
 
-    def __init__(self, *, retry_after: float | None = None, **facts: object) -> None:
+    def __init__(self, *, retry_after: float | None = None, **keywords: object) -> None:
         """`retry_after` is the number of seconds until a retry may succeed."""
-        super().__init__(violations=(), **facts)
+        super().__init__(violations=(), **keywords)
         if retry_after is not None:
             self.retry_after = retry_after
 

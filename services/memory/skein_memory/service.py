@@ -94,7 +94,7 @@ async def start(host: Host) -> AsyncIterator[ServicerRegistry]:
     secrets = SecretSettings.read(host.environment)
     servicers = ServicerRegistry()
     index = recall_rpc.RecallInternalServiceStub(host.channel("recall"))
-    embeddings = EmbeddingClient(index, service="memory", at_once=settings.immediate_embeddings)
+    embeddings = EmbeddingClient(index, service="memory", max_immediate=settings.immediate_embeddings)
     master_keys = MasterKeys.of(secrets.master_key, secrets.master_key_previous)
     outbound = SafeHttpClient.from_settings(OutboundSettings.read(host.environment))
     cold = ColdFiles(settings.archives(host.environment))

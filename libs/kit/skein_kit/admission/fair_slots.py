@@ -25,23 +25,23 @@ class FairSlots:
         """Share `total` slots, at most `per_owner` of them to one owner."""
         self._total = total
         self._per_owner = per_owner
-        self._slots_of = Counter[str]()
+        self._slots_by_owner = Counter[str]()
         self._in_use = 0
 
     def free_for(self, owner: str) -> int:
         """Return how many more slots an owner may take now."""
         free = self._total - self._in_use
         limit = min(self._per_owner, -(-free // _FREE_SHARE))
-        return max(0, min(limit - self._slots_of[owner], free))
+        return max(0, min(limit - self._slots_by_owner[owner], free))
 
     def take(self, owner: str) -> None:
         """Take a slot without a check: call `free_for` before."""
-        self._slots_of[owner] += 1
+        self._slots_by_owner[owner] += 1
         self._in_use += 1
 
     def release(self, owner: str) -> None:
         """Release a slot."""
         self._in_use -= 1
-        self._slots_of[owner] -= 1
-        if not self._slots_of[owner]:
-            del self._slots_of[owner]
+        self._slots_by_owner[owner] -= 1
+        if not self._slots_by_owner[owner]:
+            del self._slots_by_owner[owner]

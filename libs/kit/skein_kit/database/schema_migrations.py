@@ -119,8 +119,8 @@ async def _prepare(
     for service in services:
         await _create_role(connection, database_role(service), "LOGIN")
         if service in passwords:
-            quoted = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
-            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {quoted}")
+            password_literal = await connection.fetchval("SELECT quote_literal($1)", passwords[service])
+            await connection.execute(f"ALTER ROLE {database_role(service)} PASSWORD {password_literal}")
     if passwords:
         await connection.execute(_RESTORE_STATEMENT_LOG)
     await connection.execute(f"GRANT CREATE, CONNECT ON DATABASE {database} TO {OWNER}")
@@ -163,8 +163,8 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migrations: Seq
         if migration is not None and migration.checksum != row["checksum"]:
             message = f"Migration {row['number']:04d}_{row['name']} changed after it was applied; restore its text."
             raise MigrationError(message)
-    applied = {row["number"] for row in rows}
-    pending = [migration for migration in migrations if migration.number not in applied]
+    applied_numbers = {row["number"] for row in rows}
+    pending = [migration for migration in migrations if migration.number not in applied_numbers]
     for migration in pending:
         try:
             await _apply_one(connection, migration)

@@ -34,10 +34,10 @@ def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # no
         case Not(part):
             return not matches(part, memory)
         case Tags(mode, tags):
-            own_tags = set(_collection(memory.get("tags")))
+            memory_tags = set(_collection(memory.get("tags")))
             if mode == "all":
-                return own_tags.issuperset(tags)
-            return own_tags.isdisjoint(tags) == (mode == "none")
+                return memory_tags.issuperset(tags)
+            return memory_tags.isdisjoint(tags) == (mode == "none")
         case Contains(path, text):
             return database_lower(text) in database_lower(str(_plain(path, memory)))
         case Has(path):
@@ -99,12 +99,12 @@ def _items(path: Path, memory: Mapping[str, object]) -> list[object]:
     """Return the values at a path. A path continues in each item of a list, and ends at the items of a list."""
     values: list[object] = [memory.get(path[0])]
     for key in path[1:]:
-        values = [value[key] for value in _unwrapped(values) if isinstance(value, Mapping) and key in value]
+        values = [value[key] for value in _flatten(values) if isinstance(value, Mapping) and key in value]
     # At the end, the items of lists within a list count too.
-    return list(_unwrapped(list(_unwrapped(values))))
+    return list(_flatten(list(_flatten(values))))
 
 
-def _unwrapped(items: list[object]) -> Iterator[object]:
+def _flatten(items: list[object]) -> Iterator[object]:
     for item in items:
         if isinstance(item, list):
             yield from item

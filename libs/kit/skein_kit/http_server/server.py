@@ -65,7 +65,7 @@ class ManagedUvicorn(uvicorn.Server):
         """Tick until `drain` is called."""
         ticks = 0
         while not await self.on_tick(ticks):
-            self._listener.close_late()
+            self._listener.close_expired()
             ticks = (ticks + 1) % _TICKS
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_SECONDS):

@@ -80,8 +80,13 @@ class AccessRule:
     def check(self, caller: Caller) -> None:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
         # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
-        chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
-        if self.needs_tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+        can_choose_tenant = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
+        if (
+            self.needs_tenant
+            and caller.tenant_id is None
+            and can_choose_tenant
+            and self.permission in TENANT_PERMISSIONS
+        ):
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)

@@ -273,7 +273,9 @@ class PasswordQueue:
                 changed.set_result(None)
 
         call.on_change = wake
-        timer = loop.call_later(call.wait_until - call.arrived, lambda: self._queue.time_out(call, time.monotonic()))
+        timer = loop.call_later(
+            call.wait_until - call.arrival_time, lambda: self._queue.time_out(call, time.monotonic())
+        )
         try:
             await changed
         except asyncio.CancelledError:
