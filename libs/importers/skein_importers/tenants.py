@@ -66,8 +66,8 @@ async def all_tenants(operator: Client, form: str, realms: Sequence[Realm]) -> M
                 slug=realm.slug,
                 metadata=struct({_MARK: _mark(form, realm)}),
             )
-            answer = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
-            result[realm.key] = answer.tenant.tenant_id
+            response = await operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=tenant))
+            result[realm.key] = response.tenant.tenant_id
     return result
 
 

@@ -94,7 +94,7 @@ def _show_records(report: Report, *, dry_run: bool) -> None:
     outcomes = {
         Outcome.WRITTEN: "written",
         Outcome.SKIPPED: "there already",
-        Outcome.RECOMPUTED: "made anew",
+        Outcome.RECOMPUTED: "recomputed",
         Outcome.REFUSED: "refused",
     }
     if dry_run:
