@@ -1,9 +1,9 @@
 """The errors that are part of the interface. Knows statuses, not transports.
 
-Each error is a class. Its docstring is the message that the caller reads, its `reason` a value of
-`skein.errors.v1.ErrorReason`, and its keywords become the metadata of the ErrorInfo. The message may contain a keyword
-in braces, which its value replaces. The violations follow, field by field, and for an invalid argument the other
-keywords, so that the message alone is enough to correct the request.
+Each error is a class. Its docstring is the message that the caller reads. Its `reason` is a value of
+`skein.errors.v1.ErrorReason`. Its keywords become the metadata of the ErrorInfo. The message may contain a keyword in
+braces, which its value replaces. The violations follow, field by field. For an invalid argument the other keywords
+follow too, so that the message alone is enough to correct the request.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The number of calls that a process runs at a time: as many as keep the queueing delay of shared resources short.
 
-The measure is queueing delay, as in Breakwater (Cho et al., "Overload Control for µs-scale RPCs with Breakwater", OSDI
-2020): the delay of the event loop, and the wait for a connection of the pool. While the delay is below the target and
-calls wait for the limit, the limit grows step by step. Above the target it shrinks in proportion to the excess, by half
-at most. Latency is no measure: a call that waits for a lock or for another machine uses no resource here.
+The measure is queueing delay: the delay of the event loop, and the wait for a connection of the pool. Breakwater uses
+it too (Cho et al., "Overload Control for µs-scale RPCs with Breakwater", OSDI 2020). While the delay is below the
+target and calls wait for the limit, the limit grows step by step. Above the target it shrinks in proportion to the
+excess, by half at most. Latency is no measure: a call that waits for a lock or another machine uses no resource here.
 
 Knows no clock, no loop and no metrics.
 """

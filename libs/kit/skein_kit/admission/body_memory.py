@@ -206,8 +206,8 @@ class BodyMemory:
 # The budgets of callers without a verified identity, and of callers with one.
 ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
 AUTHENTICATED_BODIES = BodyMemory(256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096)
-# The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets, so
-# one budget for both could deadlock in a process that runs several services.
+# The same for calls between the cluster's services. A body at the edge may wait for calls that need these budgets.
+# One budget for both could deadlock in a process that runs several services.
 INTERNAL_ANONYMOUS_BODIES = BodyMemory(40 * MEBIBYTE, preempt_after_seconds=2.0, wait_seconds=6.0)
 INTERNAL_AUTHENTICATED_BODIES = BodyMemory(
     256 * MEBIBYTE, preempt_after_seconds=10.0, wait_seconds=30.0, max_waiting=4_096

@@ -1,15 +1,15 @@
 """A queue of calls that is fair among tenants, short, and bounded. Pure.
 
 Order: start-time fair queueing over several calls at a time, SFQ(D) (Goyal, Vin and Cheng, SIGCOMM 1996; Jin, Chase and
-Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by the cost of its calls; the flow with the
-least virtual time is next. An idle flow restarts at the present virtual time: it is next, but saves nothing up.
+Kaur, SIGMETRICS 2004). Each tenant is a flow with a virtual time that grows by the cost of its calls. The flow with the
+lowest virtual time is next. An idle flow restarts at the present virtual time: it is next, but saves nothing up.
 
-Time: a call waits for a short time, and for much less while the queue has not been empty for that time, as in "Fail at
-Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A call that
-is the only waiting one of its tenant has the longer time, because it does not cause the queue.
+Time: a call waits for a short time, and for much less while the queue has not been empty for that time. This follows
+"Fail at Scale" (Maurer, ACM Queue 13/8, 2015), after CoDel. A burst drains; a standing queue only delays every call. A
+call that is the only waiting one of its tenant has the longer time, because it does not cause the queue.
 
-Size: the queue is bounded in calls and in bytes. When it is full, it drops the newest call of the flow with the longest
-queue (longest queue drop), so that no tenant keeps another out.
+Size: the queue is bounded in calls and in bytes. A full queue drops the newest call of the flow with the longest queue
+(longest queue drop), so that no tenant keeps another out.
 """
 
 from __future__ import annotations

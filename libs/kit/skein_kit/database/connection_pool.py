@@ -47,8 +47,8 @@ class ConnectionPool:
     ) -> None:  # fmt: skip
         """`pool_name` labels the metrics; a transaction waits up to `timeout` seconds for a connection.
 
-        `pooled`: a PgBouncer lies between; `only_reads`: every transaction is read-only; `read_seconds`: the limit of
-        one statement of a read-only transaction (0: the deadline of its call).
+        `pooled`: the connections go through a PgBouncer. `only_reads`: every transaction is read-only. `read_seconds`
+        limits one statement of a read-only transaction (0: the deadline of its call).
         """
         self._read_seconds = read_seconds
         self._only_reads = only_reads
@@ -57,7 +57,7 @@ class ConnectionPool:
         self._begin_read_only = f"BEGIN READ ONLY{settings}"
         self._begin = self._begin_read_only if only_reads else f"BEGIN{settings}"
         self._timeout = timeout
-        # Rollbacks that go on in the background.
+        # Rollbacks that run in the background.
         self._rollbacks: set[asyncio.Future[None]] = set()
         self._wait = POOL_WAIT.labels(pool_name)
         self._resource = f"database connections of {pool_name}"

@@ -1,8 +1,7 @@
 """Migrations: roles first, then numbered files in one sequence over all services, each applied once and never edited.
 
-One advisory lock keeps two runs apart, lock and statement timeouts keep a run from stopping the cluster, and a file
-whose text changed after it was applied is refused. Serving processes never migrate: they wait for the version they
-support.
+One advisory lock keeps two runs apart. Lock and statement timeouts keep a run from stopping the cluster. A run rejects
+a file whose text changed after it was applied. Serving processes never migrate: they wait for the version they support.
 """
 
 from __future__ import annotations

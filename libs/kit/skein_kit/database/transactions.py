@@ -406,10 +406,10 @@ async def _by_replica(
 
 
 async def _record_revision(connection: asyncpg.pool.PoolConnectionProxy[asyncpg.Record]) -> None:
-    """Record the present revision on the call: its answer shows nothing newer.
+    """Record the present revision on the call: its response shows nothing newer.
 
-    If the connection breaks here, the answer is lost, as in a failed commit: without a revision the caller's next read
-    could be older than the answer.
+    If the connection breaks here, the call fails, as with a failed commit. Without a revision the caller's next read
+    could be older than the response.
     """
     call = current_call()
     if call is not None and call.reports_revision:

@@ -23,8 +23,8 @@ _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
 def matches(expression: Expression, memory: Mapping[str, object]) -> bool:  # noqa: C901, PLR0911 - one for each kind.
     """Return whether a memory satisfies the expression.
 
-    `memory` maps columns to values: None for unset texts and times, a collection for `tags`, the parsed JSON for
-    `metadata` and `data`, hexadecimal digits for `content_hash`.
+    `memory` maps columns to values; unset texts and times are None. `tags` is a collection, `metadata` and `data` are
+    parsed JSON, and `content_hash` is hexadecimal.
     """
     match expression:
         case And(parts):

@@ -1,8 +1,8 @@
 """The access table of the whole cluster: the permission that each method requires. A method without a row cannot start.
 
-API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. Only
-operator keys have `operator`, only services of the cluster have `system`, and only people who logged in have `account`:
-no tenant's key and no application can get them.
+API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. No
+tenant's key and no application can get three of them. Only operator keys have `operator`, only services of the cluster
+have `system`, and only people who logged in have `account`.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ _EXTREME_NUMBER = "holds a number beyond the range of a double, about 5e-324 to 
 NO_NUMBER = "holds NaN or an infinity, which JSON does not have"
 _HALF_CHARACTER = "holds half of a surrogate pair"
 
-# Characters that a terminal or a reader of lines interprets: controls except tab and line feed, line separators, and
-# marks that change the direction of text.
+# Characters that terminals or line readers interpret: controls except tab and line feed, line separators, and marks
+# of text direction.
 CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -148,8 +148,8 @@ def dumps(
 def parse(text: str) -> Any:
     """Parse a caller's JSON text strictly.
 
-    Raises InvalidJson for text that is no JSON, a duplicate name in an object, a number beyond the range of a double or
-    of more than MAX_NUMBER_CHARACTERS, and for more than MAX_DEPTH levels or MAX_JSON_BYTES.
+    Raises InvalidJson for text that is no JSON, for a duplicate name in an object, and for a number beyond the range of
+    a double. The limits are MAX_NUMBER_CHARACTERS, MAX_DEPTH levels and MAX_JSON_BYTES.
     """
     try:
         value = json.loads(

@@ -33,8 +33,8 @@ _MAX_TRIES = 3
 # The only public IPv6 addresses, and the prefix that embeds IPv4 addresses (RFC 6052).
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
-# Addresses that the registries call global, but that are not public: a service for machines within a cloud (Azure),
-# relays of 6to4 (RFC 7526), protocol assignments (RFC 2928) and addresses for documentation (RFC 9637).
+# Addresses that the registries call global, but that are not public: Azure's service for its own machines, relays of
+# 6to4 (RFC 7526), protocol assignments (RFC 2928) and documentation (RFC 9637).
 _NOT_PUBLIC = (
     IPv4Network("168.63.129.16/32"),
     IPv4Network("192.88.99.0/24"),

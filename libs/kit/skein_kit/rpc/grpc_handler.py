@@ -113,8 +113,7 @@ async def _read(context: aio.ServicerContext[bytes, bytes], seconds: float) -> b
     """Return the one message of a request. Raises CallAborted when it is missing or late.
 
     For a unary request grpc waits for the message without a limit before it calls the handler. Therefore all methods
-    are registered as ones with a stream of requests. grpc buffers no more of an unread message than the window of its
-    stream.
+    are registered with a stream of requests. grpc buffers at most the stream's window of an unread message.
     """
     try:
         async with asyncio.timeout(seconds):

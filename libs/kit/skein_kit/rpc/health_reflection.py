@@ -1,7 +1,7 @@
 """Health and reflection, gRPC's own services, with limits because they need no credential.
 
-grpc's implementations wait for a message as long as the connection lasts, and keep any number of streams. grpc's health
-service notifies watchers one after another, so that one that does not read blocks all others.
+grpc's implementations wait for a message without a limit, and allow any number of streams. Its health service notifies
+watchers one after another, so that one that does not read blocks all others.
 """
 
 from __future__ import annotations

@@ -88,8 +88,8 @@ def read_time(
 def json_text(message: Message, field: str) -> str | None:
     """Return the JSON text of a Struct, ListValue or Value field of a request that is complete; None when unset.
 
-    Raises FieldInvalid for NaN and infinities, which JSON does not have, for values that are nested too deep for a
-    response, and for more than MAX_JSON_BYTES.
+    Raises FieldInvalid for NaN and infinities, which JSON does not have. It is also raised for values nested too deep
+    for a response, and for more than MAX_JSON_BYTES.
     """
     text: str = getattr(message, field + fields.TEXT)
     if text or not message.HasField(field):

@@ -46,9 +46,9 @@ class ConflictFilter:
 class ScanPosition:
     """A position in the scans: links first, then keys, then resolutions.
 
-    In the walks of links and resolutions `id` is the last row that was read, newest first; `first` is the number of the
-    status whose resolutions are read. In the walk of keys `id` is a fingerprint. The walk goes on with the memory
-    `first` and what follows it; where `second` is set, with the pairs of `first` that follow `second`.
+    The scans of links and resolutions read the newest row first, and `id` is the last row that was read. `first` is the
+    number of the status whose resolutions are read. In the scan of keys `id` is a fingerprint, and the scan continues
+    with the memory `first`. If `second` is set, it continues with the pairs of `first` after `second`.
     """
 
     scan: str = _LINKS

@@ -1,7 +1,7 @@
 """The erasure of a person from the access log and the planner's statistics.
 
-A call in flight during an erasure is logged seconds later. So each erasure is recorded, and the access log is cleared
-three times: at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
+A call in flight during an erasure is logged seconds later. So each erasure is recorded. The access log is cleared
+at once, half a minute later, and when the longest call has been logged. Then the record is deleted.
 """
 
 from __future__ import annotations

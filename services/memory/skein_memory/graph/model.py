@@ -154,8 +154,8 @@ def shortest_paths(
 ) -> list[list[Step]]:
     """Return up to `count` paths without repeated nodes, shortest first; equally long ones in the order of their steps.
 
-    A path that can still be completed within `hops` waits by the length that it will have at least, so the first that
-    are complete are the shortest. Fewer come back when the budget ends.
+    The queue orders incomplete paths by their minimum length, so the shortest are complete first. An exhausted budget
+    gives fewer paths.
     """
     remaining_hops = graph.distances(goal, within=hops)
     if start not in remaining_hops:

@@ -48,8 +48,8 @@ class LinkStore:
     ) -> list[Link]:
         """Store links, all or none.
 
-        Raises MemoryNotFound, LinkToItself, LinkExists and, of two for one pair and relation, DuplicateInBatch, each
-        with the "index" of the link when there are several; and QuotaExceeded.
+        Raises MemoryNotFound, LinkToItself, LinkExists, and DuplicateInBatch for two links of one pair and relation.
+        Each has the "index" of the link in a batch of several. Raises QuotaExceeded too.
         """
         memory_ids = await _find_memories(tx, tenant_id, drafts, at=at)
         links: list[Link] = []

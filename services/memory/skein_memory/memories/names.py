@@ -77,9 +77,8 @@ async def claim_external_ids(
 ) -> str | None:
     """Claim external ids for memories; return one that another memory has, which the caller must reject.
 
-    An expired memory loses its id to the next claim, unless that comes from one of `expired_ids` itself: a repeated
-    import finds the memories of the first. Ids are claimed in one order everywhere, so that two batches cannot wait
-    for each other.
+    An expired memory loses its id to the next claim, except to a claim of one of `expired_ids`. So a repeated import
+    finds the memories of the first. All claims are in one order, so that two batches cannot wait for each other.
     """
     if not claims:
         return None

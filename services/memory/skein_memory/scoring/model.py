@@ -280,8 +280,8 @@ def weighted(memory: Memory, inputs: ScoreInputs, at: datetime) -> list[Componen
     """Return the terms of "agentmem-weighted".
 
     Relevance, emotional weight, context and interaction are numbers of 0 to 1 in the memory's metadata under these
-    names; without them relevance is the memory's own importance, and the others are neutral, 0.5. How fast recency
-    fades depends on the priority: critical from 9 of ten on, high from 7, medium from 4.
+    names. The default of relevance is the memory's importance; that of the others is 0.5. The priority determines how
+    fast recency fades: critical from 9 of ten on, high from 7, medium from 4.
     """
     draft = memory.draft
     rate = next(rate for min_priority, rate in _DECAY_RATES if priority_of(draft.importance) >= min_priority)

@@ -339,8 +339,8 @@ async def _read_by_ids(
 ) -> dict[str, TransferItem]:
     """Read those of some items that are in a snapshot, or in the current state when there is none.
 
-    A snapshot holds a memory even after the expiry that it had then: a restore does not remove the memory of now,
-    which may have got more time.
+    A snapshot contains a memory even after its expiry: its current version may expire later, and a restore must not
+    remove it.
     """
     ids = [item.item_id for item in items]
     if not ids:

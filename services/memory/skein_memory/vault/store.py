@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 log = logs.get("memory")
 
-# Secrets that one transaction encrypts anew.
+# Secrets that one transaction encrypts again.
 BATCH_SIZE = 500
 
 
