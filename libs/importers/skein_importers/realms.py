@@ -27,7 +27,7 @@ _SHOWN = 50
 
 
 def choose_realms(source: Source, key: str, *, all_realms: bool) -> list[Realm]:
-    """Return the realms to import. Raises ImportRefused with their names when one must be chosen."""
+    """Return the realms to import. Raises ImportFailure with their names when one must be chosen."""
     realms = source.tenants()
     if all_realms:
         return realms
@@ -42,7 +42,7 @@ def choose_realms(source: Source, key: str, *, all_realms: bool) -> list[Realm]:
 
 
 def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
-    """Return the realm whose id or slug is `name`; an id goes first. Raises ImportRefused for none and for several."""
+    """Return the realm whose id or slug is `name`; an id goes first. Raises ImportFailure for none and for several."""
     matching = [realm for realm in realms if realm.key == name]
     matching = matching or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
     if len(matching) == 1:

@@ -165,13 +165,13 @@ class ContentTooLong(InvalidArgument):
 
 
 class ContentEmpty(InvalidArgument):
-    """It needs at least one character that is not a space, or structured content."""
+    """The content needs at least one character that is not a space, or structured content."""
 
     reason = "CONTENT_EMPTY"
 
 
 class FilterInvalid(InvalidArgument):
-    """The filter's text cannot be read."""
+    """The filter has a syntax error; the violation names its position."""
 
     reason = "FILTER_INVALID"
 
@@ -201,7 +201,7 @@ class DimensionsMismatch(InvalidArgument):
 
 
 class ExternalIdTaken(AlreadyExists):
-    """Another row of the tenant holds this external_id."""
+    """Another row of the tenant has this external_id; use another one."""
 
     reason = "EXTERNAL_ID_TAKEN"
 
@@ -244,13 +244,13 @@ class PermissionMissing(PermissionDenied):
 
 
 class PermissionEscalation(PermissionDenied):
-    """Only permissions that the caller has can be passed on, to a member, a key or a service account."""
+    """A caller can grant only permissions that it has, to a member, a key or a service account."""
 
     reason = "PERMISSION_WIDENED"
 
 
 class AccountRequired(PermissionDenied):
-    """Only an account's own sign-in may do this, not a key and not an application."""
+    """Only a logged-in account may do this, not a key or an application."""
 
     reason = "ACCOUNT_NEEDED"
 
@@ -292,19 +292,19 @@ class QuotaExceeded(ResourceExhausted):
 
 
 class RateLimited(ResourceExhausted):
-    """More calls than are allowed; wait as long as RetryInfo says."""
+    """The rate limit is reached; wait as long as RetryInfo says."""
 
     reason = "RATE_LIMITED"
 
 
 class Overloaded(ResourceExhausted):
-    """More is asked of the service than it can do now; wait as long as RetryInfo says, then repeat the call."""
+    """The service is overloaded; wait as long as RetryInfo says, then repeat the call."""
 
     reason = "OVERLOADED"
 
 
 class ReadTooCostly(ResourceExhausted):
-    """It reads more than one call may; narrow it by a person, a session, a type, a tag or a time, or ask for less."""
+    """The call reads too much; narrow it by a person, a session, a type, a tag or a time, or use a smaller limit."""
 
     reason = "READ_TOO_COSTLY"
 
@@ -324,19 +324,19 @@ class DatabaseFull(Unavailable):
 
 
 class AgentNotActive(FailedPrecondition):
-    """The agent is deleted and gets nothing new; bring it back with UndeleteAgent."""
+    """The agent is deleted and accepts nothing new; restore it with UndeleteAgent."""
 
     reason = "AGENT_NOT_ACTIVE"
 
 
 class AccessLogUnavailable(Unavailable):
-    """The tenant has every access recorded, and this one could not be; try again with the same request_id."""
+    """The tenant requires a record of every access, and the access log failed; try again with the same request_id."""
 
     reason = "ACCESS_NOT_RECORDED"
 
 
 class DatabaseBusy(Unavailable):
-    """Every database connection stayed busy; try again soon."""
+    """All database connections are in use; try again soon."""
 
     reason = "DATABASE_BUSY"
 
@@ -372,7 +372,7 @@ class StreamEnded(Unavailable):
 
 
 class TooManyStreams(ResourceExhausted):
-    """The tenant has as many streams open as it may have; end one."""
+    """The tenant has the maximum number of open streams; end one."""
 
     reason = "TOO_MANY_STREAMS"
 
@@ -385,13 +385,13 @@ class MethodNotFound(RpcError):
 
 
 class ArchiveDamaged(DataLoss):
-    """The archive's file is missing or not what was written; bring it back from a backup of the archive folder."""
+    """The archive's file is missing or damaged; restore it from a backup of the archive folder."""
 
     reason = "ARCHIVE_DAMAGED"
 
 
 class InternalError(RpcError):
-    """Skein failed; the request id finds the reason in the logs."""
+    """Skein failed; find the reason in the logs by the request id."""
 
     code = grpc.StatusCode.INTERNAL
     reason = "INTERNAL"

@@ -16,7 +16,7 @@ _JSON_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check_storable(texts: Iterable[tuple[str, str | None]], json: Iterable[tuple[str, str | None]]) -> None:
-    """Reject NUL characters, which Postgres has no place for, in fields of plain and of JSON text."""
+    """Reject NUL characters, which Postgres cannot store, in fields of plain and of JSON text."""
     for field, text in texts:
         if text is not None and "\0" in text:
             raise TextNotStorable(violations=[(field, "holds a NUL character")])

@@ -180,7 +180,7 @@ def vector_of(value: Any) -> list[float] | None:
 
 
 def metadata_of(column: str, values: Mapping[str, Any]) -> Struct | None:
-    """Return JSON for a message; None for none. Raises RowRefused for values that JSON cannot hold."""
+    """Return JSON for a message; None for none. Raises InvalidRow for values that JSON cannot hold."""
     if not values:
         return None
     try:

@@ -244,7 +244,7 @@ class BrainRows:
 
 
 def _ends(row: Row, *columns: str) -> None:
-    """Raise RowRefused for a row that names a memory outside its brain."""
+    """Raise InvalidRow for a row that names a memory outside its brain."""
     for column in columns:
         if row.value(f"{column}_known") == 0:
             raise InvalidRow(f"{column} names no memory of its brain")

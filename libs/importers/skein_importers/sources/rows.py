@@ -1,7 +1,7 @@
 """Converts rows of other systems to messages, and notes every conversion.
 
 Values without a field are kept under metadata. Values out of range are moved to the nearest valid one. Unreadable
-values are refused by the caller. Each is noted.
+values are rejected by the caller. Each is noted.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class Row:
         return readable
 
     def required_text(self, column: str) -> str:
-        """Return a text that is not blank. Raises RowRefused."""
+        """Return a text that is not blank. Raises InvalidRow."""
         text = self.text(column)
         if not text.strip():
             raise InvalidRow(f"{column} is empty")

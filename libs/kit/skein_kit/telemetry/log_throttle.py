@@ -13,7 +13,7 @@ K = TypeVar("K", bound="Hashable")
 
 
 class LogThrottle(Generic[K]):
-    """Allows one line of each kind per `seconds`, for at most `most` kinds; it suppresses further kinds."""
+    """Allows one line of each kind per `seconds`, for at most `max_kinds` kinds; it suppresses further kinds."""
 
     def __init__(self, seconds: float, *, max_kinds: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds

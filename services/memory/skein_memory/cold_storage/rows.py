@@ -46,7 +46,7 @@ _STATEMENTS: Mapping[str, tuple[str, str]] = {
     "revisions": ("archive_revisions", "unarchive_revisions"),
     "aliases": ("archive_aliases", "unarchive_aliases"),
     "conflict_resolutions": ("archive_conflict_resolutions", "unarchive_conflict_resolutions"),
-    # Pending rows are inserted into their own table, or stay pending.
+    # Pending rows are inserted into their target table, or stay pending.
     "pending_rows": ("list_pending_rows_of_table", "insert_pending_rows"),
 }
 

@@ -277,7 +277,7 @@ class ArchiveStore:
         if archive_row is None:
             raise ArchiveNotFound
         if archive_row["checksum"] != archive.checksum:
-            # A concurrent purge removed rows from it, which must not come back.
+            # A concurrent purge removed rows from it, which must not be restored.
             raise TransactionConflict
         existing_ids = await archive_rows.existing_memory_ids(tx, tenant_id, ids)
         new_ids = [id_ for id_ in ids if id_ not in existing_ids]

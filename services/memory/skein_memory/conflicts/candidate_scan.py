@@ -58,7 +58,7 @@ class ScanPosition:
 
     @property
     def to_token(self) -> list[str]:
-        """Return it as a page token holds it."""
+        """Return it as the parts of a page token."""
         return [self.scan, str(self.id), str(self.first), str(self.second)]
 
     @classmethod
@@ -89,13 +89,13 @@ class Candidate:
 
     pair: Pair
     reason: str
-    # The lower one of both memories' own confidences.
+    # The lower confidence of the two memories.
     score: float
     position: ScanPosition
 
     @property
     def rank(self) -> tuple[float, Pair]:
-        """Return the key that orders pairs of a batch: the surest first."""
+        """Return the key that orders pairs of a batch: the highest confidence first."""
         return -self.score, self.pair
 
 
@@ -111,7 +111,7 @@ async def scan_candidates(
     """Return the pairs of one batch that begins at `start`, in no order, and where the next one begins.
 
     `until` is the end that an earlier page found for the same batch; without it, the batch ends after a bounded
-    number of rows. The second value is END when the walks are over.
+    number of rows. The second value is END when the scans have ended.
     """
     scan = _CandidateScan(tx, tenant_id, conflict_filter, at)
     batch: list[Candidate] = []
@@ -223,7 +223,7 @@ class _CandidateScan:
     async def _key_candidates(
         self, contenders: Mapping[UUID, asyncpg.Record], pairs: Iterator[tuple[UUID, Pair]], after: ScanPosition
     ) -> tuple[list[Candidate], ScanPosition]:
-        """Return the first pairs with one key; the scan goes on after them when there are more."""
+        """Return the first pairs with one key; the scan continues after them when there are more."""
         candidates: list[Candidate] = []
         for key, pair in pairs:
             if len(candidates) == _BATCH_PAIRS:

@@ -35,7 +35,7 @@ class Resolution:
     status: str
     canonical_memory_id: UUID | None
     note: str | None
-    # The link that it made, and the end that it gave to the other memory's validity; None for none.
+    # The link that it created, and the end of validity that it set on the other memory; None for none.
     link_id: UUID | None
     closed_time: datetime | None
     revision: int
@@ -59,7 +59,7 @@ class Conflict:
     a: Memory
     b: Memory
     reason: str
-    # The lower one of both memories' own confidences.
+    # The lower confidence of the two memories.
     score: float
     resolution: Resolution | None
 
@@ -80,7 +80,7 @@ class ResolutionDraft:
     times: ImportTimes | None = None
 
     def check(self) -> None:
-        """Reject a canonical memory that the status has no place for, or a missing one. Raises FieldInvalid."""
+        """Reject a canonical memory for a status without one, or a missing one. Raises FieldInvalid."""
         if self.status == SUPERSEDED and self.canonical_name is None:
             raise FieldInvalid(violations=[("canonical_memory_id", "must name the memory that replaces the other")])
         if self.canonical_name is not None and self.status not in _STATUSES_WITH_CANONICAL:

@@ -48,7 +48,7 @@ class ConflictCursor:
 
     @property
     def to_token(self) -> list[str]:
-        """Return it as a page token holds it."""
+        """Return it as the parts of a page token."""
         end = [""] * len(self.start.to_token) if self.end is None else self.end.to_token
         after = ["", "", ""] if self.after is None else [repr(self.after[0]), *map(str, self.after[1])]
         return [*self.start.to_token, *end, *after]
@@ -94,7 +94,7 @@ class ConflictStore:
     async def find_conflicts(
         self, tenant_id: UUID, conflict_filter: ConflictFilter, cursor: ConflictCursor, *, count: int, at: datetime
     ) -> ConflictBatch:
-        """Return the first `count` conflicts of a batch that come after the cursor, the surest first."""
+        """Return the first `count` conflicts of a batch after the cursor, the highest confidence first."""
         async with self._database.transaction(tenant_id) as tx:
             candidates, end = await candidate_scan.scan_candidates(
                 tx, tenant_id, conflict_filter, cursor.start, cursor.end, at=at

@@ -27,7 +27,7 @@ MAX_TAGS = 100
 
 
 def reinforce(memory: Memory, *, confidence: float, importance: float, at: datetime, by: str) -> Memory:
-    """Return the next revision, surer and more important by so much, 1 at most."""
+    """Return the next revision, with confidence and importance raised by the given amounts, 1 at most."""
     draft = replace(
         memory.draft,
         confidence=min(1.0, memory.draft.confidence + confidence),
@@ -108,7 +108,7 @@ def _contradict(memory: Memory, other: Memory, contradictions: AbstractSet[tuple
 def merge(memories: Sequence[Memory], *, max_content: int, at: datetime, by: str) -> Memory:
     """Return the first memory's next revision, with the content of all.
 
-    Contents that another one holds already are not repeated. Raises ContentTooLong and MergeTooLarge.
+    Contents that another one contains are not repeated. Raises ContentTooLong and MergeTooLarge.
     """
     parts: list[str] = []
     for memory in memories:

@@ -156,7 +156,7 @@ class CurationStore:
         """Keep one memory of each group of duplicates, and archive the others.
 
         A group has the same readers, has not expired and does not contradict itself. Scan a bounded number of memories
-        with fingerprints above `after`; return the groups, and where the next call goes on, None at the end. A
+        with fingerprints above `after`; return the groups, and where the next call continues, None at the end. A
         `dry_run` changes nothing, and of very many groups with one fingerprint names only some. Raises QuotaExceeded.
         """
         candidates, cursor, contradictions = await duplicates.find_groups(
@@ -241,7 +241,8 @@ async def _move_links(
 ) -> tuple[int, int]:
     """Move the links of some memories to another one; return how many it got, and the change of their number.
 
-    Links among these memories go: they would lead from the other one to itself. So do those that it has already.
+    Links among these memories are removed, because they would link the other one to itself. Links that the other one
+    has already are removed too.
     """
     rows = await tx.rows(
         QUERIES["find_links_of"], tenant_id=tenant_id, memory_ids=list(memory_ids), count=MAX_LINKS + 1

@@ -101,7 +101,7 @@ class AccessLogErasure:
     async def finish(self, tenant_id: UUID, *, at: datetime) -> bool:
         """Clear the access log again for recorded erasures; return whether one of them was completed.
 
-        What fails is done again by the next call, as the notes of the erasures go last.
+        The next call repeats what failed, because the records of the erasures are deleted last.
         """
         until = at - ACCESS_LOG_DELAY
         tenant = {"tenant_id": tenant_id}

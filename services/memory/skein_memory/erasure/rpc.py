@@ -255,7 +255,7 @@ def _read(text: str) -> UUID | None:
 def _next_page_token(
     result: PurgeResult, archive_purge: ArchivePurge, tenant_id: UUID, selection: pb.MemorySelection
 ) -> str:
-    """Return the token of the next page; nowhere when nothing is left in the tables and in cold storage."""
+    """Return the token of the next page; empty when nothing remains in the tables and in cold storage."""
     if (
         result.after is None
         and result.blocks_after is None
@@ -269,7 +269,7 @@ def _next_page_token(
 
 
 def _token(cursor: _PurgeCursor, tenant_id: UUID, selection: pb.MemorySelection) -> str:
-    """Bind a place to the selection alone: the next call has another request_id."""
+    """Bind a page token to the selection alone: the next call has another request_id."""
     parts = [cursor.after or "", cursor.blocks_after or "", cursor.cold_after or ""]
     return write_token([str(part) for part in parts], tenant_id, _token_request(selection))
 

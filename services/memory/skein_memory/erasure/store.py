@@ -230,9 +230,9 @@ class PurgeStore:
         self, tx: Transaction, tenant_id: UUID, memory_ids: list[UUID], *, at: datetime, by: str, dry_run: bool,
         cause: str = "",
     ) -> PurgeReceipt:  # fmt: skip
-        """Remove locked memories, with all that holds something of them.
+        """Remove locked memories, with every copy of their content.
 
-        Tombstones stay, unless there is a `cause` other than a wish that they be forgotten.
+        Tombstones are inserted, unless there is another `cause` than a requested erasure.
         """
         receipt_id, counts = new_id(at), dict[str, int]()
         if memory_ids:

@@ -69,7 +69,7 @@ class Event:
 
 
 class Position(NamedTuple):
-    """A place in the log: positions are ordered as changes are."""
+    """A position in the log; positions have the order of the changes."""
 
     transaction: int
     change_id: UUID
@@ -98,14 +98,14 @@ END = Position((1 << 63) - 1, _LAST_ID)
 def last_position_before(horizon: int) -> Position:
     """Return the last position before a transaction: no change up to it can appear any more.
 
-    `horizon` is the oldest transaction that was still at work.
+    `horizon` is the oldest transaction that was still open.
     """
     return Position(horizon - 1, _LAST_ID)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Change:
-    """One thing that happened, in its place."""
+    """An event with its position in the log."""
 
     position: Position
     event_type: str

@@ -41,7 +41,7 @@ _NODE_BYTES = 1024 * 1024
 _LINK_BYTES = 1024 * 1024
 _MEMORY_BYTES = 1536 * 1024
 _MEMORIES_BATCH_SIZE = 20
-# Seconds of the call's time that a search for paths leaves, and the most seconds that it takes.
+# Seconds of the call's time that a search for paths must leave, and the limit of its own time.
 _SPARE_SECONDS = 0.5
 _SEARCH_SECONDS = 2.0
 _DEFAULT_STRENGTH = 1.0

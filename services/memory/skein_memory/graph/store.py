@@ -81,7 +81,7 @@ class GraphStore:
         infer: bool,
         at: datetime,
     ) -> Graph:
-        """Return the graph within so many hops of some memories; the policy's radius when `hops` is None.
+        """Return the graph within `hops` of some memories; the policy's radius when `hops` is None.
 
         With `infer`, links are inferred from shared tags. Raises MemoryNotFound.
         """

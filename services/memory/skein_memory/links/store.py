@@ -221,9 +221,9 @@ async def _visible_links(
 
 
 async def insert(tx: Transaction, tenant_id: UUID, links: Sequence[Link], *, at: datetime, by: str) -> list[Link]:
-    """Store new links of different pairs or relations, and record the event; return those whose place was free.
+    """Store new links of different pairs or relations, and record the event; return those that did not exist.
 
-    The others have left no trace. Raises MemoryNotFound when an end is gone for good.
+    Nothing is written for the others. Raises MemoryNotFound when a memory was purged.
     """
     # In one order everywhere, so that two batches never wait for each other.
     rows = [_columns(link) for link in sorted(links, key=lambda link: link.pair)]

@@ -202,7 +202,7 @@ def search_text(type_name: str, data: str | None, *, other_texts: Sequence[str |
 
 
 def time_of(data: str | None, name: str) -> datetime | None:
-    """Return a time that data (JSON text) holds; None when it holds none."""
+    """Return a time that data (JSON text) contains; None without one."""
     value = None if data is None else exact.loads(data).get(name)
     return None if value is None else _parse_time(value)
 

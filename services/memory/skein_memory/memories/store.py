@@ -225,7 +225,7 @@ class MemoryStore:
         return deleted_count
 
     async def enforce_capacities(self, tenant_id: UUID, *, at: datetime, by: str) -> None:
-        """Demote some memories beyond the capacities of a tenant's levels. The next call goes on."""
+        """Demote some memories beyond the capacities of a tenant's levels. The next call continues."""
         for _ in range(_MAX_CAPACITY_BATCHES):
             async with self._database.transaction(tenant_id) as tx:
                 policy = await self._policies.get(tx, tenant_id)

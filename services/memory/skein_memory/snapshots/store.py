@@ -59,7 +59,7 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RestoreBatch:
-    """Items of one step of a restore; `last` is where the next step goes on, None at the end of the kind."""
+    """Items of one step of a restore; `last` is where the next step continues, None at the end of the kind."""
 
     snapshot_id: UUID
     cursor: TransferCursor
@@ -255,7 +255,7 @@ class SnapshotStore:
     ) -> RestoreBatch:
         """Read and check a batch of a restore, and create the partitions of its months.
 
-        The phase "remove" deletes what the snapshot does not hold, "store" brings back what it holds. Raises
+        The phase "remove" deletes items that are not in the snapshot; "store" restores those that are. Raises
         SnapshotNotFound and SnapshotNotReady.
         """
         is_removal = cursor.phase == "remove"

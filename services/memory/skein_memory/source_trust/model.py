@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def key_of(source: str) -> str:
-    """Return the key of a source that a caller names; refuse one that holds only spaces."""
+    """Return the key of a source that a caller names; reject a blank one."""
     check_storable([("source", source)], [])
     key = source_key(source)
     if not key:

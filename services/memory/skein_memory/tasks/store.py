@@ -71,7 +71,7 @@ class TaskStore:
             scores = {row["memory_id"]: tasks.score(tasks.Task(**dict(row)), at) for row in rows}
             ranked_ids = sorted(scores, key=lambda memory_id: (-scores[memory_id], memory_id))
             next_memories: list[Memory] = []
-            # Others take the places of expired ones.
+            # More are read, in place of expired ones.
             while ranked_ids and len(next_memories) < count:
                 batch, ranked_ids = ranked_ids[: count - len(next_memories)], ranked_ids[count - len(next_memories) :]
                 memories_by_id = await memory_rows.read_memories(tx, tenant_id, batch)

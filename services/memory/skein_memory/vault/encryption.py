@@ -106,7 +106,7 @@ class MasterKeys:
         return "" if self._current is None else self._current.fingerprint
 
     def check_has(self, fingerprints: set[str]) -> None:
-        """Raise SettingInvalid unless every master key that is in use is here."""
+        """Raise SettingInvalid unless every master key that is in use is configured."""
         missing = ", ".join(sorted(fingerprints - self._by_fingerprint.keys()))
         if not missing:
             return
@@ -134,7 +134,7 @@ class MasterKeys:
         return WrappedKey(key_id=key.key_id, master_key=self._current.fingerprint, encrypted_key=encrypted_key)
 
     def unwrap(self, wrapped: WrappedKey, *, tenant_id: UUID) -> TenantKey:
-        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not here."""
+        """Decrypt a tenant's key. Raises SecretUndecryptable when its master key is not configured."""
         master_key = self._by_fingerprint.get(wrapped.master_key)
         if master_key is None:
             raise SecretUndecryptable(master_key=wrapped.master_key)

@@ -79,7 +79,7 @@ class Vault:
         return key.decrypt(encrypted, tenant_id=tenant_id, memory_id=memory_id)
 
     async def delete(self, tx: Transaction, tenant_id: UUID, memory_id: UUID) -> None:
-        """Delete the secret of a memory that is none of the vault any more."""
+        """Delete the secret of a memory that no longer belongs to the vault."""
         await tx.execute(QUERIES["delete_secret"], tenant_id=tenant_id, memory_id=memory_id)
 
     async def new_key(self, tx: Transaction, tenant_id: UUID, *, at: datetime) -> TenantKey:

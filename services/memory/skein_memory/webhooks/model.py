@@ -67,8 +67,8 @@ class WebhookDraft:
         unknown_types = sorted(set(self.event_types) - EVENT_TYPES - MEMORYVAULT_EVENT_TYPES.keys() - {ALL_EVENTS})
         if unknown_types:
             names = ", ".join(repr(name[:60]) for name in unknown_types[:2])
-            valid_types = f"these do: {ALL_EVENTS} for all, {', '.join(sorted(EVENT_TYPES))}"
-            raise EventTypeUnknown(violations=[("event_types", f"{names} never happens; {valid_types}")])
+            valid_types = f"use {ALL_EVENTS} for all, or {', '.join(sorted(EVENT_TYPES))}"
+            raise EventTypeUnknown(violations=[("event_types", f"{names} is no event type; {valid_types}")])
         check_storable([("display_name", self.display_name), ("webhook_url", self.webhook_url)], [])
         filters.parse(self.condition)
         return self
@@ -139,7 +139,7 @@ class Outcome:
 def is_healthy(status: int | None) -> bool:
     """Return whether a response shows that its destination works; None: no response came.
 
-    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or ask for less are left alone.
+    What is wrong with one request (4xx) is wrong with one webhook. Servers that fail or limit the rate get a pause.
     """
     return status is not None and status < _SERVER_ERROR and status != _TOO_MANY
 

@@ -127,7 +127,7 @@ class Sampler:
             try:
                 await self.evaluate(sample)
             except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
-                # The database is away or busy, or the model was dropped; the next sample may work.
+                # The database is unavailable or busy, or the model was dropped; the next sample may work.
                 RECALL_UNSAMPLED.inc()
                 log.warning("sample_not_judged", reason=type(error).__name__)
             if loop.time() - logged > _LOG_SECONDS:
