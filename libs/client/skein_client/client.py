@@ -121,8 +121,8 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connection = self._connection
-        plain = await self._exit_stack.enter_async_context(async_channel(connection))
-        channel = cast("aio.Channel", AsyncChannel(plain, connection))
+        raw_channel = await self._exit_stack.enter_async_context(async_channel(connection))
+        channel = cast("aio.Channel", AsyncChannel(raw_channel, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)

@@ -122,8 +122,8 @@ class Client:
 
     def __enter__(self) -> Self:
         connection = self._connection
-        plain = self._exit_stack.enter_context(sync_channel(connection))
-        channel = cast("grpc.Channel", SyncChannel(plain, connection))
+        raw_channel = self._exit_stack.enter_context(sync_channel(connection))
+        channel = cast("grpc.Channel", SyncChannel(raw_channel, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)

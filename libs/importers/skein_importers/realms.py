@@ -8,7 +8,7 @@ from skein_importers.accounts import AccountImporter, count_read
 from skein_importers.comparison import Comparison, compare, count_all_missing
 from skein_importers.errors import ImportFailure
 from skein_importers.importer import Importer, read_all
-from skein_importers.tenants import all_tenants, known_tenants
+from skein_importers.tenants import all_tenants, find_tenants
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def choose_realms(source: Source, key: str, *, all_realms: bool) -> list[Realm]:
     if all_realms:
         return realms
     if key:
-        return [_realm_named(realms, key)]
+        return [_find_realm(realms, key)]
     if len(realms) > 1:
         raise ImportFailure(
             f"The source has {len(realms)} realms, which belong into tenants of their own: name one with --realm for "
@@ -41,7 +41,7 @@ def choose_realms(source: Source, key: str, *, all_realms: bool) -> list[Realm]:
     return realms
 
 
-def _realm_named(realms: Sequence[Realm], name: str) -> Realm:
+def _find_realm(realms: Sequence[Realm], name: str) -> Realm:
     """Return the realm whose id or slug is `name`; an id goes first. Raises ImportFailure for none and for several."""
     matching = [realm for realm in realms if realm.key == name]
     matching = matching or [realm for realm in realms if name in {realm.slug, realm.source_slug}]
@@ -117,7 +117,7 @@ async def compare_all(
 ) -> Comparison:
     """Compare each realm with its tenant. A realm without a tenant is missing as a whole."""
     comparison = Comparison()
-    tenants = await known_tenants(operator, source.name, realms)
+    tenants = await find_tenants(operator, source.name, realms)
     for realm in realms:
         records = source.records(realm, report.notes)
         if realm.key in tenants:

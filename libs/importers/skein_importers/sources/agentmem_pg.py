@@ -393,8 +393,8 @@ def open_source(source: str) -> Iterator[AgentMem]:
 
 def session_of(agent_id: str, user_id: str) -> str:
     """Return the stable id of the session of an agent and a user."""
-    plain = f"{agent_id}:{user_id}"
-    return plain if len(plain) <= _ID else f"agentmem-{hashlib.sha256(plain.encode()).hexdigest()}"
+    session_id = f"{agent_id}:{user_id}"
+    return session_id if len(session_id) <= _ID else f"agentmem-{hashlib.sha256(session_id.encode()).hexdigest()}"
 
 
 def _times_and_authors(row: Row, *, with_create_time: bool = True) -> dict[str, Any]:

@@ -81,8 +81,8 @@ def open_store(source: str, name: str, store_format: StoreFormat) -> Iterator[As
     path = Path(source)
     if not is_sqlite(path):
         with path.open("rb") as file:
-            beginning = file.read(_PROBE_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")
-        if beginning[:1] not in {b"[", b"{"}:
+            head = file.read(_PROBE_BYTES).lstrip(b"\xef\xbb\xbf \t\r\n")
+        if head[:1] not in {b"[", b"{"}:
             raise SourceInvalid(
                 f"{source} is neither an SQLite database nor a JSON document. SOURCE is the store of {name}."
             )

@@ -54,7 +54,7 @@ class LongTerm:
         """Read the database's rows; without `vectors` the cluster computes them."""
         self._database = database
         self._vectors = vectors
-        self._is_noted = False
+        self._is_counted = False
 
     def tenants(self) -> list[Realm]:
         """Return a realm for each tenant_id."""
@@ -84,9 +84,9 @@ class LongTerm:
 
     def _note_strays(self, notes: Notes) -> None:
         """Count the rows without a realm, once."""
-        if self._is_noted:
+        if self._is_counted:
             return
-        self._is_noted = True
+        self._is_counted = True
         statement = f'SELECT "tenant_id", count(*) FROM "{_TABLE}" GROUP BY "tenant_id"'  # noqa: S608 - our names.
         for key, count in self._database.query(statement):
             if not _is_realm_key(key):
@@ -104,9 +104,9 @@ class VectorDump:
     def __init__(self, path: Path, folder: str) -> None:
         """Open the dump at `path`, with its index in `folder`."""
         self._file = path.open("rb")
-        self._offsets = sqlite3.connect(str(Path(folder) / "places"), isolation_level=None, check_same_thread=False)
+        self._offsets = sqlite3.connect(str(Path(folder) / "offsets"), isolation_level=None, check_same_thread=False)
         self._offsets.execute("PRAGMA journal_mode = OFF")
-        self._offsets.execute("CREATE TABLE places (id TEXT PRIMARY KEY, place INTEGER) WITHOUT ROWID")
+        self._offsets.execute("CREATE TABLE offsets (id TEXT PRIMARY KEY, byte_offset INTEGER) WITHOUT ROWID")
         self._unreadable = self._repeated = 0
         self._is_reported = False
 
@@ -118,11 +118,11 @@ class VectorDump:
             self._index_line(line, offset)
             offset += len(line)
         self._offsets.execute("COMMIT")
-        return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM places)").fetchone()[0])
+        return not offset or bool(self._offsets.execute("SELECT EXISTS (SELECT 1 FROM offsets)").fetchone()[0])
 
     def of(self, identity: object) -> Any:
         """Return a row's vector, the last one of several; None without one."""
-        row = self._offsets.execute("SELECT place FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        row = self._offsets.execute("SELECT byte_offset FROM offsets WHERE id = ?", (_text(identity),)).fetchone()
         if row is None:
             return None
         self._file.seek(row[0])
@@ -137,7 +137,7 @@ class VectorDump:
         yield from ["no JSON object with an id and values"] * self._unreadable
         yield from ["an earlier vector of the same id"] * self._repeated
         statement = f'SELECT EXISTS (SELECT 1 FROM "{_TABLE}" WHERE "id" = ?)'  # noqa: S608 - our names.
-        for (identity,) in self._offsets.execute("SELECT id FROM places ORDER BY id"):
+        for (identity,) in self._offsets.execute("SELECT id FROM offsets ORDER BY id"):
             if not database.query(statement, (identity,)).fetchone()[0]:
                 yield f"no row of {_TABLE} has its id"
 
@@ -156,9 +156,9 @@ class VectorDump:
         except (ValueError, ArithmeticError, TypeError, KeyError, StopIteration, RecursionError):
             self._unreadable += 1
             return
-        row = self._offsets.execute("SELECT 1 FROM places WHERE id = ?", (_text(identity),)).fetchone()
+        row = self._offsets.execute("SELECT 1 FROM offsets WHERE id = ?", (_text(identity),)).fetchone()
         self._repeated += row is not None
-        self._offsets.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", (_text(identity), offset))
+        self._offsets.execute("INSERT OR REPLACE INTO offsets VALUES (?, ?)", (_text(identity), offset))
 
 
 @contextmanager

@@ -159,8 +159,8 @@ def open_sqlite(source: str, system: str, tables: Mapping[str, Table]) -> Iterat
             yield database
         return
     with path.open("rb") as file:
-        beginning = file.read(_PROBE_BYTES)
-    if not re.search(rb"CREATE\s+TABLE", beginning, re.IGNORECASE):
+        head = file.read(_PROBE_BYTES)
+    if not re.search(rb"CREATE\s+TABLE", head, re.IGNORECASE):
         raise SourceInvalid(f"{path} is neither an SQLite database nor an SQL export. {_EXPORT_HINT}")
     with (
         tempfile.TemporaryDirectory(prefix="skein-import-") as folder,

@@ -167,7 +167,7 @@ class Writer:
                 )
         return response
 
-    def _note_expired(self, record: Record, at: datetime) -> None:
+    def _count_expired(self, record: Record, at: datetime) -> None:
         """Count an expired record that was written."""
         if is_expired(record, at):
             self._context.report.notes.count_converted(

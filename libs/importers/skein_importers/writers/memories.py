@@ -62,7 +62,7 @@ class Memories(Writer):
         self._context.report.pending += response.pending_embedding_count
         for record in records:
             self._context.add_memory(record.name)
-            self._note_expired(record, at)
+            self._count_expired(record, at)
 
 
 class Embeddings(Writer):

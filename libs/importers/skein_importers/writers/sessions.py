@@ -82,12 +82,12 @@ class Sessions(Writer):
         """Close the ended sessions."""
         for first in range(0, len(self._to_close), MAX_CONCURRENT_CALLS):
             batch = self._to_close[first : first + MAX_CONCURRENT_CALLS]
-            await asyncio.gather(*(self._close(*closing) for closing in batch))
+            await asyncio.gather(*(self._close(*session_to_close) for session_to_close in batch))
 
     async def _close(self, record: Record, is_new: bool) -> None:  # noqa: FBT001 - a row.
         session: session_pb2.Session = record.item
         session_id = session.session_id
-        if not is_new and not await self._is_left_open(session_id):
+        if not is_new and not await self._is_unchanged(session_id):
             return
         # Without an end time, the last update counts as the end.
         end = session_pb2.EndSessionRequest(session_id=session_id, reason=session.end_reason)
@@ -104,7 +104,7 @@ class Sessions(Writer):
         if record.item.state in _CLOSED:
             self._to_close.append((record, is_new))
 
-    async def _is_left_open(self, session_id: str) -> bool:
+    async def _is_unchanged(self, session_id: str) -> bool:
         """Say whether the session is unchanged since its creation."""
         response = await self._api.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
         return response.session.state == session_pb2.SESSION_STATE_ACTIVE and response.session.revision == 1
@@ -182,7 +182,7 @@ class Items(Writer):
         request = states_pb2.PutItemRequest()
         request.CopyFrom(records[0].item)
         await self._write_with_times(self._api.sessions.PutItem, request, records)
-        self._note_expired(records[0], datetime.now(UTC))
+        self._count_expired(records[0], datetime.now(UTC))
 
 
 class AgentStates(Writer):
@@ -200,4 +200,4 @@ class AgentStates(Writer):
         """Create one state."""
         request = states_pb2.PutAgentStateRequest(state=records[0].item, must_not_exist=True)
         await self._write_with_times(self._api.sessions.PutAgentState, request, records)
-        self._note_expired(records[0], datetime.now(UTC))
+        self._count_expired(records[0], datetime.now(UTC))
