@@ -265,4 +265,4 @@ async def test_a_database_without_such_a_table_is_a_clear_error(tmp_path: Path) 
 
     said = await refusal_of("contextual-memory", str(other))
 
-    assert "no table of it has context_id and one of context_data, embedding, source_agent" in said
+    assert "it has no table with context_id and one of context_data, embedding, source_agent" in said

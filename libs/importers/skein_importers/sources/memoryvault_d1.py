@@ -83,7 +83,7 @@ _ENDS: Mapping[str, tuple[str, ...]] = {
     "memory_conflict_resolutions": ("a_id", "b_id"),
 }
 _KNOWN_COLUMN = (
-    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {same}) AS {column}_known"
+    "EXISTS (SELECT 1 FROM memories AS other WHERE other.id = {table}.{column} AND {is_same_brain}) AS {column}_known"
 )
 _IGNORED_OF_BRAIN = {
     "memory_changelog": "what happened there; the history here begins with the import",
