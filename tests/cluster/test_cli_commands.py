@@ -146,7 +146,7 @@ async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environm
     assert (memory["session_id"], memory["subject_id"], memory["external_id"]) == ("s1", "anna", "e1")
     assert memory["importance"] == 0.25
     assert (taken.code, taken.out) == (ExitCode.REFUSED, "")
-    assert "holds this key" in taken.err
+    assert "has this key" in taken.err
 
 
 async def test_remember_reads_stdin(environment: dict[str, str]) -> None:

@@ -176,10 +176,10 @@ async def test_contexts_become_memories_of_their_sessions(
     # The second entry of an id is not brought: the first is there already.
     assert done.json["skipped"]["memory"] == 1
     assert done.json["left"] == []
-    assert ("expire_time", "over: stored as expired") in {
+    assert ("expire_time", "in the past: stored as expired") in {
         (entry["column"], entry["how"]) for entry in done.json["coerced"]
     }
-    assert ("embedding", "made anew: no model is named") in {
+    assert ("embedding", "computed again: no model is named") in {
         (entry["column"], entry["how"]) for entry in done.json["coerced"]
     }
     request = memory_pb2.BatchGetMemoriesRequest(memory_ids=["c1", "c2", "c3"])
@@ -265,4 +265,4 @@ async def test_a_database_without_such_a_table_is_a_clear_error(tmp_path: Path) 
 
     said = await refusal_of("contextual-memory", str(other))
 
-    assert "no table of it has context_id and one of context_data, embedding, source_agent" in said
+    assert "it has no table with context_id and one of context_data, embedding, source_agent" in said

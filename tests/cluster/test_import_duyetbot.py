@@ -51,7 +51,7 @@ async def test_everything_of_duyetbot_comes_over_and_what_changed_is_told(
     assert {(entry["where"], entry["reason"]) for entry in done.json["refused"]} == {
         ("memory_messages 6", "session_id names no row of memory_sessions"),
         ("memory_messages 7", "content is empty"),
-        ("memory_long_term_items l4", "it says nothing: value is empty"),
+        ("memory_long_term_items l4", "value is empty"),
     }
     assert {(entry["table"], entry["count"]) for entry in done.json["left"]} == {
         ("memory_session_tokens", 2),

@@ -88,7 +88,7 @@ async def test_a_realm_comes_into_the_caller_s_tenant_and_no_other_does(
         ("vectors", 1, "no JSON object with an id and values"),
         ("vectors", 1, "no row of long_term_memory has its id"),
     }
-    assert "made anew: the vector has other dimensions than the row says" in {
+    assert "computed again: the vector's dimensions differ from the row's" in {
         entry["how"] for entry in done.json["coerced"]
     }
 

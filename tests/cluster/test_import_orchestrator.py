@@ -265,7 +265,7 @@ async def test_the_report_says_what_was_changed_left_and_refused_and_a_repeat_wr
         "memory_relationships": 1,
         "vector_embeddings": 1,
     }
-    assert refusals(report) == {"memory_entries m8": "content holds no text and nothing else"}
+    assert refusals(report) == {"memory_entries m8": "content is empty"}
     assert (dry.json["read"], dry.json["left"]) == (report["read"], report["left"])
     assert not any(dry.json["written"].values())
     assert not any(again.json["written"].values())

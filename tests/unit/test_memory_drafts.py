@@ -306,4 +306,4 @@ def test_a_memory_cannot_be_linked_to_itself() -> None:
     draft = links_convert.draft(pb.Link(from_memory_id="by id", to_memory_id="by external id"))
 
     with pytest.raises(LinkToItself):
-        draft.between(memory.memory_id, memory.memory_id, at=NOW, by="x")
+        draft.create_link(memory.memory_id, memory.memory_id, at=NOW, by="x")

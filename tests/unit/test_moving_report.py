@@ -19,7 +19,7 @@ def a_report() -> Report:
     memory = Record(where="rows 1", kind=Kind.MEMORY, item=memory_pb2.Memory(external_id="m" * 300), table="rows")
     report.count_read(memory)
     report.refuse(memory, "is too long.")
-    report.notes.count_converted("rows", "tags", "a tag that was there twice", "rows 1")
+    report.notes.count_converted("rows", "tags", "a duplicate tag was removed", "rows 1")
     return report
 
 
@@ -28,7 +28,7 @@ def test_a_dry_run_says_that_it_was_one_and_names_ids_in_short(capsys: pytest.Ca
 
     said = capsys.readouterr()
     assert "already present" not in said.out
-    assert "tags        1   a tag that was there twice   1" in said.out
+    assert "tags        1   a duplicate tag was removed   1" in said.out
     assert said.err.splitlines() == [
         "Dry run: nothing was written.",
         f"rows 1: memory {'m' * 59}…: is too long.",

@@ -98,7 +98,7 @@ class Client:
             timeout=timeout,
             retries=retries or RetryPolicy(),
         )
-        self._open = AsyncExitStack()
+        self._exit_stack = AsyncExitStack()
 
     @classmethod
     def from_environment(
@@ -121,8 +121,8 @@ class Client:
 
     async def __aenter__(self) -> Self:
         connection = self._connection
-        plain = await self._open.enter_async_context(async_channel(connection))
-        channel = cast("aio.Channel", AsyncChannel(plain, connection))
+        raw_channel = await self._exit_stack.enter_async_context(async_channel(connection))
+        channel = cast("aio.Channel", AsyncChannel(raw_channel, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)
@@ -140,7 +140,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clear_stubs()
-        await self._open.aclose()
+        await self._exit_stack.aclose()
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise ClientClosed for a stub: stubs exist only while the client is open."""
@@ -187,8 +187,8 @@ class Client:
     ) -> gateway_pb2.RecallResponse:
         """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
 
-        `mode` "keyword" returns items that contain a word of the query, and calls no model; "semantic" compares by
-        meaning alone; "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
+        `mode` "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
+        meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
 
         Call `gateway.Recall` for further options, such as weights, fusion and on_partial.

@@ -99,7 +99,7 @@ class Client:
             timeout=timeout,
             retries=retries or RetryPolicy(),
         )
-        self._open = ExitStack()
+        self._exit_stack = ExitStack()
 
     @classmethod
     def from_environment(
@@ -122,8 +122,8 @@ class Client:
 
     def __enter__(self) -> Self:
         connection = self._connection
-        plain = self._open.enter_context(sync_channel(connection))
-        channel = cast("grpc.Channel", SyncChannel(plain, connection))
+        raw_channel = self._exit_stack.enter_context(sync_channel(connection))
+        channel = cast("grpc.Channel", SyncChannel(raw_channel, connection))
         self.auth = auth_pb2_grpc.AuthServiceStub(channel)
         self.tenancy = tenancy_pb2_grpc.TenancyServiceStub(channel)
         self.sessions = session_pb2_grpc.SessionServiceStub(channel)
@@ -141,7 +141,7 @@ class Client:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clear_stubs()
-        self._open.close()
+        self._exit_stack.close()
 
     def __getattr__(self, name: str) -> NoReturn:
         """Raise ClientClosed for a stub: stubs exist only while the client is open."""
@@ -188,8 +188,8 @@ class Client:
     ) -> gateway_pb2.RecallResponse:
         """Return memories, messages and blocks for a query, best first; `incomplete` names the arms that failed.
 
-        `mode` "keyword" returns items that contain a word of the query, and calls no model; "semantic" compares by
-        meaning alone; "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
+        `mode` "keyword" returns items that contain a word of the query, and calls no model. "semantic" compares by
+        meaning alone. "hybrid" does both, and `has_query_words` of a hit says whether it contains a word of the query.
         `min_similarity` is a cosine from -1 to 1. `embedding` is the query's vector, if the caller has one.
 
         Call `gateway.Recall` for further options, such as weights, fusion and on_partial.

@@ -89,8 +89,8 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
     while remaining:
         item_ids, remaining = remaining[:_VECTORS], remaining[_VECTORS:]
         request = recall_pb2.BatchGetIndexStatesRequest(item_ids=item_ids, show_embeddings=True)
-        answer = await api.index.BatchGetIndexStates(request)
-        for state in answer.states:
+        response = await api.index.BatchGetIndexStates(request)
+        for state in response.states:
             for vector in state.vectors:
                 if vector.from_caller:
                     embedding = recall_pb2.PutEmbeddingRequest(
@@ -100,7 +100,7 @@ async def export_vectors(api: Client, names: Mapping[str, str], put: Callable[[K
                         embeddings=vector.embeddings,
                     )
                     put(Kind.EMBEDDING, embedding)
-        remaining = [*answer.unread_ids, *remaining]
+        remaining = [*response.unread_ids, *remaining]
 
 
 async def export_curation(api: Client, names: Mapping[str, str], put: Callable[[Kind, Message], None]) -> None:

@@ -1,8 +1,8 @@
 """The access table of the whole cluster: the permission that each method requires. A method without a row cannot start.
 
-API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. Only
-operator keys have `operator`, only services of the cluster have `system`, and only people who logged in have `account`:
-no tenant's key and no application can get them.
+API keys and access tokens carry permissions (scopes in OAuth). The role of a member implies permissions too. No
+tenant's key and no application can get three of them. Only operator keys have `operator`, only services of the cluster
+have `system`, and only people who logged in have `account`.
 """
 
 from __future__ import annotations
@@ -80,8 +80,13 @@ class AccessRule:
     def check(self, caller: Caller) -> None:
         """Raise the error of a caller that lacks the permission, the account or the tenant."""
         # The permissions of a role need a tenant, so a person without one lacks the tenant, not the permission.
-        chooses = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
-        if self.needs_tenant and caller.tenant_id is None and chooses and self.permission in TENANT_PERMISSIONS:
+        can_choose_tenant = not caller.permissions.isdisjoint((OPERATOR, ACCOUNT))
+        if (
+            self.needs_tenant
+            and caller.tenant_id is None
+            and can_choose_tenant
+            and self.permission in TENANT_PERMISSIONS
+        ):
             raise TenantMissing
         if self.permission is not None and self.permission not in caller.permissions:
             raise AccountRequired if self.permission == ACCOUNT else PermissionMissing(permission=self.permission)

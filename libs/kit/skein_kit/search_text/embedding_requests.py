@@ -30,10 +30,12 @@ MAX_CHARACTERS = 20_000
 class EmbeddingClient:
     """Requests vectors from recall for one service."""
 
-    def __init__(self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, at_once: int) -> None:
-        """Up to `at_once` documents get their vectors while the caller waits."""
+    def __init__(
+        self, index: recall_pb2_grpc.RecallInternalServiceAsyncStub, *, service: str, max_immediate: int
+    ) -> None:
+        """Up to `max_immediate` documents get their vectors while the caller waits."""
         self._index = index
-        self._at_once = at_once
+        self._max_immediate = max_immediate
         self._log = logs.get(service)
 
     def has_pending_embeddings(self, documents: Sequence[Document], *, should_defer: bool = False) -> int:
@@ -71,4 +73,7 @@ class EmbeddingClient:
         return max(0, len(items) - response.indexed_count)
 
     def _is_small(self, documents: Sequence[Document]) -> bool:
-        return len(documents) <= self._at_once and sum(len(document.text) for document in documents) <= MAX_CHARACTERS
+        return (
+            len(documents) <= self._max_immediate
+            and sum(len(document.text) for document in documents) <= MAX_CHARACTERS
+        )

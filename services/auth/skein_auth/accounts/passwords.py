@@ -282,7 +282,9 @@ class PasswordQueue:
                 admission.set_result(None)
 
         call.on_change = set_admission
-        timer = loop.call_later(call.wait_until - call.arrived, lambda: self._queue.time_out(call, time.monotonic()))
+        timer = loop.call_later(
+            call.wait_until - call.arrival_time, lambda: self._queue.time_out(call, time.monotonic())
+        )
         try:
             await admission
         except asyncio.CancelledError:

@@ -141,7 +141,9 @@ class AuditRecorder:
     def __init__(self, store: AuditStore, clock: Callable[[], float] = time.monotonic) -> None:
         self._store = store
         # Digests of credentials, and sources of unknown ones.
-        self._throttle: LogThrottle[bytes | str] = LogThrottle(DEDUPLICATION_SECONDS, most=MAX_REFUSED, clock=clock)
+        self._throttle: LogThrottle[bytes | str] = LogThrottle(
+            DEDUPLICATION_SECONDS, max_kinds=MAX_REFUSED, clock=clock
+        )
 
     async def record(self, event: str, **fields: Unpack[AuditFields]) -> None:
         """Record an event in a transaction of its own, under NO_TENANT unless it concerns a tenant.

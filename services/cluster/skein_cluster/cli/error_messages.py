@@ -12,7 +12,7 @@ from skein_client.connection import NotConfigured
 from skein_client.errors import DeadlineExceeded, Internal, SkeinError, Unavailable
 from skein_cluster.cli.exit_codes import CommandError, ExitCode
 from skein_cluster.embedded.errors import EmbeddedPostgresError
-from skein_importers.errors import ImportRefused
+from skein_importers.errors import ImportFailure
 from skein_kit.database.schema_migrations import MigrationError
 from skein_kit.host.process import NotReady, PortTaken
 from skein_kit.settings import SettingInvalid
@@ -35,7 +35,7 @@ _PLAIN: Mapping[tuple[type[Exception], ...], ExitCode] = {
     (PortTaken, NotReady, EmbeddedPostgresError, SettingInvalid, MigrationError, OperatorKeyRefused): (
         ExitCode.CANNOT_START
     ),
-    (NotConfigured, ImportRefused): ExitCode.REFUSED,
+    (NotConfigured, ImportFailure): ExitCode.REFUSED,
 }
 _CONNECTION_REFUSED = (
     asyncpg.PostgresConnectionError,

@@ -119,7 +119,7 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
     report = Report(describe_error=error_sentence)
     with _open_source(import_options) as plain_source:
         source = PrefixedSource(plain_source, import_options.prefix) if import_options.prefix else plain_source
-        realms = choose_realms(source, import_options.realm, every=import_options.is_all)
+        realms = choose_realms(source, import_options.realm, all_realms=import_options.is_all)
         if import_options.is_comparison:
             _compare(environment, import_options, source, realms, report)
             return
@@ -128,7 +128,7 @@ def import_command(mode: str, environment: dict[str, str], **values: Any) -> Non
             f"{'checking' if import_options.is_dry else 'importing'} {import_options.form}", None
         ) as on_progress:
             if import_options.is_dry:
-                dry_run(source, realms, report, on_progress, every=import_options.is_all)
+                dry_run(source, realms, report, on_progress, all_realms=import_options.is_all)
             else:
                 tenants = _import_interruptible(environment, import_options, source, realms, report, on_progress)
         has_people = not import_options.is_all and _has_people(source)
@@ -288,7 +288,7 @@ def _compare(
 
 
 def _has_people(source: Source) -> bool:
-    return next(iter(source.people(Notes())), None) is not None
+    return next(iter(source.accounts(Notes())), None) is not None
 
 
 def _import_file(environment: Mapping[str, str], import_options: ImportOptions, mode: str) -> None:

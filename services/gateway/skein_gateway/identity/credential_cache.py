@@ -92,7 +92,7 @@ class IdentityCache:
         self._checker = checker
         self._clock = clock
         self._sources = SourceRateLimiter(clock, rate=unproven_per_second)
-        self._forgery_reports: LogThrottle[str] = LogThrottle(REPORT_SECONDS, most=MAX_REPORTS, clock=clock)
+        self._forgery_reports: LogThrottle[str] = LogThrottle(REPORT_SECONDS, max_kinds=MAX_REPORTS, clock=clock)
         # Whether the last exchange of a credential succeeded, by the credential's digest.
         self._outcomes: OrderedDict[bytes, bool] = OrderedDict()
         # Keys are digests, so that no credential stays in memory.

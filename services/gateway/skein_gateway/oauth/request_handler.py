@@ -194,7 +194,7 @@ async def read_body(request: Request) -> bytes:
                 raise FormInvalid("The request is too long.")
         reservations = _reservations.get()
         if reservations is not None:
-            reservations.enter_context(reservation.keep(len(body)))
+            reservations.enter_context(reservation.transfer(len(body)))
     return bytes(body)
 
 

@@ -35,10 +35,10 @@ class AccessLogHandlers:
         tenant_id, size = caller_of(context).require_tenant(), resolve_page_size(request.page_size)
         rows = await self._store.list_accesses(tenant_id, _access_filter(request, tenant_id), count=size + 1)
         page = fit_items(_entry(row) for row in rows[:size])
-        more = len(rows) > len(page)
+        has_more = len(rows) > len(page)
         return pb.ListAccessLogResponse(
             access_events=page,
-            next_page_token=write_token([page[-1].access_event_id], tenant_id, request) if more else "",
+            next_page_token=write_token([page[-1].access_event_id], tenant_id, request) if has_more else "",
         )
 
 

@@ -36,10 +36,10 @@ class AliasHandlers:
         async with self._idempotency.begin(caller.require_tenant(), IdempotencyKey.of(caller, request)) as write:
             if write.saved_response is not None:
                 return pb.ResolveEntityResponse.FromString(write.saved_response)
-            alias, moved = await self._store.resolve_entity(
+            alias, moved_count = await self._store.resolve_entity(
                 write.tx, caller.require_tenant(), draft, at=at, by=caller.principal
             )
-            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved))
+            return await write.save(pb.ResolveEntityResponse(alias=_alias(alias), moved_count=moved_count))
 
     async def GetCanonicalMemory(
         self, request: pb.GetCanonicalMemoryRequest, context: Context

@@ -53,8 +53,8 @@ class AliasStore:
             raise AliasCycle
         followers = await _followers(tx, tenant_id, alias_id)
         before = aliases.get(alias_id)
-        last = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
-        after = draft.to_alias(before, last, alias_id, root, at=at, by=by)
+        last_revision = 0 if before else await writer.last_revision(tx, tenant_id, _KIND, str(alias_id))
+        after = draft.to_alias(before, last_revision, alias_id, root, at=at, by=by)
         changes = [(before, after), *((follower, follower.repoint(root, at=at, by=by)) for follower in followers)]
         await writer.insert_revisions(
             tx,
@@ -131,9 +131,9 @@ async def _followers(tx: Transaction, tenant_id: UUID, memory_id: UUID) -> list[
 
 async def _visible(tx: Transaction, tenant_id: UUID, aliases: list[Alias], *, at: datetime) -> list[Alias]:
     """Leave out aliases of expired memories."""
-    ends = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
-    expired = await names.find_expired(tx, tenant_id, ends, at=at)
-    return [alias for alias in aliases if expired.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
+    memory_ids = {id_ for alias in aliases for id_ in (alias.alias_memory_id, alias.canonical_memory_id)}
+    expired_ids = await names.find_expired(tx, tenant_id, memory_ids, at=at)
+    return [alias for alias in aliases if expired_ids.isdisjoint({alias.alias_memory_id, alias.canonical_memory_id})]
 
 
 async def _canonical(tx: Transaction, tenant_id: UUID, name: str, *, at: datetime) -> tuple[UUID, Alias | None]:

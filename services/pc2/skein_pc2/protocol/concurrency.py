@@ -71,7 +71,7 @@ class ConcurrencyLimit:
             raise
         except Exception:
             log.exception("internal_error", action=name, request_id=context.request_id)
-            raise RequestError(INTERNAL_ERROR, "Skein failed; the request id finds the reason in the logs") from None
+            raise RequestError(INTERNAL_ERROR, "Skein failed; find the reason in the logs by the request id") from None
 
 
 class KeyedLock:

@@ -88,8 +88,8 @@ class LocalEmbedder:
     ) -> Self:
         """Load the weights and prepare the graph; blocks for about 0.2 s. Raises ModelUnavailable.
 
-        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch, and `on_begin(seconds)`
-        with the time that a request waited until its first text runs.
+        For metrics, the embedder's thread calls `on_batch(texts, seconds)` after each batch. It calls
+        `on_begin(seconds)` with the time that a request waited for its first text.
         """
         return cls(MiniLM.load(threads=threads), on_batch=on_batch, on_begin=on_begin)
 

@@ -33,9 +33,9 @@ LAYOUT_KEY = "weights_layout_sha256"
 
 
 # The encoder's matrices are quantized to uint8, with one scale for so many weights of a row. It halves the time of a
-# query, which reads a quarter of the memory. Vectors of sentences turn by two degrees (a cosine of 0.9994): 85.6 % of
-# LoCoMo's evidence is among the first ten instead of 85.9 %, which is within the noise. Longer blocks are faster and
-# less exact. It needs AVX2, or dot products on ARM; other processors convert the weights to float32 for each batch.
+# query, which reads a quarter of the memory. Vectors of sentences turn by two degrees (a cosine of 0.9994). 85.6 % of
+# LoCoMo's evidence is among the first ten instead of 85.9 %, within the noise. Longer blocks are faster and less
+# exact. It needs AVX2, or dot products on ARM; other processors convert the weights to float32 for each batch.
 BLOCK = 64
 _MAX_CODE, _ZERO = 127, 128
 LAYERS = 6

@@ -77,8 +77,8 @@ class SampleResult:
     def of(cls, served: tuple[UUID, ...], nearest: dict[UUID, float], limit: int) -> SampleResult:
         """Compare the served items with the true neighbours and their cosines.
 
-        Items as near as the last true neighbour count as true: vectors that are equal, or differ by less than half
-        precision shows, have no order that a search could miss.
+        Items as near as the last true neighbour count as true. Vectors that are equal within half precision have no
+        order that a search could miss.
         """
         best = list(nearest)[:limit]
         if not best:
@@ -127,7 +127,7 @@ class Sampler:
             try:
                 await self.evaluate(sample)
             except (RpcError, TimeoutError, asyncpg.UndefinedTableError) as error:
-                # The database is away or busy, or the model was dropped; the next sample may work.
+                # The database is unavailable or busy, or the model was dropped; the next sample may work.
                 RECALL_UNSAMPLED.inc()
                 log.warning("sample_evaluation_failed", reason=type(error).__name__)
             if loop.time() - logged > _LOG_SECONDS:

@@ -96,7 +96,7 @@ class RecallSearcher:
         self._wait_seconds = wait_seconds
 
     async def recall(self, tenant_id: UUID, query: Query, *, seconds: float) -> RecallResult:
-        """Find the best items for a query within the `seconds` left. No connection is held while embedding.
+        """Find the best items for a query within `seconds`. Embedding uses no database connection.
 
         Raises ModelUnavailable or ModelNotFound in the semantic mode without a vector: an empty result would mean that
         nothing exists.

@@ -48,8 +48,8 @@ _MAX_COUNTED = 2000
 # Postings that a query reads: the lists of its rarest terms up to this number, and always the rarest one's. Frequent
 # terms have little weight. The items found are measured by every term.
 POSTINGS_READ = 8000
-# A term's list is read whole to measure items where it has fewer postings than this per item, each with about one
-# neighbour: reading eight costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
+# Postings per item up to which a term's whole list is read to measure items, each with about one neighbour. Reading
+# eight postings costs as much as one lookup. A list beyond _MAX_COUNTED may be longer than known.
 _POSTINGS_PER_LOOKUP = 16
 # Factors of POSTINGS_READ for repeated attempts where too few items are found.
 _READ_FACTORS = (1, 8, 64)

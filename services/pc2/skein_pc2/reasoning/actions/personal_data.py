@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from skein.memory.v1 import memory_pb2 as pb
-from skein_kit.filters.expression import quoted
+from skein_kit.filters.expression import quote
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.concurrency import KeyedLock
 from skein_pc2.protocol.errors import MEMORY_NOT_FOUND, VALIDATION_ERROR, RequestError
@@ -122,7 +122,7 @@ class PersonalDataActions:
         if len(keyword) > _MAX_KEYWORD_CHARACTERS:
             raise fields.invalid("keyword", f"has {_MAX_KEYWORD_CHARACTERS} characters at most")
         user_id, limit = record_values.user_id(request.message), _parse_limit(request)
-        by_text = pb.MemoryFilter(subject_id=user_id, where=f"{_OTHER_MEMORIES} AND content:{quoted(keyword)}")
+        by_text = pb.MemoryFilter(subject_id=user_id, where=f"{_OTHER_MEMORIES} AND content:{quote(keyword)}")
         newest = pb.MemoryFilter(subject_id=user_id, where=_OTHER_MEMORIES)
         pages = await asyncio.gather(
             memory_lists.list_memories(self._api, request, by_text, limit=limit),

@@ -13,7 +13,7 @@ from grpc import aio
 
 from skein.memory.v1 import memory_pb2 as pb
 from skein.recall.v1 import recall_pb2
-from skein_kit.filters.expression import quoted
+from skein_kit.filters.expression import quote
 from skein_pc2.gateway_api import named_sessions
 from skein_pc2.protocol import fields
 from skein_pc2.protocol.errors import INVALID_REQUEST, MEMORY_NOT_FOUND, RATE_LIMIT_EXCEEDED, RequestError
@@ -208,7 +208,7 @@ class MemoryStore:
         if "\0" in text:
             raise fields.invalid("keywords", "hold a NUL character")
         source = record_values.text(query, "source")
-        name = quoted(source)
+        name = quote(source)
         call = recall_pb2.RecallRequest(
             query=text,
             limit=_MAX_HITS,
@@ -223,7 +223,7 @@ class MemoryStore:
 
     async def _find_by_source(self, request: AgentRequest, source: str) -> SearchResult:
         """Find memories by source or source agent, newest first."""
-        name = quoted(source)
+        name = quote(source)
         pages = await asyncio.gather(
             memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source = {name}")),
             memory_lists.list_memories(self._api, request, pb.MemoryFilter(where=f"source_agent = {name}")),
