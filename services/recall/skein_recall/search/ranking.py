@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     _Rows: TypeAlias = NDArray[np.intp]
 
 # Raised with every change of the formulas, so that scores of different versions are not compared.
-VERSION: Final = 2
+VERSION: Final = 3
 
 # Weights of the words of the neighbours on each side, the nearest first; the item itself has 1.
 NEIGHBOUR_WEIGHTS: Final = (0.5, 0.25)
@@ -44,6 +44,11 @@ _B: Final = 0.75
 _FULL_LENGTH_STEMS: Final = 15
 # Days from the query's date after which an item counts half.
 _DATE_HALF_LIFE_DAYS: Final = 7
+# Coefficients of `relevances`.
+_RELEVANCE_BASE: Final = -7.26
+_RELEVANCE_OF_SCORE: Final = 8.56
+_RELEVANCE_OF_SHARE: Final = 2.24
+_RELEVANCE_OF_FIRST: Final = 3.91
 # The constant of reciprocal-rank fusion (Cormack et al., "Reciprocal Rank Fusion", 2009).
 _RRF_K: Final = 60
 
@@ -242,6 +247,25 @@ def rank(  # noqa: PLR0913 - candidates, query and formula, all of it by name.
             strict=True,
         )
     ]
+
+
+def relevances(scores: Sequence[float]) -> list[float]:
+    """Return the probability, 0 to 1, that each hit helps to answer the query, from the scores of all hits, best first.
+
+    A logistic regression on the score, its share of the best one, and the score again for the first hit. It was fitted
+    with the default weights and the embedded model: docs/internals/recall.md has the data and the plot.
+    """
+    if not scores:
+        return []
+    best = scores[0] or 1.0
+    logits = [
+        _RELEVANCE_BASE
+        + _RELEVANCE_OF_SCORE * score
+        + _RELEVANCE_OF_SHARE * score / best
+        + (_RELEVANCE_OF_FIRST * score if index == 0 else 0.0)
+        for index, score in enumerate(scores)
+    ]
+    return [1 / (1 + math.exp(-logit)) for logit in logits]
 
 
 def rank_by_similarity(
