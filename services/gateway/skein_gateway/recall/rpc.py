@@ -246,6 +246,7 @@ class RecallHandler:
             mode=request.mode,
             min_relevance=request.min_relevance if request.HasField("min_relevance") else None,
             show_duplicates=request.show_duplicates,
+            message_filter=request.message_filter if request.HasField("message_filter") else None,
         )
         return index_result(arms, await call_arm(self._recall.Recall(index_request, timeout=arm_seconds)))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from skein.memory.v1 import memory_pb2
 from skein.recall.v1 import recall_pb2 as pb
+from skein.session.v1.session_pb2 import MessageRole
 from skein_kit import filters
 from skein_kit.filters.expression import Compare, Expression
 from skein_kit.filters.visibility import valid_at_time
@@ -67,6 +68,20 @@ def recall_query(request: pb.RecallRequest) -> Query:
     )
 
 
+def _with_messages(filter_: Filter, message: pb.MessageFilter) -> Filter:
+    """Return the filter with conditions on messages too."""
+    fields_: dict[str, object] = {
+        "roles": [MessageRole.Name(role).removeprefix("MESSAGE_ROLE_").lower() for role in message.roles],
+        "speakers": list(message.speakers),
+    }
+    values = {name: value for name, value in fields_.items() if value}
+    return replace(
+        filter_,
+        index_conditions=(*filter_.index_conditions, *values),
+        values={**filter_.values, **values},
+    )
+
+
 def similar_query(request: pb.FindSimilarRequest, item: ReferenceItem) -> Query:
     """Make a query of a reference item. Raises QueryEmpty when the item has nothing to search by."""
     text = item.text[:MAX_CHARACTERS].strip()
@@ -84,6 +99,8 @@ def _query(
     fusion: str = "",
 ) -> Query:
     filter_ = memory_filter(request.filter) if request.HasField("filter") else Filter()
+    if isinstance(request, pb.RecallRequest):
+        filter_ = _with_messages(filter_, request.message_filter)
     return Query(
         text=text,
         vector=vector,

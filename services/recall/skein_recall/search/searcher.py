@@ -385,6 +385,7 @@ class SearchTransaction:
             lengths=items.lengths,
             previous=items.previous,
             is_question=items.is_question,
+            is_assistant=items.is_assistant,
             mentions_time=items.mentions_time,
             create_times=[id_time(item_id) for item_id in items.item_ids] if self._cues.dates else (),
             # With a filter, a neighbour that no signal found has not been tested: it is context alone.
