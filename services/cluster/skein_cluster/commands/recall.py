@@ -118,9 +118,15 @@ def recall_command(
         output.print_table(
             output.table("score", "components", "kind", "when", "text", numbers=("score",)),
             lines,
-            empty="No hits." if response.HasField("profile") else "Nothing was found.",
+            empty=_empty_text(response),
         )
     show_incomplete(response.incomplete)
+
+
+def _empty_text(response: gateway_pb2.RecallResponse) -> str:
+    if response.nothing_relevant:
+        return "No hit is relevant enough. The tenant's policy sets the lowest relevance (recall_min_relevance)."
+    return "No hits." if response.HasField("profile") else "Nothing was found."
 
 
 async def is_tenant_empty(api: Client) -> bool:
