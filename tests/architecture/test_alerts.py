@@ -52,7 +52,7 @@ def test_each_alert_is_shown_firing_and_shown_quiet() -> None:
     assert {each["alertname"] for each in SHOWN if not each["exp_alerts"]} == set(ALERTS)
 
 
-def test_somebody_notices_when_a_service_is_not_there_at_all() -> None:
+def test_a_service_that_is_missing_altogether_raises_an_alert() -> None:
     noticed = {
         process
         for name in ("SkeinMissing", "SkeinWorkerMissing")

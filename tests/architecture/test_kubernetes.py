@@ -297,7 +297,7 @@ def test_cold_storage_is_a_volume_that_the_image_s_user_may_write_to() -> None:
 # The network.
 
 
-def test_without_a_policy_nobody_speaks_to_anybody() -> None:
+def test_pods_without_a_policy_cannot_connect_to_each_other() -> None:
     assert POLICIES["default-deny-all"]["spec"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
 
 

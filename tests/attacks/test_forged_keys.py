@@ -139,7 +139,7 @@ async def test_auth_itself_refuses_invented_keys_without_a_query(cluster: Cluste
     assert lookups() - before < len(forged) / 2
 
 
-async def test_what_only_auth_can_tell_costs_its_source_and_nobody_else(cluster: Cluster, tenant: Tenant) -> None:
+async def test_credentials_that_only_auth_can_check_cost_their_source_alone(cluster: Cluster, tenant: Tenant) -> None:
     # Half as many again as one source may present at once.
     count = attack_size(15 * UNPROVEN_PER_SECOND, 20_000)
     kinds = {

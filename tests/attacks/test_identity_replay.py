@@ -133,7 +133,7 @@ async def test_a_tenants_identity_opens_no_internal_call(cluster: Cluster, tenan
 
 
 @pytest.mark.parametrize("service", ["auth", "tenancy", "memory", "gateway", "", "worker:x"])
-async def test_the_system_key_makes_nobody_another_service(direct: aio.Channel, service: str) -> None:
+async def test_the_system_key_does_not_stand_for_an_unknown_service(direct: aio.Channel, service: str) -> None:
     request = auth_pb2.ExchangeRequest(system=auth_pb2.SystemCredential(key=SYSTEM_KEY, service=service))
 
     with pytest.raises(aio.AioRpcError) as caught:

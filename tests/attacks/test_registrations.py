@@ -128,7 +128,7 @@ async def test_what_a_client_says_of_itself_is_small(app: App, said: dict[str, o
         )
 
 
-async def test_a_client_that_nobody_uses_goes_and_one_in_use_stays(
+async def test_an_unused_client_is_removed_and_one_in_use_stays(
     cluster: Cluster, tenant: Tenant, direct: aio.Channel, account: Account
 ) -> None:
     idle, used, lapsed = [await App.registered(direct) for _ in range(3)]

@@ -197,7 +197,7 @@ async def test_an_application_gets_no_more_than_its_person_s_role_however_it_ask
         await app.refresh(tokens.refresh_token, scope="memory.write")
 
 
-async def test_an_admin_s_application_invites_nobody_beyond_its_own_scopes(
+async def test_an_admin_s_application_cannot_invite_beyond_its_own_scopes(
     cluster: Cluster, tenant: Tenant, app: App
 ) -> None:
     admin, guest = await member(cluster, tenant, "admin"), await new_account(cluster)

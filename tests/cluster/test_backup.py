@@ -137,7 +137,7 @@ async def test_a_key_that_was_revoked_after_the_moment_opens_nothing(drill: Dril
         await restored.with_key(drill.revoked_key).auth.GetMe(auth_pb2.GetMeRequest())
 
 
-async def test_whoever_left_or_was_kept_out_after_the_moment_does_not_come_in(
+async def test_a_member_who_left_or_was_kept_out_after_the_moment_does_not_come_in(
     drill: Drill, restored: Cluster, connection: Connection
 ) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):

@@ -125,7 +125,7 @@ def test_in_a_healthy_cluster_every_reading_rpc_is_isolated_and_finds_its_own(wa
     assert sample("skein_canary_last_round_timestamp_seconds")
 
 
-async def test_nobody_s_list_shows_the_canary_s_tenants(watched: Watched) -> None:
+async def test_lists_do_not_show_the_canary_s_tenants(watched: Watched) -> None:
     organizations = await watched.operator.tenancy.ListOrganizations(tenancy_pb2.ListOrganizationsRequest())
     tenants = await watched.operator.tenancy.ListTenants(tenancy_pb2.ListTenantsRequest(page_size=100))
     asked_for = await watched.operator.tenancy.ListTenants(
@@ -249,7 +249,7 @@ async def test_a_leak_counts_also_when_the_round_is_left_off(watched: Watched) -
     assert leaks == [1, 0]
 
 
-async def test_the_canary_makes_a_new_key_when_somebody_revokes_its_own_and_plants_what_somebody_removes(
+async def test_the_canary_replaces_a_revoked_key_and_rows_that_were_removed(
     watched: Watched,
 ) -> None:
     looking, stay = watched.another({"TenancyService/GetAgent"}, 0.1), asyncio.Event()

@@ -364,7 +364,7 @@ async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_com
     assert recalled.json["hits"][0]["memory"]["content"] == "The boat is called Bosun"
 
 
-async def test_a_dry_run_checks_the_file_and_calls_nobody(tmp_path: Path) -> None:
+async def test_a_dry_run_checks_the_file_and_calls_no_service(tmp_path: Path) -> None:
     path = tmp_path / "some.jsonl"
     path.write_text('{"record": "session", "session_id": "s"}\n{"record": "sesion"}\n', "utf-8")
 

@@ -173,7 +173,9 @@ async def test_a_comparison_passes_after_an_import_and_finds_what_was_changed(
     assert tolerant.code == 0
 
 
-async def test_a_dry_run_reads_everything_and_calls_nobody(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
+async def test_a_dry_run_reads_everything_and_calls_no_service(
+    cluster: Cluster, tenant: Tenant, tmp_path: Path
+) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")
 
     nobody = replace(cluster, endpoint="127.0.0.1:1")

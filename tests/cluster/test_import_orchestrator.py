@@ -310,7 +310,7 @@ async def test_a_comparison_finds_what_was_changed_on_one_side(
     assert (different["fields"], different["samples"]) == (["importance"], ["m1"])
 
 
-async def test_an_import_changes_nothing_in_its_source_and_waits_for_nobody(
+async def test_an_import_changes_nothing_in_its_source_and_waits_for_no_lock(
     cluster: Cluster, tenant: Tenant, source: tuple[str, asyncpg.Connection[asyncpg.Record]]
 ) -> None:
     async with source[1].transaction():

@@ -326,7 +326,7 @@ async def test_a_forged_tenant_is_refused(
 
 
 @over("path", GUARDED, at_once=4)
-async def test_without_a_credential_nobody_gets_in(doors: Doors, ours: World, path: str) -> None:
+async def test_calls_without_a_credential_are_refused(doors: Doors, ours: World, path: str) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
     code, reason, _ = await outcome(call(doors.of(path), path, request))

@@ -157,7 +157,7 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
     assert "handshake" in line["why"].lower()
 
 
-async def test_the_admin_port_and_the_gateway_s_doors_ask_nobody_for_a_certificate(secured: Secured) -> None:
+async def test_the_admin_port_and_the_gateway_s_ports_ask_for_no_certificate(secured: Secured) -> None:
     async with aio.insecure_channel(secured.cluster.addresses["gateway"]) as channel:
         await _until_serving(channel)
     for admin in {*secured.cluster.admins.values()}:

@@ -210,7 +210,7 @@ async def test_what_a_trusted_caller_does_not_sample_is_recorded_nowhere(observe
         assert trace_id.hex() not in await observed.openmetrics(service)
 
 
-async def test_latencies_lead_to_a_trace_for_whoever_asks_for_openmetrics(observed: Observed) -> None:
+async def test_latencies_lead_to_a_trace_in_openmetrics(observed: Observed) -> None:
     trace_id, _, metadata = new_trace()
     await observed.recall(**metadata)
 
@@ -265,7 +265,7 @@ async def test_no_metric_has_anybody_s_id(observed: Observed) -> None:
                 assert not re.search(r"[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}|skein_\w+_\w{20}", values), sample
 
 
-async def test_the_worker_measures_what_nobody_s_call_shows(observed: Observed) -> None:
+async def test_the_worker_measures_what_no_call_shows(observed: Observed) -> None:
     wanted = {
         "skein_database_bytes",
         "skein_database_table_bytes",

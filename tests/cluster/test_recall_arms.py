@@ -53,7 +53,7 @@ async def test_an_agent_finds_its_own_blocks_among_what_is_remembered(tenant: Te
     assert {arm.state for arm in seen.arms} == {pb.ARM_STATE_OK}
 
 
-async def test_blocks_about_somebody_else_are_not_found(tenant: Tenant) -> None:
+async def test_blocks_about_another_person_are_not_found(tenant: Tenant) -> None:
     await block(tenant, "Anna likes tea", agent_id="butler", subject_id="anna")
     await block(tenant, "Ben likes tea", agent_id="butler", subject_id="ben")
     await block(tenant, "Everybody likes tea", agent_id="butler")

@@ -206,7 +206,7 @@ async def test_a_client_s_reads_never_go_backwards(pair: Pair) -> None:
     assert counts == [1, 2, 3, 4, 5]
 
 
-async def test_whoever_saw_the_primary_is_not_shown_an_older_replica(pair: Pair) -> None:
+async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: Pair) -> None:
     async with pair.held():
         _, first = await stored(pair, "one")
         memory_id, _ = await stored(pair, "two")
@@ -248,7 +248,7 @@ async def test_over_http_the_revision_is_a_header(pair: Pair) -> None:
     assert (old.status_code, new.status_code) == (404, 200)
 
 
-async def test_whoever_was_refused_is_not_shown_how_it_was_before(pair: Pair) -> None:
+async def test_a_refused_writer_is_not_shown_an_older_replica(pair: Pair) -> None:
     async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.held():
         memory_id, _ = await stored(pair, "changed by somebody else meanwhile")
         with pytest.raises(Aborted):
@@ -371,7 +371,7 @@ async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_pr
     assert proxy.swallowed.is_set()
 
 
-async def test_a_replica_that_lets_nobody_in_leaves_all_reads_to_the_primary(pair: Pair) -> None:
+async def test_a_replica_that_refuses_connections_leaves_all_reads_to_the_primary(pair: Pair) -> None:
     async with followed_by(pair, pair.replica.url(user="postgres", database="nowhere")) as database:
         assert not await is_from_replica(database)
 

@@ -165,7 +165,7 @@ async def test_the_promises_are_counted_from_the_calls_of_real_people(watched: W
     assert errors == [0, 0]
 
 
-async def test_a_cluster_that_does_well_wakes_nobody(watched: Watched) -> None:
+async def test_a_healthy_cluster_raises_no_page(watched: Watched) -> None:
     await until(watched.prometheus, "sum(skein_canary_probes_total) > 0")
 
     alerts = await ask(watched.prometheus, 'ALERTS{severity="page", alertname!~".*Latency.*|SkeinShedding"}')

@@ -66,7 +66,7 @@ async def test_whatever_can_be_revoked_is_revoked_again(catalog: asyncpg.Connect
     assert {row["name"] for row in revocable} <= {access.table for access in REVOCABLE_TABLES}
 
 
-async def test_who_was_kept_out_is_kept_out_again_and_nobody_else(database: TestDatabase) -> None:
+async def test_people_who_were_kept_out_are_kept_out_again_and_no_others(database: TestDatabase) -> None:
     kept_out = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
     let_in = {access.table: str(uuid.uuid4()) for access in REVOCABLE_TABLES}
     deleted = str(uuid.uuid4())

@@ -243,7 +243,7 @@ async def test_every_tenant_table_has_the_one_policy_and_partitions_have_none(ca
     assert named >= set(OTHER_POLICIES)
 
 
-async def test_the_operator_s_directories_are_shown_to_nobody_else(catalog: Catalog) -> None:
+async def test_the_operator_s_directories_are_shown_to_the_operator_only(catalog: Catalog) -> None:
     policies = await catalog.fetch(
         "SELECT schemaname || '.' || tablename AS name, qual FROM pg_policies "
         "WHERE tablename IN ('organizations', 'organization_quotas')"
@@ -350,7 +350,7 @@ async def test_each_role_reaches_the_listed_columns_of_others_only(catalog: Cata
     assert {tuple(grant) for grant in grants} == COLUMN_CROSSINGS
 
 
-async def test_nobody_is_granted_a_partition(catalog: Catalog) -> None:
+async def test_no_role_is_granted_a_partition(catalog: Catalog) -> None:
     rows = await catalog.fetch(
         """
         SELECT g.grantee, g.table_schema || '.' || g.table_name AS name

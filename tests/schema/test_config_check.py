@@ -69,7 +69,7 @@ async def test_a_user_who_may_not_act_as_the_service_is_a_problem(database: Test
     assert answer.problems[0] == "The user of SKEIN_DATABASE_URL may not act as skein_memory."
 
 
-async def test_a_database_that_lets_nobody_else_in_is_no_fault_of_the_settings(database: TestDatabase) -> None:
+async def test_a_database_that_is_full_is_no_fault_of_the_settings(database: TestDatabase) -> None:
     url = database.server.url(user="skein_memory", database=database.name)
     async with database.superuser() as connection:
         await connection.execute(f'ALTER DATABASE "{database.name}" CONNECTION LIMIT 0')

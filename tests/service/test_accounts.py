@@ -70,7 +70,7 @@ async def test_a_short_password_is_refused(cluster: Cluster) -> None:
         await cluster.anonymous.auth.SignUp(pb.SignUpRequest(email=new_email(), password="nine char"))
 
 
-async def test_where_sign_up_is_closed_nobody_signs_up(database: TestDatabase) -> None:
+async def test_closed_sign_up_refuses_new_accounts(database: TestDatabase) -> None:
     async with auth_alone(database, SKEIN_SIGN_UP="closed") as alone:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
             await alone.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
@@ -123,7 +123,7 @@ async def test_a_stale_account_is_refused(account: Account) -> None:
         await account.stubs.auth.UpdateMe(request)
 
 
-async def test_nobody_reactivates_themselves(account: Account) -> None:
+async def test_an_account_cannot_reactivate_itself(account: Account) -> None:
     change = pb.Account(status=pb.ACCOUNT_STATUS_ACTIVE)
 
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "UPDATE_MASK_INVALID"):
@@ -138,7 +138,7 @@ async def test_an_address_that_is_none_is_refused(account: Account, email: str) 
         )
 
 
-async def test_nobody_takes_the_address_of_another_account(cluster: Cluster, account: Account) -> None:
+async def test_an_account_cannot_take_the_address_of_another(cluster: Cluster, account: Account) -> None:
     other = await new_account(cluster)
 
     with refused(grpc.StatusCode.ALREADY_EXISTS, "ACCOUNT_EXISTS"):
@@ -174,7 +174,7 @@ async def test_the_old_password_is_needed_for_a_new_one(account: Account) -> Non
 
 
 @pytest.mark.parametrize("method", ["DeactivateMe", "DeleteMe"])
-async def test_nobody_leaves_without_the_password(account: Account, method: str) -> None:
+async def test_an_account_cannot_be_closed_without_its_password(account: Account, method: str) -> None:
     request = getattr(pb, f"{method}Request")(password="not the password")
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PASSWORD_WRONG"):
@@ -236,7 +236,7 @@ async def test_who_moves_in_with_a_hash_of_memory_vault_is_hashed_anew(cluster: 
     assert (await sign_in(cluster, email, "short")).account_id == made.account.account_id
 
 
-async def test_a_hash_that_nobody_knows_is_refused(cluster: Cluster) -> None:
+async def test_an_unknown_password_hash_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PASSWORD_HASH_UNKNOWN"):
         await cluster.operator.auth.CreateAccount(pb.CreateAccountRequest(email=new_email(), password_hash="md5$x"))
 

@@ -148,7 +148,7 @@ async def test_attaching_again_what_a_deleted_agent_has_changes_nothing(tenant: 
     assert await carried(tenant) == 1
 
 
-async def test_an_agent_that_nobody_registered_keeps_its_blocks_and_states(tenant: Tenant) -> None:
+async def test_an_unregistered_agent_keeps_its_blocks_and_states(tenant: Tenant) -> None:
     await carry(tenant, agent_id="stranger")
     await keep(tenant, agent_id="stranger")
 
@@ -304,7 +304,7 @@ async def test_a_purged_agent_is_in_no_row_and_no_stored_answer(cluster: Cluster
     assert (await tenant.tenancy.CreateAgent(request)) == pb.CreateAgentResponse()
 
 
-async def test_another_tenant_s_deleted_agent_concerns_nobody(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_a_deleted_agent_does_not_affect_another_tenant(tenant: Tenant, other_tenant: Tenant) -> None:
     for one in (tenant, other_tenant):
         await make_agent(one)
         await carry(one)

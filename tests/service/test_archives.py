@@ -380,7 +380,7 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(hous
     assert (list(left.archives), house.files) == ([], [])
 
 
-async def test_files_that_nothing_names_are_removed_once_nobody_can_be_writing_them(house: House) -> None:
+async def test_unreferenced_files_are_removed_once_no_process_can_be_writing_them(house: House) -> None:
     async with house.memory() as memory, house.history() as history, house.internal() as internal:
         await old(memory, "named")
         await history.ArchiveMemories(going())

@@ -162,7 +162,9 @@ async def test_a_burst_of_right_tries_from_one_address_waits_its_turn(pool: Data
 
 
 @pytest.mark.parametrize("error", [DatabaseUnavailable(), RuntimeError("a bug"), asyncio.CancelledError()])
-async def test_what_is_nobodys_fault_does_not_count(attempts: AttemptLimiter, error: BaseException) -> None:
+async def test_errors_that_the_caller_did_not_cause_do_not_count(
+    attempts: AttemptLimiter, error: BaseException
+) -> None:
     subject = ("second_factor", "d@example.org")
     for _ in range(2 * MOST):
         with pytest.raises(type(error)):

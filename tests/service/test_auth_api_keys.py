@@ -68,7 +68,7 @@ async def test_an_operators_key_belongs_to_no_tenant_until_it_names_one(cluster:
     assert set(nowhere.permissions) == OPERATOR_PERMISSIONS
 
 
-async def test_without_a_credential_nobody_is_anybody(cluster: Cluster) -> None:
+async def test_a_call_without_a_credential_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING"):
         await cluster.anonymous.auth.GetMe(pb.GetMeRequest())
 

@@ -48,7 +48,9 @@ async def test_an_event_says_who_did_what_to_whom_and_from_where(tenant: Tenant)
     assert event.HasField("create_time")
 
 
-async def test_events_are_paged_newest_first_and_nobody_else_reads_them(tenant: Tenant, other_tenant: Tenant) -> None:
+async def test_events_are_paged_newest_first_and_hidden_from_other_tenants(
+    tenant: Tenant, other_tenant: Tenant
+) -> None:
     made = [
         (await tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="x"))).api_key.api_key_id
         for _ in range(3)
@@ -90,7 +92,7 @@ async def test_events_can_be_read_for_one_account(events: AuditStore) -> None:
     assert [event.event for event in found] == ["sign_in"]
 
 
-async def test_an_event_that_nobody_wrote_down_is_not_recorded(events: AuditStore) -> None:
+async def test_an_undocumented_event_is_not_recorded(events: AuditStore) -> None:
     with pytest.raises(LookupError, match="EVENTS"):
         await AuditRecorder(events).record("something_else")
 

@@ -330,7 +330,7 @@ async def test_an_api_key_is_no_identity_inside_the_cluster(channel: aio.Channel
         await stub.GetMe(pb.GetMeRequest())
 
 
-async def test_a_token_that_somebody_changed_is_refused(
+async def test_a_changed_token_is_refused(
     channel: aio.Channel, identity: rpc.AuthInternalServiceAsyncStub, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     token = (await identity.Exchange(pb.ExchangeRequest(bearer=tenant.api_key))).token

@@ -248,7 +248,7 @@ async def test_an_ended_sign_in_is_refused_soon(cluster: Cluster, people: People
     await until(lambda: me(cluster, tokens.access_token), grpc.StatusCode.UNAUTHENTICATED)
 
 
-async def test_a_person_reads_what_happened_to_their_account_and_nobody_elses(cluster: Cluster, people: People) -> None:
+async def test_a_person_reads_the_audit_events_of_their_own_account_only(cluster: Cluster, people: People) -> None:
     account_id, other = await people.new(), await people.new()
     audit = AuditRecorder(AuditStore(people.database))
     for whose in (account_id, other):
@@ -390,7 +390,9 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
 # Tokens
 
 
-async def test_a_token_of_nobody_s_sign_in_is_refused(cluster: Cluster, people: People, tenant: Tenant) -> None:
+async def test_a_token_without_an_auth_session_of_its_own_is_refused(
+    cluster: Cluster, people: People, tenant: Tenant
+) -> None:
     account_id, other = await people.new(), await people.new()
     tokens = await people.signed_in(account_id)
     auth_session_id = tokens.auth_session_id

@@ -120,7 +120,9 @@ async def test_a_repeated_rotation_shows_its_secret_once(tenant: Tenant) -> None
     assert again.api_key == first.api_key
 
 
-async def test_nobody_gets_by_rotation_what_they_do_not_have(cluster: Cluster, tenant: Tenant) -> None:
+async def test_rotating_a_key_grants_no_permission_or_time_that_the_caller_lacks(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     strong = await made(tenant, "memory.read", "memory.write")
     weak = await tenant.auth.CreateApiKey(
         pb.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])

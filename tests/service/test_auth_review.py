@@ -107,7 +107,7 @@ async def test_who_takes_over_an_unverified_address_leaves_no_way_in_behind(alon
     assert (await through_issuer(alone, issuer, "squatter")).account_id != squatter.account_id
 
 
-async def test_an_address_in_another_script_is_nobody_elses(alone: Alone, issuer: Issuer) -> None:
+async def test_an_address_in_another_script_is_not_taken_for_its_latin_lookalike(alone: Alone, issuer: Issuer) -> None:
     token = issuer.id_token("k", email="\N{KELVIN SIGN}im@example.com", email_verified=True)
 
     signed_in = await alone.anonymous.SignInWithIdentity(pb.SignInWithIdentityRequest(provider="home", token=token))
@@ -115,7 +115,7 @@ async def test_an_address_in_another_script_is_nobody_elses(alone: Alone, issuer
     assert signed_in.account.email == ""
 
 
-async def test_nobody_asks_for_one_address_after_the_other(alone: Alone) -> None:
+async def test_an_account_cannot_try_one_address_after_another(alone: Alone) -> None:
     ann = await alone.sign_up()
     for _ in range(10):
         await ann.auth.UpdateMe(new_address(new_email()))

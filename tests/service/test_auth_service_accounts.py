@@ -82,7 +82,9 @@ async def test_it_needs_a_name(tenant: Tenant) -> None:
         await tenant.auth.CreateServiceAccount(request)
 
 
-async def test_nobody_makes_one_that_can_do_more(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_cannot_make_a_service_account_with_more_permissions_than_its_own(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     creator = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])
     )
@@ -158,7 +160,9 @@ async def test_keys_of_a_deleted_one_stay_in_the_list_as_revoked(tenant: Tenant)
         await tenant.auth.GetServiceAccount(pb.GetServiceAccountRequest(service_account_id=account.service_account_id))
 
 
-async def test_nobody_lets_loose_what_can_do_more_than_they(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_caller_cannot_enable_or_widen_a_service_account_beyond_its_own_permissions(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     account = await made(tenant, "memory.read", "memory.write", disabled=True)
     limited = await tenant.auth.CreateApiKey(
         auth_pb2.CreateApiKeyRequest(display_name="x", permissions=["keys.write", "memory.read"])

@@ -75,7 +75,7 @@ async def listed(cluster: Cluster) -> list[pb.SigningKey]:
 # Rotation
 
 
-async def test_public_keys_are_there_for_everybody_and_private_halves_for_nobody(cluster: Cluster) -> None:
+async def test_public_keys_are_listed_without_their_private_halves(cluster: Cluster) -> None:
     keys = await listed(cluster)
 
     active = json.loads(keys[0].jwk)

@@ -169,7 +169,7 @@ async def test_text_is_put_between_lines(tenant: Tenant) -> None:
         await insert("x", line=6)
 
 
-async def test_a_read_only_block_is_written_only_by_whoever_opens_it(tenant: Tenant) -> None:
+async def test_a_read_only_block_is_written_only_after_it_is_made_writable(tenant: Tenant) -> None:
     made = await create(tenant, value="tea", read_only=True)
 
     with refused(PRECONDITION, "BLOCK_READ_ONLY"):
@@ -232,7 +232,7 @@ async def test_a_deleted_block_is_hidden_and_comes_back_with_its_agents(tenant: 
     assert list((await prompt(tenant, "a")).block_ids) == [made.block_id]
 
 
-async def test_an_agent_has_one_block_with_a_label_for_each_person_and_for_nobody(tenant: Tenant) -> None:
+async def test_an_agent_has_one_block_with_a_label_for_each_person_and_one_without_a_person(tenant: Tenant) -> None:
     first = await create(tenant, "human", "somebody", agent_id="a")
     second = await create(tenant, "human", "Anna", subject_id="anna", agent_id="a")
 

@@ -97,7 +97,7 @@ async def through(address: str) -> AsyncIterator[tuple[str, Callable[[], None]]]
         await server.wait_closed()
 
 
-async def test_without_auth_nobody_is_let_in_and_auth_is_named(cluster: Cluster, tenant: Tenant) -> None:
+async def test_the_console_refuses_logins_without_auth_and_names_it(cluster: Cluster, tenant: Tenant) -> None:
     async with through(cluster.addresses["auth"]) as (address, cut):
         apart = dataclasses.replace(cluster, addresses={**cluster.addresses, "auth": address})
         async with gateway_before(apart, tenant, {}) as gateway, Browsing.of(gateway.host.addresses["http"]) as web:

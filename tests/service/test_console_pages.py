@@ -326,7 +326,7 @@ async def test_a_policy_is_changed_by_what_differs(web: Browsing, tenant: Tenant
     assert "done=unchanged" in again.headers["location"]
 
 
-async def test_a_policy_that_somebody_else_changed_is_not_overwritten(web: Browsing, tenant: Tenant) -> None:
+async def test_a_policy_that_changed_meanwhile_is_not_overwritten(web: Browsing, tenant: Tenant) -> None:
     opened = await web.page("policy")
     await web.submit(await web.page("policy"), "save", decay_days="60")
 

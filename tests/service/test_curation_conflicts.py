@@ -344,6 +344,6 @@ async def test_resolutions_are_listed_by_status_newest_first(tenant: Tenant) -> 
 
 
 @pytest.mark.parametrize("token", ["nonsense", "e887c965deb74d47b92b5f42fc1d9b87"])
-async def test_a_token_that_nobody_gave_is_refused(tenant: Tenant, token: str) -> None:
+async def test_an_invented_token_is_refused(tenant: Tenant, token: str) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await tenant.curation.ListConflicts(pb.ListConflictsRequest(page_token=token))

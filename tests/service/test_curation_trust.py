@@ -32,7 +32,7 @@ async def test_a_source_is_known_by_its_words_whatever_their_case_and_spaces(ten
     assert (said.source_key, said.trust, said.notes, said.revision) == ("daily news", 0.9, "well kept", 1)
 
 
-async def test_a_source_nobody_spoke_of_is_not_found_and_spaces_are_none(tenant: Tenant) -> None:
+async def test_an_unknown_source_is_not_found_and_spaces_are_none(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "SOURCE_TRUST_NOT_FOUND"):
         await tenant.curation.GetSourceTrust(pb.GetSourceTrustRequest(source="unknown"))
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):

@@ -170,7 +170,7 @@ async def test_a_compressed_message_is_refused_before_it_is_known_who_sends_it(
     assert all("is disabled" in (fault.details() or "") for fault in refused)
 
 
-async def test_a_large_message_of_nobody_is_refused_with_a_reason(cluster: Cluster) -> None:
+async def test_a_large_message_with_an_unknown_key_is_refused_with_a_reason(cluster: Cluster) -> None:
     request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="0" * 5_000_000))
     async with channel_to(cluster.endpoint, "nobody's key") as stubs:
         fault = await fault_of(stubs.memory.CreateMemory(request))

@@ -66,6 +66,6 @@ async def test_a_repeated_request_tells_what_the_first_erased(tenant: Tenant) ->
     assert counts(first)["memory.memories"] == 3
 
 
-async def test_nobody_is_no_person(tenant: Tenant) -> None:
+async def test_a_request_without_a_person_is_refused(tenant: Tenant) -> None:
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await tenant.gateway.Forget(pb.ForgetRequest())

@@ -222,7 +222,7 @@ async def test_an_rpc_is_posted(address: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/mcp/", f"{MEMORIES}/ListMemories/"])
-async def test_nobody_is_sent_elsewhere_with_a_credential(address: str, bearer: dict[str, str], path: str) -> None:
+async def test_a_request_with_a_credential_is_not_redirected(address: str, bearer: dict[str, str], path: str) -> None:
     answer = await ask(address, path, {}, **bearer)
 
     assert (answer.status, "location" in answer.headers) == (404, False)

@@ -175,7 +175,7 @@ async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: T
     assert [found.item_id for found in response.hits] == ["tea one", "tea two"]
 
 
-async def test_nobody_has_to_have_a_profile(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_subject_may_lack_a_profile(cluster: Cluster, tenant: Tenant) -> None:
     script = {"Recall": finding(), "ListAgentBlocks": blocks(), "GetSubject": refusing(SubjectNotFound())}
 
     async with gateway_before(cluster, tenant, script) as gateway:
@@ -282,7 +282,7 @@ async def test_a_late_arm_leaves_time_to_answer(cluster: Cluster, tenant: Tenant
         (never, "0.2", grpc.StatusCode.DEADLINE_EXCEEDED, "RECALL_LATE"),
     ],
 )
-async def test_whoever_wants_everything_or_nothing_gets_nothing_when_an_arm_is_missing(
+async def test_recall_fails_on_a_missing_arm_when_the_caller_wants_all_of_them(
     cluster: Cluster, tenant: Tenant, fault: Any, seconds: str, code: grpc.StatusCode, reason: str
 ) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": fault}
@@ -297,7 +297,9 @@ async def test_whoever_wants_everything_or_nothing_gets_nothing_when_an_arm_is_m
             raise fault
 
 
-async def test_whoever_wants_everything_gets_it_when_nothing_is_missing(cluster: Cluster, tenant: Tenant) -> None:
+async def test_recall_succeeds_without_a_missing_arm_when_the_caller_wants_all_of_them(
+    cluster: Cluster, tenant: Tenant
+) -> None:
     script = {"Recall": finding(hit("a", 0.5)), "ListAgentBlocks": blocks(), "GetSubject": profile()}
 
     async with gateway_before(cluster, tenant, script) as gateway:

@@ -384,7 +384,7 @@ async def test_any_app_s_token_is_taken_only_where_the_operator_says_so(database
             await alone.anonymous.SignInWithIdentity(with_token("gho_unknown", "github"))
 
 
-async def test_a_provider_that_nobody_configured_is_not_found(alone: Alone, issuer: Issuer) -> None:
+async def test_an_unconfigured_provider_is_not_found(alone: Alone, issuer: Issuer) -> None:
     for name in ("google", issuer.oidc, "HOME"):
         with refused(grpc.StatusCode.NOT_FOUND, "PROVIDER_NOT_FOUND"):
             await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token("ann"), name))

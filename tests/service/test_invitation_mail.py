@@ -51,7 +51,7 @@ async def mailed(database: TestDatabase) -> list[bool]:
         return [row["mailed"] for row in await connection.fetch("SELECT mailed FROM tenancy.invitations")]
 
 
-async def test_an_invitation_is_mailed_and_its_token_is_shown_to_nobody_else(database: TestDatabase) -> None:
+async def test_an_invitation_is_mailed_and_its_token_is_shown_to_its_recipient_only(database: TestDatabase) -> None:
     person, inbox = Person.new(), Inbox()
     async with relay(inbox) as settings, serving(database, **settings) as tenancy:
         await tenancy.calls(OPERATOR).CreateOrganization(

@@ -81,7 +81,7 @@ async def test_a_repeated_invitation_is_made_once_and_its_token_shown_once(
     assert len(await open_ones(tenancy, tenant_id)) == 1
 
 
-async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_cannot_invite_to_a_role_above_their_own(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = (await tenancy.joined(tenant_id, "admin")).caller(tenant_id, "admin")
 
     for who in (admin, key_of(tenant_id, *permissions.ROLE_PERMISSIONS["admin"])):
@@ -90,7 +90,9 @@ async def test_nobody_invites_to_a_role_above_their_own(tenancy: Tenancy, tenant
         await tenancy.calls(who).CreateInvitation(pb.CreateInvitationRequest(email="a@example.com", role=ADMIN))
 
 
-async def test_who_lacks_a_permission_of_a_role_invites_nobody_to_it(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_caller_without_a_permission_of_a_role_cannot_invite_to_it(
+    tenancy: Tenancy, tenant_id: uuid.UUID
+) -> None:
     only_invites = tenancy.calls(key_of(tenant_id, "members.write"))
 
     for role in (VIEWER, MEMBER, ADMIN):
@@ -182,7 +184,7 @@ async def test_of_simultaneous_acceptances_one_wins(tenancy: Tenancy, tenant_id:
     assert len(await tenancy.roles(tenant_id)) == 1
 
 
-async def test_an_invitation_is_for_nobody_else(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_an_invitation_is_refused_to_other_people(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     person = Person.new()
     token = await tenancy.invited(tenant_id, person.email, "member")
 

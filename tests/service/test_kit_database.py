@@ -139,7 +139,7 @@ async def test_a_statement_that_takes_longer_than_the_database_allows_is_out_of_
         await slow(pool, asyncio.Event())
 
 
-async def test_what_is_done_for_no_call_is_let_go_of_too_when_nobody_goes_on_with_it(pool: Database) -> None:
+async def test_an_abandoned_transaction_outside_a_call_ends_too(pool: Database) -> None:
     """Cut off between the parts of a statement it is not idle, so that limit alone would never end it."""
     limit = Query.parse(
         "limit", "SELECT setting::integer FROM pg_catalog.pg_settings WHERE name = 'transaction_timeout'"

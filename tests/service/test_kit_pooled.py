@@ -40,7 +40,7 @@ async def test_a_transaction_has_the_settings_that_a_connection_of_ours_would_ha
     assert once == "force_generic_plan"
 
 
-async def test_nothing_of_a_transaction_is_left_for_whoever_has_the_connection_next(pool: Database) -> None:
+async def test_a_transaction_leaves_nothing_on_its_connection(pool: Database) -> None:
     async with pool.transaction(uuid.uuid4()) as tx:
         await tx.value(PLANS)
 
@@ -68,6 +68,6 @@ def test_a_pooler_is_sent_no_parameter_that_it_does_not_know() -> None:
     assert set(keywords["server_settings"]) == {"application_name", "timezone"}
 
 
-def test_nobody_acts_as_another_role_through_a_pooler() -> None:
+def test_a_service_cannot_act_as_another_role_through_a_pooler() -> None:
     with pytest.raises(SettingInvalid, match="should name the user skein_memory"):
         connect_arguments("postgresql://postgres@pooler/skein", "skein_memory", pooled=True)

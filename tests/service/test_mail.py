@@ -206,7 +206,7 @@ async def test_tls_from_the_first_byte_works_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["localhost", "other.example"])
-async def test_a_certificate_of_nobody_or_of_another_name_gets_no_mail(tmp_path: Path, name: str) -> None:
+async def test_a_certificate_of_an_unknown_authority_or_another_name_gets_no_mail(tmp_path: Path, name: str) -> None:
     server, client = certified(tmp_path, name)
     trust = None if name == "localhost" else client
     async with serving(Post(), server) as post:

@@ -127,7 +127,7 @@ async def test_an_admin_changes_roles_up_to_its_own(tenancy: Tenancy, tenant_id:
     assert (await tenancy.roles(tenant_id))[other.account_id] == "admin"
 
 
-async def test_nobody_changes_or_removes_who_is_above_them(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_a_member_cannot_change_or_remove_one_of_a_higher_role(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     admin = await tenancy.joined(tenant_id, "admin")
     owners = [await tenancy.joined(tenant_id, "owner") for _ in range(2)]
 
@@ -157,7 +157,7 @@ async def test_a_key_gives_no_role_that_may_do_more_than_the_key(tenancy: Tenanc
     assert set((await tenancy.roles(tenant_id)).values()) == {"viewer", "owner"}
 
 
-async def test_members_and_viewers_manage_nobody(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
+async def test_members_and_viewers_cannot_manage_members(tenancy: Tenancy, tenant_id: uuid.UUID) -> None:
     member, viewer = await tenancy.joined(tenant_id, "member"), await tenancy.joined(tenant_id, "viewer")
 
     with refused(grpc.StatusCode.PERMISSION_DENIED, "PERMISSION_MISSING"):

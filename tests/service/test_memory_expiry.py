@@ -275,7 +275,7 @@ async def test_a_changed_fact_takes_the_key_of_one_that_has_expired(tenant: Tena
         ({"scope": pb.SCOPE_USER}, "subject_id"),
     ],
 )
-async def test_what_nobody_would_see_is_refused_with_the_field_at_fault(
+async def test_a_memory_that_would_never_be_visible_is_refused_with_the_field_at_fault(
     tenant: Tenant, fields: dict[str, Any], field: str
 ) -> None:
     kept = await create(tenant, "kept")

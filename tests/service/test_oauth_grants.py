@@ -78,7 +78,7 @@ async def test_a_no_is_told_to_the_application(app: App, account: Account, tenan
     assert "code" not in told
 
 
-async def test_nobody_lets_an_application_into_a_tenant_that_is_not_theirs(
+async def test_a_person_cannot_let_an_application_into_a_tenant_of_others(
     app: App, account: Account, other_tenant: Tenant
 ) -> None:
     handle = (await app.oauth.CreateAuthorization(app.asks())).prompt.handle
@@ -361,7 +361,7 @@ async def test_a_revoked_refresh_token_ends_its_grant(
         await cluster.with_key(tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
 
 
-async def test_nobody_revokes_the_tokens_of_another_client(
+async def test_a_client_cannot_revoke_the_tokens_of_another(
     direct: aio.Channel, app: App, account: Account, tenant: Tenant
 ) -> None:
     other = await App.registered(direct)

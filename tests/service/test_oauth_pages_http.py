@@ -78,7 +78,7 @@ async def test_the_consent_page_says_who_wants_what(web: Web, client_id: str, pe
     assert form_of(page, "answer").choices["tenant_id"] == [str(tenant.tenant_id)]
 
 
-async def test_nobody_is_shown_another_persons_tenant(
+async def test_a_person_is_not_shown_a_tenant_of_others(
     cluster: Cluster, web: Web, client_id: str, person: Person, other_tenant: Tenant
 ) -> None:
     await new_person(cluster, other_tenant)
@@ -244,7 +244,7 @@ async def test_the_form_of_one_request_does_not_answer_another(
     assert answer.status_code == 400
 
 
-async def test_a_key_in_the_cookie_is_nobodys_sign_in(web: Web, client_id: str, tenant: Tenant) -> None:
+async def test_a_key_in_the_cookie_is_no_auth_session(web: Web, client_id: str, tenant: Tenant) -> None:
     web.client.cookies.set("skein", tenant.api_key)
 
     page = await web.get(authorize_url(client_id, Pkce()))

@@ -279,7 +279,7 @@ async def test_a_document_is_kept_as_long_as_its_site_says_within_bounds(
         {"client_name": ["a", "b"]},
     ],
 )
-async def test_a_document_that_is_wrong_describes_nobody(
+async def test_a_wrong_document_describes_no_client(
     applications: ClientRegistry, site: Site, wrong: dict[str, Any]
 ) -> None:
     site.document |= wrong

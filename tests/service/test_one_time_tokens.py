@@ -109,7 +109,9 @@ async def test_a_new_address_takes_the_old_one_s_place_when_it_is_verified(clust
         await cluster.anonymous.auth.VerifyEmail(verification(old_token))
 
 
-async def test_an_address_that_somebody_else_took_meanwhile_is_not_verified(cluster: Cluster, account: Account) -> None:
+async def test_an_address_that_another_account_took_meanwhile_is_not_verified(
+    cluster: Cluster, account: Account
+) -> None:
     email = new_email()
     change = pb.UpdateMeRequest(account=pb.Account(email=email), update_mask=FieldMask(paths=["email"]))
     await account.stubs.auth.UpdateMe(change)
@@ -190,7 +192,7 @@ async def test_a_repeated_request_gets_no_token(cluster: Cluster, account: Accou
     assert (again.token, again.expire_time) == ("", first.expire_time)
 
 
-async def test_a_token_for_nobody_is_refused(cluster: Cluster) -> None:
+async def test_a_token_for_an_unknown_account_is_refused(cluster: Cluster) -> None:
     with refused(grpc.StatusCode.NOT_FOUND, "ACCOUNT_NOT_FOUND"):
         await cluster.operator.auth.CreateOneTimeToken(
             pb.CreateOneTimeTokenRequest(account_id=str(uuid.uuid4()), purpose=pb.TOKEN_PURPOSE_PASSWORD_RESET)
@@ -246,7 +248,7 @@ async def test_another_mail_is_sent_once_for_a_request_and_never_for_a_verified_
         assert inbox.is_empty()
 
 
-async def test_nobody_learns_whether_an_address_has_an_account(database: TestDatabase) -> None:
+async def test_a_reset_does_not_reveal_whether_an_address_has_an_account(database: TestDatabase) -> None:
     async with relay() as (inbox, settings), auth_alone(database, **settings) as alone:
         person = await alone.sign_up()
         await inbox.token("verify")

@@ -532,7 +532,7 @@ async def test_many_requests_at_once_are_each_answered(assistant: Assistant) -> 
     assert {answer["request_id"] for answer in answers} == {f"r{number}" for number in range(100)}
 
 
-async def test_a_peer_that_never_reads_holds_up_nobody(assistant: Assistant) -> None:
+async def test_a_peer_that_never_reads_does_not_delay_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, 5570) as silent:
         for _ in range(3000):
             await silent.send(b'{"action": "ping"}')
@@ -580,7 +580,7 @@ async def test_pc2_is_ready_once_its_key_is_accepted(cluster: Cluster, tenant: T
         await assistant.running.wait_ready(60)
 
 
-async def test_a_port_without_an_identity_accepts_nobody_and_opens_with_it(cluster: Cluster, tenant: Tenant) -> None:
+async def test_a_port_stays_closed_until_it_has_an_identity(cluster: Cluster, tenant: Tenant) -> None:
     async with assistant_of({}, patient=True, gateway=cluster.endpoint) as assistant:
         open_at_first = set(assistant.ports)
         health = await assistant.say(5617, b"")

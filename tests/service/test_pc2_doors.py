@@ -147,7 +147,7 @@ async def test_ten_megabytes_are_answered(assistant: Assistant, port: int) -> No
     assert answer["status"] in ({"error", "ERROR"} if port in MAIN_PORTS else {"ok"})
 
 
-async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -> None:
+async def test_bytes_that_are_not_zeromq_do_not_disturb_others(assistant: Assistant) -> None:
     host, _, port = assistant.ports[5570].rpartition(":")
     for greeting in (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\xff\x00\x00\x00", b"\x00" * 64, b""):
         for _ in range(10):
@@ -159,7 +159,7 @@ async def test_what_is_not_zeromq_at_all_disturbs_nobody(assistant: Assistant) -
     assert_healthy(await assistant.say(5570, b'{"action": "ping"}'))
 
 
-async def test_peers_that_go_before_their_answer_disturb_nobody(assistant: Assistant) -> None:
+async def test_peers_that_leave_before_their_answer_do_not_disturb_others(assistant: Assistant) -> None:
     for number in range(50):
         async with assistant.socket(zmq.DEALER, 5570) as peer:
             peer.setsockopt(zmq.LINGER, 1000)
@@ -231,7 +231,7 @@ async def test_a_client_that_fires_and_forgets_has_said_what_it_said(assistant: 
     assert listed["data"]["total_count"] == 5
 
 
-async def test_a_port_may_act_as_somebody_of_its_own(
+async def test_a_port_may_have_an_api_key_of_its_own(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant, tmp_path: Path
 ) -> None:
     key_file = tmp_path / "key"

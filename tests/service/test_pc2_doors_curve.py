@@ -119,7 +119,7 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     assert "client_refused" in log.getvalue()
 
 
-async def test_the_ports_own_certificate_admits_nobody(secured: Alone, folder: Path) -> None:
+async def test_the_ports_own_certificate_does_not_admit_a_client(secured: Alone, folder: Path) -> None:
     assert await said(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 
 

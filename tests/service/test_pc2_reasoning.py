@@ -467,7 +467,7 @@ async def test_a_quota_that_is_used_up_is_an_error_of_each_dialect(
     assert all("quota" in (answer.get("reason") or answer["message"]) for answer in answers), answers
 
 
-async def test_a_peer_that_leaves_in_the_middle_harms_nobody(assistant: Assistant) -> None:
+async def test_a_peer_that_leaves_in_the_middle_does_not_harm_others(assistant: Assistant) -> None:
     async with assistant.socket(zmq.DEALER, PORT) as peer:
         for number in range(20):
             await peer.send_json({**INTERACTION, "action": "add_interaction", "content": str(number)})

@@ -114,7 +114,7 @@ async def test_what_a_typed_client_corrects_is_told_corrected(assistant: Assista
     assert await told(assistant) == [{"text": "likes coffee", "sure": True}, "likes coffee"]
 
 
-async def test_people_are_kept_apart_and_nobody_is_the_default_one(assistant: Assistant) -> None:
+async def test_people_are_kept_apart_and_a_missing_one_is_the_default(assistant: Assistant) -> None:
     await add(assistant, "of ana")
     answer = await act(assistant, "add_memory", memory="of nobody")
     ben = await add(assistant, "of ben", "ben")

@@ -286,7 +286,7 @@ async def test_a_pattern_that_cannot_be_matched_in_linear_time_is_refused(assist
         assert "pattern" in answer["reason"]
 
 
-async def test_hostile_patterns_hold_up_nobody(assistant: Assistant) -> None:
+async def test_hostile_patterns_do_not_delay_other_calls(assistant: Assistant) -> None:
     for number in range(5):
         pattern = f"(a+)+(a|a)*(a*)*{number}$"
         added = await act(assistant, "add_error_pattern", error_type="evil", pattern=pattern, solution="s")

@@ -339,7 +339,7 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
     }
 
 
-async def test_a_number_that_nobody_can_tell_is_not_invented() -> None:
+async def test_an_unknown_number_is_not_invented() -> None:
     environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
         assistant_of(environment, gateway="127.0.0.1:1") as alone,

@@ -133,7 +133,7 @@ async def test_several_who_count_at_once_count_each_document_once(place: Place) 
     assert all(2100 - MIN_FREQUENCY <= documents <= 2100 for documents in frequencies.values())
 
 
-async def test_the_frequency_of_a_rare_term_is_kept_by_nobody(place: Place) -> None:
+async def test_the_frequency_of_a_rare_term_is_not_kept(place: Place) -> None:
     await many(place, "common", MIN_FREQUENCY)
     await many(place, "rare", MIN_FREQUENCY - 1)
 

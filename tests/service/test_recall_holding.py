@@ -166,7 +166,7 @@ async def test_nothing_is_held_where_there_is_no_memory_for_it(database: TestDat
         assert some.held.byte_size == FORTY
 
 
-async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: TestDatabase) -> None:
+async def test_tenants_without_a_search_for_a_minute_make_room(database: TestDatabase) -> None:
     async with holding(database, max_bytes=int(1.5 * FORTY)) as place:
         first, second = await place.tenant(40), await place.tenant(40)
         await place.ask_twice(first)
@@ -180,7 +180,7 @@ async def test_room_is_made_by_whoever_did_not_search_for_a_minute(database: Tes
         assert place.held.byte_size == FORTY
 
 
-async def test_what_nobody_searches_is_forgotten(database: TestDatabase) -> None:
+async def test_vectors_that_are_not_searched_are_evicted(database: TestDatabase) -> None:
     async with holding(database) as place:
         first, second = await place.tenant(40), await place.tenant(20)
         await place.ask_twice(first)
@@ -296,7 +296,7 @@ async def test_a_model_of_the_same_name_that_was_made_later_is_another(database:
         assert await place.ask(tenant_id) is not None
 
 
-async def test_what_cannot_be_read_keeps_nobody_else_waiting(database: TestDatabase) -> None:
+async def test_unreadable_vectors_do_not_delay_other_tenants(database: TestDatabase) -> None:
     async with holding(database) as place:
         unreadable = replace(MODEL, table_name="embeddings_of_nothing")
         tenant_id, other = await place.tenant(40), await place.tenant(20)

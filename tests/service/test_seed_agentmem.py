@@ -90,7 +90,7 @@ async def test_a_new_memory_has_no_metadata_no_reads_no_deletion_and_a_hash_of_6
     )  # fmt: skip
 
 
-async def test_a_new_block_is_no_template_and_is_about_nobody(tenant: Tenant) -> None:
+async def test_a_new_block_is_no_template_and_has_no_subject(tenant: Tenant) -> None:
     block = await KINDS["block"].create(tenant)
 
     assert (block.is_template, block.template_name, block.subject_id, block.description) == (False, "", "", "")

@@ -193,7 +193,7 @@ async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
         yield House(alone, rpc.SessionServiceStub(channel), rpc.SessionInternalServiceStub(system))
 
 
-async def test_sessions_that_nobody_speaks_in_end(house: House) -> None:
+async def test_idle_sessions_end(house: House) -> None:
     await house.minutes(30)
     states = {
         "quiet": pb.SESSION_STATE_ACTIVE,

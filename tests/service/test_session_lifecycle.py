@@ -290,7 +290,7 @@ async def test_sessions_come_newest_update_first(tenant: Tenant) -> None:
     assert await walked(tenant) == ["a", "b", "e", "d", "c"]
 
 
-async def test_a_session_updated_while_somebody_pages_is_not_missed(tenant: Tenant) -> None:
+async def test_a_session_updated_between_two_pages_is_not_missed(tenant: Tenant) -> None:
     for name in ("a", "b", "c", "d", "e"):
         await opened(tenant, session_id=name)
     first = await tenant.sessions.ListSessions(pb.ListSessionsRequest(page_size=2))

@@ -59,7 +59,7 @@ def sessions(tenant: Tenant) -> Sessions:
     return Sessions(tenant.sessions)
 
 
-async def test_a_message_that_names_nobody_is_found_by_its_sessions_agent_and_subject(
+async def test_a_message_without_participants_is_found_by_its_sessions_agent_and_subject(
     tenant: Tenant, sessions: Sessions
 ) -> None:
     await sessions.opened(agent_id="butler", subject_id="ada")

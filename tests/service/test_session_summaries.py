@@ -297,7 +297,7 @@ async def test_a_model_that_thinks_too_long_is_replaced(database: TestDatabase) 
     assert (made.method, made.fallback_reason) == (EXTRACTIVE, "time")
 
 
-async def test_a_model_that_nobody_serves_is_replaced(database: TestDatabase) -> None:
+async def test_a_model_that_does_not_answer_is_replaced(database: TestDatabase) -> None:
     async with modelled(database, lambda: (200, {}), SKEIN_SESSION_SUMMARY_URL="http://127.0.0.1:9/v1") as (
         sessions,
         _,

@@ -155,7 +155,7 @@ async def test_successful_sign_ins_do_not_count(cluster: Cluster, account: Accou
         await sign_in(cluster, account.email)
 
 
-async def test_an_address_that_nobody_has_is_locked_as_well(cluster: Cluster) -> None:
+async def test_an_unknown_address_is_locked_as_well(cluster: Cluster) -> None:
     email = new_email()
     for _ in range(10):
         with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
@@ -229,7 +229,7 @@ async def test_another_sign_in_can_be_ended_once(cluster: Cluster, account: Acco
         await other.stubs.auth.RevokeAuthSession(request)
 
 
-async def test_nobody_ends_a_sign_in_of_somebody_else(cluster: Cluster, account: Account) -> None:
+async def test_an_account_cannot_revoke_an_auth_session_of_another(cluster: Cluster, account: Account) -> None:
     stranger = await new_account(cluster)
     listed = await account.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())
 

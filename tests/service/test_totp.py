@@ -321,7 +321,7 @@ async def test_repeated_requests_get_no_secret_and_change_nothing(alone: Alone) 
 
 
 @pytest.mark.parametrize("by", ["code", "recovery code"])
-async def test_whoever_has_both_factors_removes_the_second(alone: Alone, by: str) -> None:
+async def test_a_person_with_both_factors_removes_the_second(alone: Alone, by: str) -> None:
     ann = await alone.sign_up()
     authenticator, codes = await confirmed(ann)
     good = authenticator.code() if by == "code" else codes[0]

@@ -81,7 +81,7 @@ async def test_messages_of_many_years_come_in_one_line(tenant: Tenant) -> None:
     assert await of(tenant, agent_id="butler", start_time=since, end_time=until) == ["2020", "2016", "2014"]
 
 
-async def test_messages_written_while_somebody_pages_move_nothing(tenant: Tenant) -> None:
+async def test_messages_written_between_two_pages_move_nothing(tenant: Tenant) -> None:
     await append(tenant, "one", "two", "three", agent_id="butler")
     first = await tenant.sessions.ListAgentMessages(pb.ListAgentMessagesRequest(agent_id="butler", page_size=2))
 

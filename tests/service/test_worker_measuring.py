@@ -109,7 +109,7 @@ async def test_used_up_transaction_ids_are_a_share_of_all(measured: Measured) ->
     assert 0 < ratio <= (age + 1) / 2**31
 
 
-async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it_holds_up_the_event_log(
+async def test_an_old_transaction_is_measured_and_so_is_whether_it_delays_the_event_log(
     measured: Measured,
 ) -> None:
     other = await asyncpg.connect(**connect_arguments(measured.url, database_role("memory")))
@@ -134,7 +134,7 @@ async def test_somebody_else_s_old_transaction_is_seen_and_it_is_told_whether_it
     assert held_by_writing > 0
 
 
-async def test_the_worker_itself_sees_nobody_s_statements(measured: Measured) -> None:
+async def test_the_worker_itself_cannot_read_the_statements_of_others(measured: Measured) -> None:
     worker = await asyncpg.connect(measured.server.url(user=database_role("worker"), database="skein"))
     try:
         rows = await worker.fetch("SELECT query FROM pg_stat_activity WHERE usename = 'postgres'")

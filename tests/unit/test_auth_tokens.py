@@ -82,7 +82,7 @@ async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
         await verifier.verify(forged[1])
 
 
-async def test_while_auth_does_not_answer_nobody_is_called_invalid() -> None:
+async def test_a_caller_is_not_called_invalid_while_auth_does_not_answer() -> None:
     key = new_key("k")
     auth = Auth(key)
     auth.answers = False

@@ -151,7 +151,7 @@ async def test_of_all_backups_the_newest_that_leads_along_the_timeline_is_taken(
         await selection.choose_timeline(log, every, 3)
 
 
-def test_nothing_is_removed_while_somebody_restores(folder: BackupRepository) -> None:
+def test_nothing_is_removed_during_a_restore(folder: BackupRepository) -> None:
     with folder.read_lock(), folder.read_lock(), pytest.raises(CommandError, match="Another `skein backup` is at work"):
         folder.write_lock().__enter__()
 

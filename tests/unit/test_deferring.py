@@ -137,7 +137,7 @@ async def test_waiting_ends_in_time_and_a_tenant_without_items_waits_for_nothing
     assert len(deferred.item_ids(A)) == 1
 
 
-async def test_a_tenant_that_somebody_waits_for_comes_first() -> None:
+async def test_a_tenant_with_a_waiting_caller_comes_first() -> None:
     index = Index()
     deferred = EmbeddingQueue(index)
     deferred.put(A, [item()])
@@ -169,7 +169,7 @@ async def test_a_tenant_that_is_waited_for_all_the_time_leaves_turns_to_others()
     assert portions[:6].count(B) == 3
 
 
-async def test_nobody_s_short_items_wait_for_somebody_s_long_ones() -> None:
+async def test_a_tenant_s_short_items_do_not_wait_for_long_ones_of_another() -> None:
     may_end = asyncio.Event()
     made: list[UUID] = []
 

@@ -115,7 +115,7 @@ async def test_a_credential_is_exchanged_once_in_its_time(auth: Auth) -> None:
     assert len(auth.asked) == 2
 
 
-def test_nobody_is_remembered_past_the_promise_of_five_seconds() -> None:
+def test_callers_are_cached_for_less_than_the_promised_five_seconds() -> None:
     """Auth and the gateway remember one after the other, a service that checks signatures by itself."""
     assert credentials.LIFETIME_SECONDS + tenant_directory.TTL_SECONDS < 5
     assert credentials.LIFETIME_SECONDS + signing.VERIFICATION_KEYS_TTL_SECONDS < 5
@@ -189,7 +189,7 @@ async def test_no_credential_stays_in_memory(auth: Auth) -> None:
     assert b"skein_secret" not in b"".join(known._cache)
 
 
-async def test_a_token_that_nobody_signed_is_refused(auth: Auth) -> None:
+async def test_a_token_of_an_unknown_signing_key_is_refused(auth: Auth) -> None:
     auth.published = OKPKey.generate_key("Ed25519", auto_kid=True)
 
     with pytest.raises(CredentialInvalid):

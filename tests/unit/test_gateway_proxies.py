@@ -36,7 +36,7 @@ def test_the_last_address_that_no_proxy_of_ours_has_counts(peer: str, forwarded:
     assert OURS.client(peer, forwarded) == expected
 
 
-def test_without_a_setting_nobody_is_believed() -> None:
+def test_without_a_setting_no_proxy_is_trusted() -> None:
     assert TrustedProxies.of("").client("127.0.0.1", ["203.0.113.7"]) == "127.0.0.1"
 
 

@@ -179,7 +179,7 @@ def test_what_is_there_is_enough_unless_the_caller_says_otherwise() -> None:
         ([LATE, LATE], RecallTimedOut, "blocks, profile"),
     ],
 )
-def test_whoever_wants_everything_is_refused_when_something_is_missing(
+def test_a_missing_arm_is_an_error_when_the_caller_wants_all_of_them(
     codes: list[grpc.StatusCode], refusal: type[RpcError], arms: str
 ) -> None:
     missing = [failed(arm, code) for arm, code in zip((pb.ARM_BLOCKS, pb.ARM_PROFILE), codes, strict=False)]
@@ -215,7 +215,7 @@ ALL = ("recall.read", "memory.read", "subject.read")
         ({"agent_id": "a", "subject_id": "s"}, ("recall.read", "memory.read"), [*BOTH, pb.ARM_BLOCKS]),
     ],
 )
-def test_arms_that_nobody_names_are_those_of_whom_the_filter_names(
+def test_unnamed_arms_follow_from_the_filter(
     condition: dict[str, Any], permissions: tuple[str, ...], arms: list[pb.Arm]
 ) -> None:
     request = pb.RecallRequest(query="tea", filter=condition)

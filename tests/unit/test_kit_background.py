@@ -86,7 +86,7 @@ async def test_work_alongside_ends_with_its_block() -> None:
     assert ended.is_set()
 
 
-async def test_a_failure_that_nobody_waits_for_is_logged_without_its_words(
+async def test_an_unawaited_failure_is_logged_without_its_words(
     log: io.StringIO, capsys: pytest.CaptureFixture[str]
 ) -> None:
     loop = asyncio.get_running_loop()

@@ -51,7 +51,7 @@ async def test_what_is_not_what_was_written_is_refused(tmp_path: Path, damage: s
     assert refusal.value.metadata == {"archive_id": str(archive_id)}
 
 
-async def test_nobody_reads_the_file_of_another_tenant(tmp_path: Path) -> None:
+async def test_a_tenant_cannot_read_the_file_of_another(tmp_path: Path) -> None:
     cold, archive_id = ColdFiles(tmp_path), uuid4()
     written = await cold.write(uuid4(), archive_id, LINES)
 

@@ -53,7 +53,7 @@ def test_values_replace_those_of_the_look_before(metric: ExpiringGauge) -> None:
     assert (shown(thing="a"), shown(thing="b")) == (3.0, None)
 
 
-def test_values_are_gone_when_nobody_looks_any_more(metric: ExpiringGauge, clock: Clock) -> None:
+def test_values_are_gone_when_they_are_no_longer_measured(metric: ExpiringGauge, clock: Clock) -> None:
     metric.put({("a",): 1.0}, ttl_seconds=10)
 
     clock.now += 9.9

@@ -173,7 +173,7 @@ def test_a_time_to_live_is_set_anew_when_some_of_it_is_over() -> None:
     assert items.ttl_update(draft("k").memory(ROOT, "langgraph", NOW), ROOT, NOW) is None
 
 
-def test_a_refresh_that_comes_too_late_harms_nobody() -> None:
+def test_a_refresh_that_comes_too_late_does_no_harm() -> None:
     memory = draft("k", ttl=10).memory(ROOT, "langgraph", NOW)
     memory.update_time.FromDatetime(NOW)
     plan = PLANNER.get([(("many",), "k", True)], NOW + timedelta(minutes=5))

@@ -261,7 +261,7 @@ def decisions() -> Counter[str]:
 
 
 @pytest.mark.parametrize("caller", [None, replace(CALLER, permissions=frozenset({OPERATOR}))])
-async def test_nobody_asks_for_operators_and_for_calls_without_identity(caller: Caller | None) -> None:
+async def test_operators_and_calls_without_identity_need_no_lease(caller: Caller | None) -> None:
     tenancy = Tenancy(caller=0)
 
     async with RateLimiter(tenancy.ask) as limiter:
@@ -283,7 +283,7 @@ async def test_a_small_allowance_is_not_leased_ahead() -> None:
     assert len(tenancy.asked) == 5
 
 
-async def test_a_call_that_is_cancelled_keeps_nobody_waiting() -> None:
+async def test_a_cancelled_call_does_not_delay_others() -> None:
     held: asyncio.Future[None] = asyncio.get_running_loop().create_future()
     tenancy = Tenancy()
 

@@ -237,7 +237,7 @@ IDS = st.sampled_from(["", "a", "b"])
 
 
 @given(st.sampled_from(["global", "agent", "user", "session"]), IDS, IDS, IDS, IDS, IDS, IDS)
-def test_nobody_sees_sideways(
+def test_an_agent_does_not_see_a_memory_of_another_owner(
     scope: str, agent: str, subject: str, session: str, agent_id: str, subject_id: str, session_id: str
 ) -> None:
     row = {"scope": scope, "agent_id": agent or None, "subject_id": subject or None, "session_id": session or None}

@@ -80,7 +80,7 @@ async def test_texts_go_in_batches_and_their_vectors_come_back_in_order(endpoint
     assert set(endpoint.keys) == {f"Bearer {SECRET}"}
 
 
-async def test_nothing_to_embed_asks_nobody(endpoint: EmbeddingServer) -> None:
+async def test_nothing_to_embed_makes_no_request(endpoint: EmbeddingServer) -> None:
     assert (await made(endpoint).embed([])).shape == (0, DIMENSIONS)
     assert endpoint.asked == []
 
@@ -139,7 +139,7 @@ async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServ
     assert (pauses.seconds, len(endpoint.asked)) == ([], 1)
 
 
-async def test_an_endpoint_that_fails_is_left_alone_and_whoever_asks_hears_so_at_once(
+async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
     endpoint: EmbeddingServer, log: io.StringIO, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is, it is not tried again meanwhile.

@@ -92,7 +92,7 @@ def test_a_public_client_names_itself() -> None:
     assert (found.client_id, found.method) == ("a", "none")
 
 
-def test_who_says_nothing_is_nobody() -> None:
+def test_a_request_without_credentials_names_no_client() -> None:
     assert client_of({}, Parameters.of("")) is None
 
 

@@ -220,7 +220,7 @@ async def test_the_certificate_must_be_that_of_the_name(tmp_path: Path) -> None:
     assert web.requests == []
 
 
-async def test_a_certificate_of_nobody_is_refused(tmp_path: Path) -> None:
+async def test_a_certificate_of_an_unknown_authority_is_refused(tmp_path: Path) -> None:
     server, _ = certified(tmp_path, NAME)
     async with serving(server) as web:
         outbound = SafeHttpClient(allow=[f"https://{NAME}:{web.port}"], resolve=Names(["127.0.0.1"]))

@@ -73,7 +73,7 @@ async def test_a_hash_of_memory_vault_proves_itself_and_is_hashed_anew() -> None
         assert not (await made.verify(stored, "shorx", HERE)).ok
 
 
-async def test_nobody_s_password_is_hashed_like_any_other() -> None:
+async def test_an_unknown_account_s_password_is_hashed_like_any_other() -> None:
     hashed = HASHED.labels("argon2")._value  # What the metric counts is the work.
     async with passwords() as made:
         known = await made.hash(PASSWORD, HERE)
@@ -134,7 +134,7 @@ async def test_a_known_device_is_hashed_beside_a_flood_of_its_source() -> None:
     assert ended.index("device") <= 2
 
 
-async def test_known_devices_of_some_accounts_starve_nobody() -> None:
+async def test_known_devices_of_some_accounts_do_not_starve_others() -> None:
     places = {"one": a_device(), "two": a_device(), "source": HERE}
 
     ended = await order(places, ["one", "two"] * 6 + ["source"])

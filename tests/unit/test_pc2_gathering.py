@@ -83,7 +83,7 @@ async def test_a_refusal_leaves_the_place_to_the_next(service: Service) -> None:
     assert service.calls == [[-1], [-2], [-3]]
 
 
-async def test_whoever_gives_up_is_passed_over(service: Service) -> None:
+async def test_a_caller_that_gives_up_is_passed_over(service: Service) -> None:
     gathering = CallBatcher(service.alone, service.together, under_way=1)
     context = RequestContext(request_id="r", deadline=asyncio.get_running_loop().time() + 5)
     tasks = [asyncio.create_task(gathering.submit(number, context)) for number in (1, 2, 3)]

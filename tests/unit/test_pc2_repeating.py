@@ -71,7 +71,7 @@ async def test_the_gateway_is_left_alone_for_as_long_as_it_asks() -> None:
     assert method.times[1] - method.times[0] >= 0.4
 
 
-async def test_nobody_waits_so_long_that_no_time_is_left_for_another_try() -> None:
+async def test_a_pause_leaves_time_for_another_try() -> None:
     method = Method(refusal(errors.Overloaded(retry_after=30)), "done")
 
     assert await asked(method, seconds=4) == "done"

@@ -32,7 +32,7 @@ async def test_one_name_is_served_in_order_and_others_meanwhile() -> None:
     assert not lines._locks
 
 
-async def test_who_leaves_the_line_holds_up_nobody() -> None:
+async def test_a_cancelled_waiter_does_not_delay_others() -> None:
     lines, order = KeyedLock(), list[int]()
 
     async def one(number: int) -> None:

@@ -469,7 +469,7 @@ async def test_a_long_log_starts_anew(folder: Path) -> None:
 
 
 @MADE
-async def test_nobody_else_may_enter_the_socket_folder(folder: Path) -> None:
+async def test_other_users_may_not_enter_the_socket_folder(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
         found = Path(server.host).stat()
 
@@ -488,7 +488,7 @@ async def test_a_long_temp_directory_is_passed_over(folder: Path, monkeypatch: p
 
 
 @MADE
-async def test_a_socket_folder_of_somebody_else_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_socket_folder_of_another_user_is_passed_over(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / f"skein-{os.geteuid()}").symlink_to(folder)
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
 

@@ -105,7 +105,7 @@ class Server:
             self.turns.finish(job.turn, self.at)
 
 
-def test_below_capacity_nobody_is_refused_and_nobody_waits_long() -> None:
+def test_below_capacity_no_call_is_refused_or_waits_long() -> None:
     server = Server({"one": 0.7 * CAPACITY})
 
     server.run(20)

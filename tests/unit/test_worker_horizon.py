@@ -44,7 +44,7 @@ def shown(service: str) -> float:
     return found
 
 
-async def test_the_horizon_comes_nearer_while_nobody_does_upkeep() -> None:
+async def test_the_horizon_comes_nearer_without_upkeep() -> None:
     session = cast("Any", Played(session_pb2.EnsurePartitionsResponse()))
     memory = cast("Any", Played(memory_pb2.EnsurePartitionsResponse()))
     job = MaintenanceJob(session, memory, cast("Any", System()), cast("Any", Store()), WorkerSettings())

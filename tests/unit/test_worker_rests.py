@@ -45,7 +45,7 @@ def test_no_tenant_rests_where_the_longest_rest_is_shorter_than_a_round() -> Non
 
 
 @given(st.lists(st.booleans(), max_size=50), st.floats(0.1, 100.0), st.floats(0.1, 1000.0))
-def test_nobody_is_passed_over_for_longer_than_the_longest_rest(
+def test_a_tenant_is_not_passed_over_for_longer_than_the_longest_pause(
     work: list[bool], seconds: float, longest: float
 ) -> None:
     rests, at = IdleBackoff(seconds=seconds, max_seconds=longest), 0.0
