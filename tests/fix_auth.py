@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 PASSWORD = "correct horse battery"
 _OPEN = {
     "SKEIN_SIGN_UPS_MOST": "1000",
-    # What tokens name; nobody looks there.
+    # The issuer that tokens name; no client resolves it.
     "SKEIN_ISSUER": "https://skein.test",
     # As little work as argon2 can do: these tests are not about it.
     "SKEIN_SIGN_UP": "open",
@@ -38,7 +38,7 @@ _OPEN = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody who signed in."""
+    """A person who signed in."""
 
     auth: auth_pb2_grpc.AuthServiceAsyncStub
     account_id: UUID

@@ -100,7 +100,7 @@ class Patient(TypedDict):
 PATIENT: Patient = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
 # Everybody may sign up, and passwords cost next to nothing.
 PEOPLE = {
-    # Whoever asks for what has expired to be removed looks at once whether it is.
+    # Tests that have expired rows removed check at once whether they are.
     "SKEIN_AUTH_UPKEEP_SECONDS": "0",
     "SKEIN_SIGN_UP": "open",
     "SKEIN_PASSWORD_HASH_MEMORY_KIB": "64",
@@ -293,7 +293,7 @@ class Cluster:
             await connection.close()
 
     async def new_tenant(self) -> Tenant:
-        """Return a tenant that nobody else has, and a key for it."""
+        """Return a tenant that no other test has, and a key for it."""
 
         async def first() -> tuple[uuid.UUID, str]:
             tenant = await new_tenant(self.channel, self.operator_key)
@@ -359,7 +359,7 @@ async def tenant(cluster: Cluster) -> Tenant:
 
 @pytest.fixture
 async def other_tenant(cluster: Cluster) -> Tenant:
-    """Another fresh tenant, whose data nobody else may see."""
+    """Another fresh tenant, whose data no other may see."""
     return await cluster.new_tenant()
 
 

@@ -157,7 +157,7 @@ async def _progress(context: Context, _given: dict[str, Any]) -> types.CallToolR
 
 
 def _with_answer(context: Context) -> ServerMessageMetadata:
-    """Send with the answer that the client waits for: nobody says that it listens to anything else by now."""
+    """Send with the answer that the client waits for: no other stream has a known listener by now."""
     return ServerMessageMetadata(related_request_id=context.request_id)
 
 

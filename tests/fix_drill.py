@@ -68,7 +68,7 @@ class Drill:
     closed: Tenant
     gone: Tenant
     revoked_key: str
-    # Somebody who was let in no more after the moment.
+    # A person whose access ended after the moment.
     kept_out: Account
     # Counts at the moment, and after the mistake.
     before: dict[str, int]
@@ -81,7 +81,7 @@ class Drill:
         return BackupRepository(Path(self.environment["SKEIN_BACKUP_DIR"]))
 
     async def restore(self, name: str, *, to: datetime | None = None) -> RestoreResult:
-        """Bring the backup back in a data folder of this name, as somebody who brings the keys later."""
+        """Bring the backup back in a data folder of this name, with the keys supplied later."""
         backup = self.folder.get_backup(self.made.backup_id)
         environment = environment_of(self.place, name)
         for key in ("SKEIN_MASTER_KEY", "SKEIN_SYSTEM_KEY"):
@@ -122,11 +122,11 @@ async def backed_up(data_dir: Path, environment: Mapping[str, str]) -> Backup:
 
 
 def _hear_nothing(_said: str) -> None:
-    """Listen to nobody."""
+    """Ignore progress."""
 
 
 def in_cluster(cluster: Cluster, tenant: Tenant) -> Tenant:
-    """Return a tenant as somebody who calls this cluster."""
+    """Return a tenant whose calls go to this cluster."""
     channel = cast("Any", Authorized(cluster.channel, tenant.api_key))
     return Tenant(channel=channel, tenant_id=tenant.tenant_id, api_key=tenant.api_key)
 
@@ -225,7 +225,7 @@ async def _say(tenant: Tenant, session_id: str, *texts: str, **of_session: Any) 
 
 
 async def _mistakes(cluster: Cluster, home: Tenant, closed: Tenant, connection: asyncpg.Connection[Any]) -> None:
-    """Do what is to be undone: somebody forgets everything, somebody else's statement has no WHERE."""
+    """Do what is to be undone: one caller forgets everything, one statement has no WHERE."""
     everything = memory_pb2.MemorySelection(filter=memory_pb2.MemoryFilter(types=["note", "knowledge_vault"]))
     await home.memory.ForgetMemories(memory_pb2.ForgetMemoriesRequest(selection=everything))
     await connection.execute("DELETE FROM session.messages WHERE content = ANY ($1::text[])", list(SAID))

@@ -97,7 +97,7 @@ class Replica:
             pytest.fail(f"{self.service} is not ready: {self.log.read_text('utf-8')[-2000:]}")
 
     async def readiness(self) -> int:
-        """Return the status of /readyz; 0 while nobody answers there."""
+        """Return the status of /readyz; 0 while no process answers there."""
         try:
             status, _ = await get(self.admin, "/readyz")
         except OSError:
@@ -297,7 +297,7 @@ async def running_fleet(environment: Mapping[str, str], *, python: str = sys.exe
         else prepared_by(python, folder, values)
     )
     try:
-        # Some are listened on much later, and some again and again: nobody else gets them meanwhile.
+        # Some are listened on much later, and some again and again: no other process gets them meanwhile.
         with free_ports(_names(), HOST) as ports:
             endpoint = _target(ports, "gateway")
             async with preparing as base, aio.insecure_channel(endpoint, options=_OPTIONS) as channel:

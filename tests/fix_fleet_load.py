@@ -126,7 +126,7 @@ class Load:
         await self._written("AppendMessages", request)
 
     async def _get(self, caller: int, _key: str) -> None:
-        """Read the newest that this caller wrote: what was acknowledged is there, whoever answers."""
+        """Read the caller's newest write: acknowledged rows are there, whichever process answers."""
         own = f"{self.name}-{caller}-"
         newest = next((w for w in reversed(self.acknowledged) if w.request.request_id.startswith(own)), None)
         if newest is not None and newest.memory_ids:

@@ -44,7 +44,7 @@ def _has_room() -> bool:
 
 
 def _sweep() -> None:
-    """Remove what killed runs left: nobody else would before the machine starts anew."""
+    """Remove folders of killed runs: nothing else would before the machine restarts."""
     for left in MEMORY.glob(f"{_PREFIX}*"):
         if not Path("/proc", left.name.removeprefix(_PREFIX).partition("-")[0]).exists():
             shutil.rmtree(left, ignore_errors=True)

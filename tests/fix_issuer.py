@@ -87,7 +87,7 @@ class Issuer:
         )
 
     def github_token(self, number: int, login: str, *, app: str = GITHUB_CLIENT_ID, **user: Any) -> str:
-        """Make a token of somebody's for an app."""
+        """Make a person's token for an app."""
         token = f"gho_{len(self.github)}_{number}"
         self.github[token] = (app, {"id": number, "login": login, **user})
         return token

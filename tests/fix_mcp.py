@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 @dataclass
 class Mcp:
-    """Talks to /mcp of an address as somebody."""
+    """A client of /mcp at an address, with a credential."""
 
     client: httpx.AsyncClient
     headers: dict[str, str] = field(default_factory=dict)

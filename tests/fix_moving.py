@@ -69,7 +69,7 @@ def a_file(path: Path, ddl: str, **tables: Sequence[Mapping[str, Any]]) -> str:
 
 
 def holding(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds a tenant's key."""
+    """Return the environment of a caller with a tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 

@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 100.0
 
 
 def tool(name: str) -> str:
-    """Find a program; a missing one fails the test, because nobody would notice a skipped one."""
+    """Find a program; a missing one fails the test, because a skipped one would go unnoticed."""
     found = shutil.which(name)
     if found is None:
         pytest.fail(f"{name} is not on the search path; run these tests with: make test-edge")

@@ -107,7 +107,7 @@ class App:
         return await self.redeem(await self.code(account, tenant, scope, **more))
 
     async def person(self, account: Account) -> oauth_pb2_grpc.OAuthServiceAsyncStub:
-        """Call auth as the gateway does for somebody who signed in."""
+        """Call auth as the gateway does for a person who signed in."""
         exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=account.access_token)
         )

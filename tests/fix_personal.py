@@ -122,7 +122,7 @@ KEPT: dict[str, tuple[str, str]] = {
     "recall.reindexes": ("Of the cluster.", "model created_by"),
     "recall.requests": ("Requests of the operator.", "principal method request_id fingerprint response"),
     "session.agent_states": (
-        "States of the person's sessions go; an agent's own are about nobody.",
+        "States of the person's sessions go; an agent's own have no subject.",
         "agent_id session_id state_data created_by updated_by",
     ),
     "session.unreferenced_files": (

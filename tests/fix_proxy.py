@@ -93,7 +93,7 @@ class Proxy:
             link.moves.set()
 
     def lead(self, target: str | Path) -> None:
-        """Lead somewhere else whoever connects from now on."""
+        """Send new connections to another target."""
         self._target = target
 
     def heal(self) -> None:

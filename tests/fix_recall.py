@@ -75,7 +75,7 @@ class RecallAlone:
     session: Database
 
     def recall(self, tenant_id: uuid.UUID) -> rpc.RecallServiceAsyncStub:
-        """Call as somebody with every permission in a tenant."""
+        """Call as a principal with every permission in a tenant."""
         return rpc.RecallServiceStub(self._channel("api_key:test", tenant_id, TENANT_PERMISSIONS))
 
     def index(self, tenant_id: uuid.UUID) -> rpc.RecallInternalServiceAsyncStub:

@@ -42,7 +42,7 @@ ROLES = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account."""
+    """A person with an account."""
 
     account_id: UUID
     email: str
@@ -80,7 +80,7 @@ class Tenancy:
         return tenancy_pb2_grpc.TenancyInternalServiceStub(self._signed(who))
 
     async def new_tenant(self) -> UUID:
-        """Make a tenant that nobody owns."""
+        """Make a tenant without an owner."""
         request = tenancy_pb2.CreateTenantRequest(tenant=tenancy_pb2.Tenant(display_name=f"t {uuid4().hex}"))
         return UUID((await self.calls(OPERATOR).CreateTenant(request)).tenant.tenant_id)
 
@@ -90,7 +90,7 @@ class Tenancy:
         return (await self.calls(operator_in(tenant_id)).CreateInvitation(request)).token
 
     async def joined(self, tenant_id: UUID, role: str, person: Person | None = None) -> Person:
-        """Return somebody who has just become a member."""
+        """Return a person who has just become a member."""
         person = person or Person.new()
         token = await self.invited(tenant_id, person.email, role)
         await self.calls(person.caller()).AcceptInvitation(members_pb2.AcceptInvitationRequest(token=token))

@@ -34,7 +34,7 @@ _CHEAP = PasswordHasher(time_cost=1, memory_cost=8, parallelism=1)
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody with an account."""
+    """A person with an account."""
 
     account_id: str
     email: str

@@ -28,7 +28,7 @@ LOADED = {service.name: service for service in registry.load()}
 ADMIN = fix_settings.FIELDS["SKEIN_ADMIN_PORT"]
 PART_OF = {"app.kubernetes.io/part-of": "skein"}
 POSTGRES = {"cnpg.io/cluster": "postgres"}
-# Whose code goes out of the network, by the classes that do: mail, and what somebody else names.
+# Services that call hosts outside, by the classes that do so: mail, and URLs that others chose.
 GOING_OUT = {"Mailer": {465, 587}, "SafeHttpClient": {443}, "ChatModel": {443}}
 # Nothing else of the file differs from deploy/postgres/postgresql.conf; the operator sets the first itself.
 OF_THE_OPERATOR = {"listen_addresses"}
@@ -438,7 +438,7 @@ def test_a_pooler_is_before_every_pool_and_what_listens_goes_past_it() -> None:
         before = container(name)["env"][position]
         assert before["name"] == "SKEIN_DATABASE_URL"
         assert first["value"] == before["value"].replace("@postgres-rw:", "@pooler:")
-    # Whoever connects compares the host's name with the certificate's.
+    # A client compares the host's name with the certificate's.
     assert certificates["path"] == "/spec/certificates"
     assert "pooler" in certificates["value"]["serverAltDNSNames"]
     # auth's pod is where an operator runs `skein bootstrap`.

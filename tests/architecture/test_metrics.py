@@ -1,4 +1,4 @@
-"""What metrics may be labelled with: what there are a few of, and never who somebody is or what they have."""
+"""Labels of metrics have few values, and never identify a person or their data."""
 
 from __future__ import annotations
 

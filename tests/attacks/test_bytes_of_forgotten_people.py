@@ -1,8 +1,8 @@
-"""Somebody reads the disk after a person was forgotten.
+"""An attacker reads the disk after a person was forgotten.
 
 Attack: the operator, or a thief, searches every table, every index, the write-ahead log, the planner's statistics, cold
     storage and the server's log for what was said by and about a forgotten person, and for the secrets of its hashes.
-May be seen: that somebody was forgotten, by random ids and counts; once dead rows were vacuumed in full and the log was
+May be seen: that a person was forgotten, by random ids and counts; once dead rows were vacuumed in full and the log was
     recycled, nothing else.
 May be spent: one Forget, and the worker's round that follows it.
 """
@@ -62,7 +62,7 @@ WORDLESS = {
 
 @dataclass(frozen=True)
 class Person:
-    """Somebody whose every word is known by a rare one."""
+    """A person whose every sentence contains a rare word."""
 
     word: str
 
@@ -90,7 +90,7 @@ def struct_of(**values: str) -> Struct:
 
 
 def a_person() -> Person:
-    """Return somebody whose word no other text has."""
+    """Return a person whose word no other text has."""
     letters = "".join(secrets.choice("bcdfghjklmnpqrtvwxz") for _ in range(14))
     return Person(word=f"Q{letters}ings")
 

@@ -55,7 +55,7 @@ async def person(cluster: Cluster, tenant: Tenant) -> Person:
 
 @pytest.fixture
 async def stranger(cluster: Cluster) -> AsyncIterator[Web]:
-    """A browser in which nobody is signed in."""
+    """A browser that is not signed in."""
     async with Web.of(cluster.addresses["http"], headers=HTML) as browser:
         yield browser
 

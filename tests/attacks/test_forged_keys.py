@@ -1,4 +1,4 @@
-"""Credentials that nobody was given, at a rate that no honest caller has.
+"""Forged credentials, at a rate that no honest caller has.
 
 Attack: well-formed API keys, legacy tokens and access tokens are invented and sent by the thousand from one address.
 May be seen: UNAUTHENTICATED, or RATE_LIMITED with a time to wait; genuine keys work from the same address meanwhile.

@@ -28,7 +28,7 @@ LOOPBACK = "http://127.0.0.1:9/callback"
 PRIVATE = "com.example.app:/back"
 REGISTERED = [HTTPS, LOOPBACK, PRIVATE]
 CONFUSABLES = [
-    # Somebody else's host behind a user, a port or a name that begins or ends alike.
+    # Another host behind a user, a port or a name that begins or ends alike.
     "https://app.example@evil.example/back",
     "https://app.example:443@evil.example/back",
     "https://evil.example\\@app.example/back",

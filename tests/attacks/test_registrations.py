@@ -43,7 +43,7 @@ async def auth(database: TestDatabase) -> AsyncIterator[Alone]:
 
 
 async def register(auth: Alone, address: str, **said: object) -> str:
-    """Register a client as the gateway does for somebody at an address; return its id, empty when there is no room."""
+    """Register a client as the gateway does for a caller at an address; return its id, empty when there is no room."""
     client = oauth_pb2.Client(**{"client_name": "An app", "redirect_uris": [REDIRECT], **said})  # type: ignore[arg-type]
     try:
         answer = await oauth_pb2_grpc.OAuthServiceStub(auth.channel).RegisterClient(

@@ -128,12 +128,12 @@ async def test_a_client_that_is_not_there_is_refused_like_one_with_another_secre
 
     nearly = dataclasses.replace(real, secret=wrong_after(real.secret, 31)).encode()
     wrong = BearerToken.generate(clients.SECRET_PREFIX, NO_TENANT, real.token_id).encode()
-    nobody = str(uuid.uuid4())
+    unknown_client = str(uuid.uuid4())
 
     found = [
         await refusal(revoking(app.client.client_id, nearly), *names),
         await refusal(revoking(app.client.client_id, wrong), *names),
-        await refusal(revoking(nobody, wrong), *names),
+        await refusal(revoking(unknown_client, wrong), *names),
     ]
 
     assert found == [found[0]] * 3
@@ -183,5 +183,5 @@ def _name(side: ast.expr) -> str:
 
 
 def _is_public(side: ast.expr) -> bool:
-    """Say whether a side is written in the code, so that nobody learns anything by finding it out."""
+    """Return whether a side is a literal in the code, so that finding it out reveals nothing."""
     return isinstance(side, ast.Constant)

@@ -1,4 +1,4 @@
-"""Attack: whoever overheard a request repeats it, with its request_id, to be shown again what is shown once.
+"""Attack: an eavesdropper repeats a request, with its request_id, to be shown again what is shown once.
 May be seen: the first answer without its secret; of RevealSecret, what its caller may read, with an event each time.
 May be spent: one row per request_id; the stored answers hold no secret.
 """

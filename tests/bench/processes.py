@@ -44,7 +44,7 @@ class Process:
 
     @property
     def private_bytes(self) -> int:
-        """Return the resident memory that it shares with nobody; 0 when it has ended."""
+        """Return the resident memory that it shares with no other process; 0 when it has ended."""
         try:
             resident, shared = Path(f"/proc/{self.pid}/statm").read_text("utf-8").split()[1:3]
         except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,4 @@
-"""The load of a soak: somebody calls every kind of door all the time, and listens at those that speak by themselves."""
+"""The load of a soak: clients call every kind of port all the time, and listen to those that publish."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Receiver:
 
 @dataclass(kw_only=True, slots=True)
 class Load:
-    """The mixed load, and what came of it since somebody last asked."""
+    """The mixed load, and its outcome since the last report."""
 
     skein: Client
     material: Material

@@ -114,7 +114,7 @@ async def _running(folder: Path, form: str, program: Sequence[str], ports: Mappi
         try:
             await asyncio.shield(_stopped(process))
         finally:
-            # Whoever insists (a second Ctrl-C) does not wait; Postgres ends with the process that started it.
+            # A second Ctrl-C does not wait; Postgres ends with the process that started it.
             if process.returncode is None:
                 process.kill()
 

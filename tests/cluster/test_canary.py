@@ -270,7 +270,7 @@ async def test_the_canary_replaces_a_revoked_key_and_rows_that_were_removed(
 
 @asynccontextmanager
 async def _agents_as(watched: Watched, rows: str) -> AsyncIterator[None]:
-    """Let whoever reads the table of agents, with whatever right, see these rows of it instead."""
+    """Show every reader of the table of agents these rows instead, whatever its rights."""
     async with watched.superuser() as connection:
         columns = await connection.fetch(
             "SELECT attname FROM pg_attribute WHERE attrelid = 'tenancy.agents'::regclass AND attnum > 0"

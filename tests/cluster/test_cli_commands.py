@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def environment(cluster: Cluster, tenant: Tenant) -> dict[str, str]:
-    """Return the environment of somebody who holds the tenant's key."""
+    """Return the environment of a caller with the tenant's key."""
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_API_KEY": tenant.api_key}
 
 
@@ -484,15 +484,15 @@ async def test_the_key_of_a_data_folder_is_exchanged_there_when_it_is_rotated(
 
 async def test_an_expected_error_is_one_line_that_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
     with free_ports(["port"], "127.0.0.1") as ports:
-        nobody = ports["port"]
-        unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{nobody}"})
+        unused_port = ports["port"]
+        unreachable = await skein("status", environment={**environment, "SKEIN_ENDPOINT": f"127.0.0.1:{unused_port}"})
     wrong_key = await skein("status", environment={**environment, "SKEIN_API_KEY": "wrong"})
     no_key = await skein("status", SKEIN_DATA_DIR=str(tmp_path))
     not_there = await skein("memories", "show", "nothing", environment=environment)
     no_operator = await skein("tenants", "list", SKEIN_DATA_DIR=str(tmp_path))
 
     assert unreachable.code == ExitCode.UNREACHABLE
-    assert f"Nothing answers at 127.0.0.1:{nobody}. Start a cluster with `skein up`" in unreachable.err
+    assert f"Nothing answers at 127.0.0.1:{unused_port}. Start a cluster with `skein up`" in unreachable.err
     assert [ended.code for ended in (wrong_key, no_key, not_there, no_operator)] == [ExitCode.REFUSED] * 4
     assert "SKEIN_API_KEY" in wrong_key.err
     assert "SKEIN_API_KEY" in no_key.err

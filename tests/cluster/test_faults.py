@@ -106,7 +106,7 @@ async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(brea
         stop.set()
 
     assert {code for code, _ in failures} == {grpc.StatusCode.UNAVAILABLE}
-    # Nobody waits for the end of their own thirty seconds.
+    # No call waits for the end of its own thirty seconds.
     assert max(seconds for _, seconds in failures) < 20
     found = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
     assert list(found.not_found) == []

@@ -89,7 +89,7 @@ async def test_a_killed_postgres_loses_nothing_acknowledged_and_is_back_by_itsel
     assert again != killed
     assert server_pid(running.data_dir) == again
     assert {code for code, _ in writers.refusals} == {grpc.StatusCode.UNAVAILABLE}, writers.refusals
-    # Nobody waits for the end of their own thirty seconds.
+    # No call waits for the end of its own thirty seconds.
     assert writers.longest_seconds < 20
     await writers.replay()
     await writers.must_be_whole()

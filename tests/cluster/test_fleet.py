@@ -106,7 +106,7 @@ _TOLD = "SELECT content, count(*) FROM memory.memories WHERE content LIKE 'told,
 
 @dataclass
 class Held:
-    """Memories that somebody else's transaction holds, so that updating them takes as long as the test wants."""
+    """Memories locked by another transaction, so that updating them takes as long as the test wants."""
 
     fleet: Fleet
     tenant: Tenant

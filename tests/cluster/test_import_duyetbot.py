@@ -178,8 +178,8 @@ async def test_a_dry_run_reads_everything_and_calls_no_service(
 ) -> None:
     source = duyetbot(tmp_path / "duyetbot.sqlite")
 
-    nobody = replace(cluster, endpoint="127.0.0.1:1")
-    tried = await move_in(nobody, tenant, "duyetbot-d1", str(source), "--dry-run")
+    unreachable = replace(cluster, endpoint="127.0.0.1:1")
+    tried = await move_in(unreachable, tenant, "duyetbot-d1", str(source), "--dry-run")
 
     assert tried.code == 1
     assert tried.json["read"]["message"] == 7

@@ -251,7 +251,7 @@ def seen() -> dict[str, str]:
     return {}
 
 
-# Whoever brings these proves something, and what is not theirs to prove is refused in these words.
+# Callers of these bring a proof; a proof for another client is refused with these errors.
 PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
 
 
@@ -275,7 +275,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     if rule.is_public:
         credential = ""
     elif rule.permission == ACCOUNT:
-        # Somebody new each time, because some of these end what they are called with.
+        # A new member each time, because some of these end the credential they are called with.
         theirs.things["owner"] = theirs.things["co_owner"] = await member(cluster, theirs.tenant, "owner")
         credential, metadata = await credential_for(path, theirs)
     else:
@@ -336,7 +336,7 @@ async def test_calls_without_a_credential_are_refused(doors: Doors, ours: World,
 
 @pytest.fixture(scope="module")
 async def signing_key(catalog_of: asyncpg.Connection[asyncpg.Record]) -> RSAKey:
-    """Open the key that signs access tokens: whoever could make any token at all would have this."""
+    """Open the key that signs access tokens: an attacker who could make any token would have this."""
     row = await catalog_of.fetchrow(
         "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access' AND expire_time IS NULL"
     )
@@ -421,7 +421,7 @@ async def test_a_credential_with_too_little_is_refused(
 
 @pytest.fixture(scope="module")
 async def viewer(cluster: Cluster, ours: World) -> Stubs:
-    """Somebody who may look at our tenant."""
+    """A caller who may read our tenant."""
     return (await member(cluster, ours.tenant, "viewer")).stubs
 
 

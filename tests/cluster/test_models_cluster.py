@@ -1,4 +1,4 @@
-"""A whole cluster changes its model: the operator says so with the command, the worker does it, nobody notices."""
+"""A whole cluster changes its model: the operator runs the command, the worker does the work, no caller notices."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def credentials(files: Certificates, *, shows_itself: bool = True) -> grpc.Chann
 
 
 async def refused(channel: aio.Channel) -> str:
-    """Return why a connection is refused; whoever has to wait for it until its time is over was not refused."""
+    """Return why a connection is refused; a timeout is not a refusal."""
     async with channel:
         with pytest.raises(aio.AioRpcError) as caught:
             await health(channel)
@@ -191,7 +191,7 @@ async def test_certificates_change_without_a_restart_and_no_call_fails(secured: 
         address = secured.cluster.addresses[service]
         while await _serial(address, both) != _serial_of(new.certificate):
             await asyncio.sleep(0.1)
-    # Whoever still trusts the old one alone is not heard any more once it is gone from the file.
+    # A client that trusts only the old one is refused once it is gone from the file.
     _write(files.authority, new.authority.read_bytes())
     while True:
         async with aio.secure_channel(secured.cluster.addresses["auth"], credentials(new)) as channel:

@@ -1,4 +1,4 @@
-"""What an operator sees of a cluster of separate processes: traces, metrics, logs, health. And what nobody may see."""
+"""What an operator sees of a cluster of separate processes: traces, metrics, logs, health. And what stays secret."""
 
 from __future__ import annotations
 

@@ -59,11 +59,11 @@ async def test_blocks_about_another_person_are_not_found(tenant: Tenant) -> None
     await block(tenant, "Everybody likes tea", agent_id="butler")
 
     anna = await recalled(tenant, "tea", visible_to=seen_by("butler", "anna"))
-    nobody = await recalled(tenant, "tea", visible_to=seen_by("butler"))
+    without_a_subject = await recalled(tenant, "tea", visible_to=seen_by("butler"))
     without_an_agent = await recalled(tenant, "tea", [pb.ARM_BLOCKS], visible_to=seen_by("", "ben"))
 
     assert sorted(values(anna)) == ["Anna likes tea", "Everybody likes tea"]
-    assert values(nobody) == ["Everybody likes tea"]
+    assert values(without_a_subject) == ["Everybody likes tea"]
     assert sorted(values(without_an_agent)) == ["Ben likes tea", "Everybody likes tea"]
 
 

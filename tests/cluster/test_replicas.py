@@ -1,4 +1,4 @@
-"""Reads from a streaming replica, whose replay the tests hold up: who gets what, and that nobody goes back in time."""
+"""Reads from a streaming replica, whose replay the tests pause: no reader goes back in time."""
 
 from __future__ import annotations
 

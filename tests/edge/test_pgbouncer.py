@@ -111,7 +111,7 @@ def environment_of(name: str, port: str, database: TestDatabase, ports: dict[str
         "SKEIN_DATABASE_POOLED": "true",
         # Debian's PgBouncer is of a time before it could keep statements prepared.
         "SKEIN_STATEMENT_CACHE_SIZE": "0",
-        # Nobody is in a hurry here: what waits for one of the few connections waits.
+        # Calls may wait here for one of the few connections.
         "SKEIN_ADMISSION": "false",
         "SKEIN_POOL_TIMEOUT_SECONDS": "60",
         "SKEIN_GATEWAY_RECALL_ARM_SECONDS": "60",

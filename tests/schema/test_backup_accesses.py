@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import asyncpg
     from fix_database import TestDatabase
 
-# A row of each table that lets somebody in, named by $1; all belong to a tenant that only they know.
+# A row of each table that grants access, named by $1; all belong to a tenant of their own.
 _OPEN = {
     "auth.api_keys": """
         INSERT INTO auth.api_keys

@@ -90,7 +90,7 @@ CROSSINGS = {
     ("skein_session", "recall.postings", "DELETE"),
     ("skein_session", "recall.postings", "INSERT"),
     ("skein_session", "recall.postings", "SELECT"),
-    # Whoever takes a document away says so; whoever is given a vector with an item stores it with the item.
+    # A service that removes a document records it; one that receives a vector with an item stores both.
     ("skein_memory", "recall.removals", "INSERT"),
     ("skein_session", "recall.removals", "INSERT"),
     # The search of messages is a search of words as well.
@@ -112,15 +112,15 @@ CROSSINGS = {
     ("skein_recall", "memory.properties", "SELECT"),
     ("skein_recall", "memory.links", "SELECT"),
     ("skein_recall", "session.messages", "SELECT"),
-    # Whoever adds something reads how much of it the tenant may have; tenancy reads how much there is.
+    # Services that add rows read the tenant's quotas; tenancy reads the usage.
     ("skein_auth", "tenancy.quotas", "SELECT"),
     ("skein_memory", "tenancy.quotas", "SELECT"),
     ("skein_session", "tenancy.quotas", "SELECT"),
-    # Whoever remembers reads the rules that the tenant remembers by.
+    # Services that store memories and messages read the tenant's policy.
     ("skein_memory", "tenancy.policies", "SELECT"),
     ("skein_session", "tenancy.policies", "SELECT"),
     ("skein_recall", "tenancy.policies", "SELECT"),
-    # Whoever searches records it; recall also counts what it hands out as used.
+    # Services that search record it; recall also counts its hits as used.
     *(
         (role, "memory.access_log", privilege)
         for role in ("skein_recall", "skein_session")

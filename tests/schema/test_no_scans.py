@@ -33,7 +33,7 @@ MARKS = {
     "{column}": "session_id",
     "{value}": "requested.value",
 }
-# What is planned once for each connection, and so for a tenant of middling size whoever comes.
+# Planned once for each connection, and so for a tenant of middling size, whichever it is.
 PLANNED_ONCE = (
     *("nearest", "compare_shortlist", "similarities", "query_terms", "match_terms", "measure_items"),
     *("get_memories", "get_messages", "filter_memories", "memory_texts", "message_texts"),

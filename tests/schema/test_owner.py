@@ -1,4 +1,4 @@
-"""A database whose superuser is somebody else's, as an operator of Kubernetes has it: the owner's role migrates."""
+"""A database without access to its superuser, as under a Kubernetes operator: the owner's role migrates."""
 
 from __future__ import annotations
 

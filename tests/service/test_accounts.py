@@ -89,7 +89,7 @@ async def test_a_setting_of_sign_up_that_is_none_is_noticed_at_the_start(databas
 
 
 async def test_an_invitation_that_the_inviter_hands_over_verifies_no_address(cluster: Cluster, tenant: Tenant) -> None:
-    """Whoever invites could otherwise sign up with anybody's address and have it verified."""
+    """An inviter could otherwise sign up with another person's address and have it verified."""
     email, other = new_email(), new_email()
     made = await tenant.tenancy.CreateInvitation(
         members_pb2.CreateInvitationRequest(email=email, role=members_pb2.ROLE_MEMBER)

@@ -1,4 +1,4 @@
-"""How often somebody may try, seen on a database without services: bursts, windows, and what counts as a failure."""
+"""The limit of attempts on a database without services: bursts, windows, and which errors count as failures."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from skein_kit.database.transactions import NO_TENANT
 from skein_kit.identity.identity_token import Caller, IdentityTokenVerifier
 from skein_kit.identity.permissions import SYSTEM_PERMISSIONS
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ async def test_the_operator_acts_in_a_tenant_that_exists(
     assert caller.principal.startswith("operator:")
     assert caller.tenant_id == tenant.tenant_id
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=NOBODY))
+        await identity.Exchange(pb.ExchangeRequest(bearer=cluster.operator_key, tenant_id=MISSING_ID))
 
 
 async def test_a_revoked_operator_key_is_refused(
@@ -217,7 +217,7 @@ async def test_the_clusters_own_services_act_in_one_tenant_or_none(
     assert await verified(channel, nowhere.token) == expected
     assert (await verified(channel, inside.token)).tenant_id == tenant.tenant_id
     with refused(grpc.StatusCode.NOT_FOUND, "TENANT_NOT_FOUND"):
-        await identity.Exchange(system(NOBODY))
+        await identity.Exchange(system(MISSING_ID))
 
 
 async def test_a_wrong_system_key_is_refused(identity: rpc.AuthInternalServiceAsyncStub) -> None:

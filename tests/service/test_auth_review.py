@@ -125,8 +125,8 @@ async def test_an_account_cannot_try_one_address_after_another(alone: Alone) -> 
 
 
 async def test_a_crowd_of_mails_does_not_tell_who_has_an_account() -> None:
-    nobody = cast("Any", None)
-    post = TokenMailer(nobody, Mailer(None, None), nobody, AuthSettings(), lambda: "")
+    unused = cast("Any", None)
+    post = TokenMailer(unused, Mailer(None, None), unused, AuthSettings(), lambda: "")
 
     for _ in range(MAX_WAITING + 1):
         post.send(OutgoingMail(account_id=new_id(now()), purpose=TokenPurpose.PASSWORD_RESET, email=new_email()))

@@ -13,7 +13,7 @@ from skein.auth.v1 import accounts_pb2 as pb
 from skein.auth.v1 import auth_pb2
 from skein_kit.identity.permissions import TENANT_PERMISSIONS
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 async def made(tenant: Tenant, *permissions: str, **fields: object) -> pb.ServiceAccount:

@@ -291,12 +291,12 @@ async def test_no_two_people_agents_or_tenants_share_a_block_unasked(tenant: Ten
     await create(tenant, "persona", "I am Ada", agent_id="a")
     await create(other_tenant, "human", "of another tenant", subject_id="anna", agent_id="a")
 
-    anna, ben, nobody = [(await prompt(tenant, "a", subject_id=subject_id)).text for subject_id in ("anna", "ben", "")]
+    anna, ben, general = [(await prompt(tenant, "a", subject_id=subject_id)).text for subject_id in ("anna", "ben", "")]
     elsewhere = (await prompt(other_tenant, "a", subject_id="anna")).text
 
     assert ("tea" in anna, "coffee" in anna, "stranger" in anna, "Ada" in anna) == (True, False, False, True)
     assert ("tea" in ben, "coffee" in ben, "stranger" in ben, "Ada" in ben) == (False, True, False, True)
-    assert ("tea" in nobody, "coffee" in nobody, "stranger" in nobody) == (False, False, True)
+    assert ("tea" in general, "coffee" in general, "stranger" in general) == (False, False, True)
     assert "of another tenant" in elsewhere
     assert not any(word in elsewhere for word in ("tea", "coffee", "Ada"))
     assert (await prompt(tenant, "b", subject_id="anna")).text == ""

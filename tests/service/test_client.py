@@ -257,9 +257,9 @@ async def test_an_operator_acts_in_a_tenant(cluster: Cluster, tenant: Tenant) ->
 async def test_a_cluster_that_does_not_answer_is_unavailable() -> None:
     retries = RetryPolicy(attempts=2, first_pause_seconds=0.01)
 
-    async with Client(endpoint="127.0.0.1:9", api_key="key", retries=retries) as nobody:
+    async with Client(endpoint="127.0.0.1:9", api_key="key", retries=retries) as unreachable:
         with pytest.raises(skein_client.Unavailable):
-            await nobody.recall("tea")
+            await unreachable.recall("tea")
 
 
 async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Cluster, tenant: Tenant) -> None:

@@ -1,4 +1,4 @@
-"""What ends when somebody leaves the console, and what is not found there."""
+"""Logging out of the console ends the auth session; unknown pages are not found."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 async def web(cluster: Cluster, tenant: Tenant) -> AsyncIterator[Browsing]:
-    """Somebody who may do everything in the tenant."""
+    """A browser logged in with every permission of the tenant."""
     async with Browsing.of(cluster.addresses["http"]) as browser:
         await browser.show_key(tenant.api_key)
         yield browser
@@ -38,7 +38,7 @@ async def household(tenant: Tenant) -> Household:
 
 
 async def browsing_as(cluster: Cluster, tenant: Tenant, role: members_pb2.Role, web: Browsing) -> None:
-    """Let somebody with a role sign in in another's place."""
+    """Replace the login of the browser by a person with a role."""
     person = await new_person(cluster, tenant, role=role)
     web.client.cookies.clear()
     await web.sign_in(person.email, PASSWORD)

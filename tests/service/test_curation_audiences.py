@@ -1,4 +1,4 @@
-"""Nobody's memory gives way to one that they do not see, and what has expired is neither kept nor counted."""
+"""A memory does not give way to one that its readers cannot see; expired memories are neither kept nor counted."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def headers_frame(path: str, **more: str) -> bytes:
 
 @pytest.fixture(scope="module")
 async def hasty(cluster: Cluster) -> AsyncIterator[dict[str, str]]:
-    """Run a gateway that waits for nobody; return the addresses of its ports."""
+    """Run a gateway that does not wait for other services; return the addresses of its ports."""
     async with gateway_before(cluster, await cluster.new_tenant(), {}, in_process=True, **SETTINGS) as gateway:
         yield gateway.host.addresses
 

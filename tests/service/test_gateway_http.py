@@ -364,7 +364,7 @@ async def test_while_it_drains_it_says_that_it_takes_no_more(cluster: Cluster, t
         while (await ask(address, "/healthz", method="GET")).status != 503:
             await asyncio.sleep(0.05)
 
-    # Longer than a machine stands still: who asks too late meets nobody.
+    # Longer than a machine pauses: a request that comes too late finds no listener.
     async with gateway_before(cluster, tenant, {}, SKEIN_DRAIN_SECONDS="5") as gateway:
         address = gateway.host.addresses["http"]
         await healthy(address)

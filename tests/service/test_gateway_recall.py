@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MEMORIES = recall_pb2.ITEM_KIND_MEMORY
 MESSAGES = recall_pb2.ITEM_KIND_MESSAGE
-# Somebody in particular, so that every arm has something to ask.
+# A named subject, so that every arm has something to ask for.
 ANNA = pb.RecallRequest(query="tea", filter={"visible_to": {"agent_id": "butler", "subject_id": "anna"}})
 BLOCK = blocks_pb2.Block(block_id="b", label="human", value="tea at five")
 OK, LATE, GONE = pb.ARM_STATE_OK, pb.ARM_STATE_TIMED_OUT, pb.ARM_STATE_UNAVAILABLE
@@ -395,7 +395,7 @@ async def test_when_every_arm_is_late_the_call_is_late(cluster: Cluster, tenant:
 
 async def test_a_recall_service_that_is_gone_makes_the_call_unavailable(cluster: Cluster, tenant: Tenant) -> None:
     async with gateway_before(cluster, tenant, {}) as gateway:
-        # Port 9 answers nobody.
+        # Nothing listens on port 9.
         gateway.host.addresses["recall"] = "127.0.0.1:9"
         with refused(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE"):
             await gateway.gateway.Recall(pb.RecallRequest(query="tea"))
@@ -446,7 +446,7 @@ async def _cancelled(
         pb.RecallRequest(query="tea", arms=[pb.ARM_WINDOW]),
         pb.RecallRequest(query="tea", fusion="best"),
         pb.RecallRequest(query="tea", weights={"dense": -1.0}),
-        pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # Nobody knows 7.
+        pb.RecallRequest(query="tea", on_partial=7),  # type: ignore[arg-type]  # 7 is not a value of the enum.
         pb.RecallRequest(query="tea", mode=9),  # type: ignore[arg-type]  # There is no mode 9.
         pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_KEYWORD, weights={"lexical": 1.0}),
         pb.RecallRequest(query="tea", mode=recall_pb2.SEARCH_MODE_SEMANTIC, fusion="scores"),

@@ -122,7 +122,7 @@ async def test_memories_that_are_deleted_archived_or_expired_are_not_met(tenant:
     assert titles((await traverse(tenant, "a", hops=2)).nodes) == ["a", "e"]
     assert titles((await subgraph(tenant, "a")).nodes) == ["a", "e"]
     assert await paths(tenant, "a", "f") == ([], False)
-    # Whoever is asked for by its id may be archived.
+    # A memory that is named by its id may be archived.
     assert titles((await traverse(tenant, "c")).nodes) == ["c", "a"]
     for name in ("b", "d"):
         with refused(grpc.StatusCode.NOT_FOUND, "MEMORY_NOT_FOUND"):

@@ -339,7 +339,7 @@ async def test_a_late_commit_holds_back_what_was_committed_before_it(cluster: Cl
 
 
 class Writer:
-    """Somebody whose transaction is open for a while."""
+    """A client whose transaction stays open for a while."""
 
     def __init__(self, name: str, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self.name = name

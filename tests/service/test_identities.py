@@ -56,7 +56,7 @@ async def settings(database: TestDatabase, issuer: Issuer, **changed: str) -> As
 
 
 async def person(alone: Alone, issuer: Issuer, subject: str = "ann") -> Person:
-    """Sign somebody in through the issuer."""
+    """Sign a person in through the issuer."""
     signed_in = await alone.anonymous.SignInWithIdentity(with_token(issuer.id_token(subject)))
     return await alone.person(signed_in.tokens, signed_in.account)
 

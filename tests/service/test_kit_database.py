@@ -102,7 +102,7 @@ async def test_a_database_that_takes_no_connection_is_unavailable_and_not_busy()
 
 async def test_a_pool_whose_connections_all_work_is_busy(pool: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     async with pool.global_transaction():
-        # Its one connection took as long as it took; nobody waits so long for the next one.
+        # Opening its one connection took as long as it took; no caller waits so long for the next one.
         monkeypatch.setattr(pool.connections, "_timeout", 0.1)
         with pytest.raises(DatabaseBusy):
             await backend(pool)
@@ -165,7 +165,7 @@ async def test_what_only_reads_goes_on_while_its_transaction_ends_and_writes_not
     for _ in range(5):
         async with pool.transaction(tenant_id, READ_ONLY) as tx:
             assert await tx.value(read) == str(tenant_id)
-        # The one connection is ready for the next transaction, and shows nobody's rows.
+        # The one connection is ready for the next transaction, and shows no tenant's rows.
         async with pool.global_transaction() as tx:
             assert await tx.value(read) == ""
     with pytest.raises(DatabaseUnavailable):

@@ -222,7 +222,7 @@ async def test_the_resource_says_where_its_tokens_come_from(web: Web) -> None:
 
 
 async def _signing_key(cluster: Cluster) -> RSAKey:
-    """Open the key that signs access tokens: whoever could make any token at all would have this."""
+    """Open the key that signs access tokens: an attacker who could make any token would have this."""
     async with cluster.superuser() as connection:
         row = await connection.fetchrow(
             "SELECT key_id, encrypted_private_jwk FROM auth.signing_keys WHERE purpose = 'access'"

@@ -213,7 +213,7 @@ async def test_of_two_who_complete_a_task_at_once_both_leave_it_done(tenant: Ten
     )
 
     assert {answer.memory.data["status"] for answer in answers} == {"done"}
-    # Whoever came later found it done, and left it as it was.
+    # Later callers found it done, and left it as it was.
     assert {answer.memory.revision for answer in answers} == {2}
 
 

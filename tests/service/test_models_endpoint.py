@@ -92,7 +92,7 @@ async def test_while_the_endpoint_is_down_words_still_find_and_say_so_at_once(
 
     assert (answer.dense_unavailable, answer.model) == (True, WORDS)
     assert [hit.memory.content for hit in answer.hits] == ["Owls hunt at night."]
-    # Nobody was asked, so there was nothing to wait for.
+    # The endpoint was not called, so there was nothing to wait for.
     assert len(house.endpoint.asked) == asked
 
 
@@ -112,7 +112,7 @@ async def test_while_the_endpoint_is_down_writers_leave_items_to_the_backlog(hou
 
 
 async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(house: House) -> None:
-    """Writer and searcher wait for it, within their time, and nobody waits for them."""
+    """Writer and searcher wait for it until their deadline, and block no other call meanwhile."""
     await house.change()
     item_id = await house.place.remember("Owls hunt at night.", index=False)
     item = pb.IndexItem(item_id=item_id, revision=1, text="Owls hunt at night.")
@@ -130,7 +130,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(house:
         held = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'skein_recall' "
             "AND datname = current_database() AND state LIKE 'idle in transaction%' "
-            # Who reads leaves a transaction to whoever comes next, for a moment.
+            # A reader leaves its transaction open for the next one, for a moment.
             "AND state_change < now() - interval '1 second'"
         )
     with pytest.raises(grpc.RpcError) as caught:

@@ -471,7 +471,7 @@ async def test_a_process_that_does_not_know_yet_that_a_model_is_dropped_refuses_
 async def test_a_table_comes_and_goes_without_keeping_anybody_waiting(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Somebody reads and writes documents in a transaction that does not end for a while."""
+    """A transaction that reads and writes documents stays open for a while."""
     # However slow this machine is, they do not give up meanwhile.
     monkeypatch.setattr(models, "_ATTEMPTS", 1000)
     await remembered(house.place)
@@ -482,7 +482,7 @@ async def test_a_table_comes_and_goes_without_keeping_anybody_waiting(
             asyncio.create_task(house.register("other")),
             asyncio.create_task(house.drop(WORDS)),
         ]
-        # Whoever waits for the transaction waits for ever: it ends below.
+        # A call that waits for the transaction would wait for ever: it ends below.
         for question in QUESTIONS * 3:
             async with asyncio.timeout(30):
                 await house.place.recall(question)

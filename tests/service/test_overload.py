@@ -35,7 +35,7 @@ TIGHT: dict[str, Any] = {
     "SKEIN_ADMISSION_CALLS_LEAST": str(ROOM),
     "SKEIN_ADMISSION_CALLS_MOST": str(ROOM),
     "SKEIN_ADMISSION_WAITING": str(WAITING),
-    # Nobody waits in vain for a test that is slow.
+    # A slow test does not make calls give up.
     "SKEIN_ADMISSION_WAIT_SECONDS": "60",
 }
 HASTY: dict[str, Any] = {**TIGHT, "SKEIN_ADMISSION_WAIT_SECONDS": "0.02"}

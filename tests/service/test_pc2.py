@@ -556,7 +556,7 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 
 
 async def test_a_gateway_that_never_answers_is_an_error() -> None:
-    # The system accepts the connection and nobody reads from it.
+    # The system accepts the connection and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:

@@ -1,4 +1,4 @@
-"""What holds for every port of the assistants: whatever comes is answered, and nobody gets in each other's way."""
+"""Every port of the assistants answers whatever arrives, and no peer delays another."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_every_action_of_the_orchestrator_says_that_skein_is_away(
         json.dumps({"action": name, "session_id": "s", "payload": payload}).encode()
         for name, payload in ORCHESTRATED.items()
     ]
-    # The system accepts the connection and nobody reads from it.
+    # The system accepts the connection and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         gateway = f"127.0.0.1:{silent.getsockname()[1] if gateway_listens else 1}"
         async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=gateway) as assistant:

@@ -143,7 +143,7 @@ async def test_an_order_without_an_index_is_refused_when_too_much_would_be_read(
 async def test_an_answer_has_room_for_some_megabytes_and_says_how_far_it_came(
     assistant: Assistant, tenant: Tenant
 ) -> None:
-    # Heavy in what nobody has to understand: to split and embed some megabytes of words takes a busy machine a while.
+    # Heavy in data that is not embedded: splitting and embedding megabytes of words takes a busy machine a while.
     for part in range(2):
         memories = [
             memory_pb2.Memory(content="heavy", session_id=SESSION, external_id=f"m{part}-{number}")

@@ -331,7 +331,7 @@ async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
 
 
 class Closed(PortConfig):
-    """Where nobody may come in."""
+    """A port that admits no peer."""
 
     def admits(self, address: str) -> bool:
         return not address

@@ -402,7 +402,7 @@ async def test_both_framings_are_answered_in_their_own(assistant: Assistant) -> 
 
 
 async def test_fire_and_forget_clients_fill_a_session(assistant: Assistant, tenant: Tenant) -> None:
-    """Write as the deployed agents do: a socket a message, and nobody reads the answer."""
+    """The deployed agents open a socket for each message, and do not read the answer."""
     contents = [f"turn {number}" for number in range(10)]
     for content in contents:
         async with assistant.socket(zmq.REQ, PORT) as peer:

@@ -316,7 +316,7 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
     ):
         listener.subscribe(b"")
         async with asyncio.timeout(30):
-            # While a machine stands still, nobody can tell it how many there are.
+            # A paused machine makes the count of sessions unavailable for a moment.
             while json.loads((first := await listener.recv_multipart())[0])["status"] != "running":
                 pass
         for name in ("s1", "s2", "s3"):

@@ -1,4 +1,4 @@
-"""Searches by the vectors that are held in memory find exactly what is there, for whoever asks, at any moment."""
+"""Searches through the vector cache find exactly what is there, for every caller, at any moment."""
 
 from __future__ import annotations
 
@@ -226,7 +226,7 @@ async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_show
     assert ids(with_both) == [superseded, ended, *rest[:8]]
     for hit in answer.hits:
         got = await place.tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id))
-        # What is worked out for whoever reads one by itself, and what was counted meanwhile.
+        # Fields computed only for reads of one memory, and those that were counted meanwhile.
         for name in ("scores", "access_count", "last_access_time"):
             got.memory.ClearField(name)
         assert hit.memory == got.memory

@@ -35,7 +35,7 @@ def pointing(*values: float) -> list[float]:
 
 
 async def index_alone(place: Place, texts: Sequence[str]) -> list[UUID]:
-    """Write index rows alone, with vectors: of items that nobody may be shown."""
+    """Write index rows alone, with vectors: their items do not exist."""
     vector = np.array(pointing(0.0, 1.0), dtype=np.float32)
     documents = [postings.Document(item_id=new_id(now()), kind="memory", text=text, embedding=vector) for text in texts]
     async with place.service.memory.transaction(place.tenant_id) as tx:
@@ -179,7 +179,7 @@ async def test_numbers_that_measure_nothing_are_refused(place: Place, name: str,
 async def test_a_frequency_has_only_what_was_counted(place: Place) -> None:
     item_ids = await index_alone(place, ["common"] * (MIN_FREQUENCY + 50))
     async with place.service.superuser() as connection, connection.transaction():
-        # Whoever counts passes over what somebody else holds.
+        # Counting skips rows that another transaction locks.
         await _hold(connection, place, item_ids[:40])
         await count(place)
     await count(place)

@@ -19,7 +19,7 @@ from skein.session.v1 import session_pb2
 from skein.tenancy.v1 import tenancy_pb2
 from skein_kit.database.transactions import NO_TENANT
 
-NOBODY = str(uuid.UUID(int=7))
+MISSING_ID = str(uuid.UUID(int=7))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Case:
     # The reason why a thing that is not there is not changed.
     missing: str
     # A name of nothing.
-    nothing: str = NOBODY
+    nothing: str = MISSING_ID
 
 
 async def sessions(tenant: Tenant) -> tuple[str, str]:

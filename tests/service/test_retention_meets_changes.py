@@ -1,4 +1,4 @@
-"""What somebody changes while its time is being found to be over is not purged."""
+"""A row that changes while retention selects it is not purged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sessions that are hidden, brought back, or end because nobody speaks in them."""
+"""Sessions are hidden, brought back, or end when they are idle."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ class House:
     internal: rpc.SessionInternalServiceAsyncStub
 
     async def minutes(self, count: int) -> None:
-        """Set the rule after which nobody speaks in a session any more."""
+        """Set after how many minutes an idle session ends."""
         async with self.alone.database.superuser() as connection:
             await connection.execute(
                 "INSERT INTO tenancy.policies (tenant_id, session_idle_minutes, update_time) VALUES ($1, $2, now())",
@@ -174,7 +174,7 @@ class House:
             )
 
     async def quiet_for(self, session_id: str, count: int) -> None:
-        """Pretend that nobody has spoken in a session for some minutes."""
+        """Pretend that a session has been idle for some minutes."""
         async with self.alone.database.superuser() as connection:
             await connection.execute(
                 "UPDATE session.sessions SET active_time = now() - make_interval(mins => $2) WHERE session_id = $1",

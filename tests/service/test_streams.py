@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SECONDS = 60.0
 MOST = 3
 BUFFER = 10
-# Of 80 kB each: more than gRPC keeps for somebody who does not read.
+# Of 80 kB each: more than gRPC buffers for a client that does not read.
 MANY = 150
 IMPATIENT = {
     "SKEIN_MAX_STREAMS_PER_TENANT": str(MOST),

@@ -25,7 +25,7 @@ async def imported(tenant: Tenant, *items: dict[str, Any], mode: Any = OVERWRITE
 
 
 async def at_once(tenant: Tenant, *items: dict[str, Any]) -> None:
-    """Import the same several times at once: whoever comes too late may be told to come again, and nothing else."""
+    """Import the same several times at once: a late call may be told to try again, and nothing else."""
     outcomes = await asyncio.gather(*(imported(tenant, *items) for _ in range(6)), return_exceptions=True)
     codes = [one.code() for one in outcomes if isinstance(one, aio.AioRpcError)]
     assert set(codes) <= {grpc.StatusCode.ABORTED}

@@ -330,11 +330,11 @@ async def test_a_worker_that_comes_too_late_takes_nothing_back(house: House, rec
     await house.remember()
     receiver.answers.append(b"500 Too Late")
 
-    async def somebody_else() -> None:
+    async def another_worker() -> None:
         await house.let_time_pass()
         await house.deliver()
 
-    receiver.meanwhile = somebody_else
+    receiver.meanwhile = another_worker
     await house.deliver()
 
     (delivery,) = await house.deliveries(created.webhook.webhook_id)

@@ -1,4 +1,4 @@
-"""A receiver of webhooks that hangs keeps nobody waiting but itself."""
+"""A receiver of webhooks that hangs delays only its own deliveries."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ ARCHIVED = {
     "wal_level": "replica",
     "max_wal_senders": "4",
     "archive_mode": "on",
-    # Fails until somebody makes the folder.
+    # Fails until a test makes the folder.
     "archive_command": 'test -d "archive" && cp "%p" "archive/%f"',
 }
 
@@ -117,11 +117,11 @@ async def test_an_old_transaction_is_measured_and_so_is_whether_it_delays_the_ev
         await other.execute("BEGIN; SELECT 1")
         reading = await measured.value("skein_database_oldest_transaction_seconds")
 
-        async def nobody_writes() -> bool:
+        async def has_no_writers() -> bool:
             return await measured.value("skein_change_log_lag_seconds") == 0
 
         # The server's own upkeep may be writing, which is soon over.
-        await measured.until(nobody_writes)
+        await measured.until(has_no_writers)
         await other.execute("SELECT pg_current_xact_id()")
         await measured.measuring.measure()
         held_by_writing = shown("skein_change_log_lag_seconds")
@@ -233,7 +233,7 @@ async def test_a_replica_is_told_by_its_slot_and_one_that_is_away_falls_behind(
 
 
 async def gone(measured: Measured) -> bool:
-    """Drop the slot, once nobody uses it any more."""
+    """Drop the slot once it is no longer in use."""
     try:
         await measured.superuser.execute("SELECT pg_drop_replication_slot('elsewhere')")
     except asyncpg.ObjectInUseError:

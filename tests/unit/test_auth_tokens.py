@@ -68,7 +68,7 @@ async def test_a_key_that_was_made_a_moment_ago_is_fetched_not_refused() -> None
 
 
 async def test_a_key_that_auth_lists_no_more_verifies_nothing() -> None:
-    """A signing key that leaked is rotated away: what it signs must not pass where nobody asks for another key."""
+    """A signing key that leaked is rotated away: its tokens must be refused even when no other key is asked for."""
     auth = Auth(new_key("leaked"))
     verifier = IdentityTokenVerifier(auth.fetch, key_max_age_seconds=0.0)
     forged = [

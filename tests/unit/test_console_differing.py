@@ -1,4 +1,4 @@
-"""What tells two texts apart: the words, and nothing that grows with what somebody wrote."""
+"""Two texts differ by their words; the work does not grow with what a person wrote."""
 
 from __future__ import annotations
 

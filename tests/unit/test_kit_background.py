@@ -1,4 +1,4 @@
-"""Endless work survives what nobody expected, and failures that nobody waits for are logged without their words."""
+"""Endless work survives unexpected errors, and unawaited failures are logged without their words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the interceptors promise whoever calls, each alone."""
+"""What each interceptor alone promises its callers."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ async def test_an_allowance_so_small_is_not_leased_because_another_is_low() -> N
         for _ in range(5):
             await asyncio.sleep(0)
 
-    # Of the caller's, which lapses soon, there is more; of the tenant's two nothing was taken for nobody.
+    # Of the caller's, which lapses soon, there is more; of the tenant's two none was taken without a caller.
     assert [(asked.tenant_count, asked.caller_count > 0) for asked in tenancy.asked] == [(0, True)]
 
 

@@ -177,7 +177,7 @@ def test_an_invitation_holds_for_its_address_until_its_time_is_over() -> None:
         ({}, "ben@example.com"),
         ({}, ""),
     ],
-    ids=["expired", "spent", "revoked", "somebody else's", "not verified"],
+    ids=["expired", "spent", "revoked", "another person's", "not verified"],
 )
 def test_an_invitation_that_does_not_hold_is_not_found(changes: dict[str, datetime], email: str) -> None:
     token = BearerToken.generate(invitations.PREFIX, TENANT, uuid4())

@@ -1,4 +1,4 @@
-"""Places in the event log, and which changes somebody wants."""
+"""Positions in the event log, and filters of its changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What several messages ask for at the same time is done together, and nobody waits for company."""
+"""Simultaneous messages are batched into one call, and no message waits for others."""
 
 from __future__ import annotations
 

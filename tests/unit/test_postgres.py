@@ -80,7 +80,7 @@ MADE = pytest.mark.usefixtures("_made")
 
 @pytest.fixture
 def closed_folder(folder: Path) -> Path:
-    """Make a folder that nobody but us can enter."""
+    """Make a folder that no other user can enter."""
     closed = folder / "closed"
     closed.mkdir(mode=0o700)
     return closed

@@ -254,7 +254,7 @@ def test_a_call_whose_time_is_over_does_not_run() -> None:
     first = server.enqueue("one", at=0.0)
     late, next_one = server.enqueue("two", at=0.0, left=0.02), server.enqueue("three", at=0.0)
 
-    # Nobody has looked at it in the meantime.
+    # Nothing has polled it in the meantime.
     server.finish(first, 0.05)
 
     assert (late.state, next_one.state) == (CallState.LATE, CallState.RUNNING)

@@ -100,7 +100,7 @@ def test_a_webhook_for_what_never_happens_is_refused() -> None:
     ((field, said),) = caught.value.violations
     assert field == "event_types"
     assert said.startswith("'memory_crated' never happens")
-    # Whoever reads it learns what does happen.
+    # The message names the events that do happen.
     assert all(name in said for name in EVENT_TYPES)
     assert len(said) < 1000
 

@@ -1,4 +1,4 @@
-"""How far partitions reach is told as it is now, and not as it was when somebody looked last."""
+"""The metric of how far partitions reach is current, not that of the last look."""
 
 from __future__ import annotations
 
