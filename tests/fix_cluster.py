@@ -90,14 +90,14 @@ PATIENCE = {
 }
 
 
-class Patient(TypedDict):
+class AdmissionSettings(TypedDict):
     """The same for a service of its own."""
 
     admission_wait_seconds: float
     admission_waiting: int
 
 
-PATIENT: Patient = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
+PATIENT: AdmissionSettings = {"admission_wait_seconds": 60.0, "admission_waiting": 1_000_000}
 # Everybody may sign up, and passwords cost next to nothing.
 PEOPLE = {
     # Tests that have expired rows removed check at once whether they are.
@@ -153,7 +153,7 @@ def test_environment() -> dict[str, str]:
 test_environment.__test__ = False  # type: ignore[attr-defined]  # A helper, though its name starts like a test's.
 
 
-class Authorized:
+class AuthorizedChannel:
     """A channel whose calls carry a credential, for generated stubs."""
 
     def __init__(self, channel: aio.Channel, credential: str | Callable[[], str], **metadata: str) -> None:
@@ -192,7 +192,7 @@ class Stubs:
 
     @classmethod
     def of(cls, channel: aio.Channel, credential: str, **metadata: str) -> Stubs:
-        return cls(cast("aio.Channel", Authorized(channel, credential, **metadata)))
+        return cls(cast("aio.Channel", AuthorizedChannel(channel, credential, **metadata)))
 
     @property
     def auth(self) -> auth_pb2_grpc.AuthServiceAsyncStub:
@@ -300,7 +300,7 @@ class Cluster:
             return tenant.tenant_id, tenant.api_key
 
         tenant_id, api_key = await self.stock.take(self.superuser(), first)
-        channel = cast("aio.Channel", Authorized(self.channel, api_key))
+        channel = cast("aio.Channel", AuthorizedChannel(self.channel, api_key))
         return Tenant(channel=channel, tenant_id=tenant_id, api_key=api_key)
 
 
@@ -313,7 +313,7 @@ async def new_tenant(channel: aio.Channel, operator_key: str) -> Tenant:
     tenant_id = created.tenant.tenant_id
     acting = Stubs.of(channel, operator_key, **{"skein-tenant-id": tenant_id})
     key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
-    authorized = cast("aio.Channel", Authorized(channel, key.secret))
+    authorized = cast("aio.Channel", AuthorizedChannel(channel, key.secret))
     return Tenant(channel=authorized, tenant_id=uuid.UUID(tenant_id), api_key=key.secret)
 
 

@@ -89,7 +89,7 @@ _TALK = (
 
 
 @dataclass(frozen=True)
-class Household:
+class SeededData:
     """What a test may want to find again."""
 
     # By their short names: "tea", "allergy", ...
@@ -100,7 +100,7 @@ class Household:
     hostile_id: str
 
 
-async def furnished(tenant: Stubs) -> Household:
+async def furnished(tenant: Stubs) -> SeededData:
     """Let a tenant remember a household."""
     memories = [
         memory_pb2.Memory(
@@ -162,10 +162,10 @@ async def furnished(tenant: Stubs) -> Household:
     asked = memory_pb2.UpdateMemoryRequest(memory=changed)
     asked.update_mask.paths.append("content")
     await tenant.memory.UpdateMemory(asked)
-    return Household(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
+    return SeededData(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
 
 
-class Browsing:
+class BrowserSession:
     """A browser at the console: it says that it reads HTML, keeps cookies, and fills in forms as people do."""
 
     def __init__(self, client: httpx.AsyncClient, origin: str, tenant_id: str = "") -> None:
@@ -175,7 +175,7 @@ class Browsing:
 
     @classmethod
     @asynccontextmanager
-    async def of(cls, address: str) -> AsyncIterator[Browsing]:
+    async def of(cls, address: str) -> AsyncIterator[BrowserSession]:
         origin = f"http://{address}"
         headers = {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"}
         async with httpx.AsyncClient(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 from fix_accounts import PASSWORD, Account, member
-from fix_cluster import Authorized, Cluster, Tenant, test_environment
+from fix_cluster import AuthorizedChannel, Cluster, Tenant, test_environment
 from fix_command import erase
 from google.protobuf import json_format
 from google.protobuf.duration_pb2 import Duration
@@ -127,7 +127,7 @@ def _hear_nothing(_said: str) -> None:
 
 def in_cluster(cluster: Cluster, tenant: Tenant) -> Tenant:
     """Return a tenant whose calls go to this cluster."""
-    channel = cast("Any", Authorized(cluster.channel, tenant.api_key))
+    channel = cast("Any", AuthorizedChannel(cluster.channel, tenant.api_key))
     return Tenant(channel=channel, tenant_id=tenant.tenant_id, api_key=tenant.api_key)
 
 

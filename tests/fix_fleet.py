@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import asyncpg
 import pytest
-from fix_cluster import Authorized, Stubs, Tenant
+from fix_cluster import AuthorizedChannel, Stubs, Tenant
 from fix_http import get
 from grpc import aio
 
@@ -222,7 +222,7 @@ class Fleet:
 
     def as_tenant(self, tenant_id: uuid.UUID, api_key: str, channel: aio.Channel | None = None) -> Tenant:
         """Return the stubs of a tenant, through another channel if one is given. Their calls are made once."""
-        authorized = cast("aio.Channel", Authorized(channel or self.channel, api_key))
+        authorized = cast("aio.Channel", AuthorizedChannel(channel or self.channel, api_key))
         return Tenant(channel=authorized, tenant_id=tenant_id, api_key=api_key)
 
     def client(self, tenant: Tenant, *, retries: RetryPolicy | None = None, timeout: float = 10.0) -> Client:

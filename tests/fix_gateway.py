@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Played:
+class ScriptedServices:
     """What the played services do (method name to script), and what they were asked."""
 
     scripts: dict[str, Callable[[Any, Call], Awaitable[Any]]]
@@ -49,7 +49,7 @@ class Played:
         @asynccontextmanager
         async def start(_host: Host) -> AsyncIterator[ServicerRegistry]:
             servicers = ServicerRegistry()
-            servicers.add(add, type("Played", (base,), {method: answer})())
+            servicers.add(add, type("ScriptedService", (base,), {method: answer})())
             yield servicers
 
         return Service(name=name, port=0, depends_on=("auth",), start=start, has_database=False)
@@ -80,7 +80,7 @@ _PLAYABLE: dict[str, tuple[str, Callable[[Any, Any], None], type]] = {
 class Gateway(Stubs):
     """A gateway of the test's own, called with a tenant's key."""
 
-    played: Played
+    played: ScriptedServices
     host: Host
     tenant: Tenant
 
@@ -96,7 +96,7 @@ async def gateway_before(
 ) -> AsyncIterator[Gateway]:
     """Run a gateway whose services follow `scripts` (method name to what it does)."""
     environment = {**cluster.environment, **settings}
-    played = Played(scripts)
+    played = ScriptedServices(scripts)
     services = [played.service(_PLAYABLE[name][0], name, *_PLAYABLE[name][1:]) for name in scripts]
     own = {service.name: "127.0.0.1:0" for service in services}
     host = Host(

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from fix_accounts import Account, member
-from fix_cluster import Authorized, Cluster, Tenant
+from fix_cluster import AuthorizedChannel, Cluster, Tenant
 from grpc import aio
 
 from skein.auth.v1 import auth_pb2, auth_pb2_grpc, oauth_pb2, oauth_pb2_grpc
@@ -111,7 +111,7 @@ class App:
         exchanged = await auth_pb2_grpc.AuthInternalServiceStub(self.channel).Exchange(
             auth_pb2.ExchangeRequest(bearer=account.access_token)
         )
-        return oauth_pb2_grpc.OAuthServiceStub(cast("aio.Channel", Authorized(self.channel, exchanged.token)))
+        return oauth_pb2_grpc.OAuthServiceStub(cast("aio.Channel", AuthorizedChannel(self.channel, exchanged.token)))
 
     async def approve(self, account: Account, tenant: Tenant | None, **answered: Any) -> str:
         """Answer in the name of an account; the answer is where its browser goes."""

@@ -93,7 +93,7 @@ class Assistant:
 
 
 @dataclass(frozen=True)
-class Alone(Assistant):
+class OwnAssistant(Assistant):
     """An assistant with a pc2 of its own."""
 
     environment: dict[str, str]
@@ -103,7 +103,7 @@ class Alone(Assistant):
 @asynccontextmanager
 async def assistant_of(
     environment: Mapping[str, str], *, patient: bool = False, **addresses: str
-) -> AsyncIterator[Alone]:
+) -> AsyncIterator[OwnAssistant]:
     """Run a pc2 of the test's own in front of a gateway; a patient one where the gateway answers."""
     values = {**test_environment(), **environment}
     host = registry.host_of(ProcessSettings.read(values), values)
@@ -116,7 +116,7 @@ async def assistant_of(
                 for name in ("ANSWER_SECONDS", "PATIENT_SECONDS") if patient else ():
                     patched.setattr(service, name, PATIENT_SECONDS)
                 pc2 = await stack.enter_async_context(run_services([SERVICE], host))
-            yield Alone(context, OpenPorts(host.addresses), values, pc2)
+            yield OwnAssistant(context, OpenPorts(host.addresses), values, pc2)
     finally:
         context.term()
 

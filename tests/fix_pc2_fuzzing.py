@@ -83,7 +83,7 @@ _ROUTES = st.sampled_from(((b"",), (b"",), (b"",), (), (b"p", b""), (b"\0" * 300
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class SentMessage:
     """One message of the fuzzer."""
 
     port: int
@@ -153,28 +153,28 @@ def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
     return found
 
 
-def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[Sent]:
+def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[SentMessage]:
     """Make so many messages for each valid request of a port: the same ones for the same `number`, but for the ids."""
     found = []
     for place, origin in enumerate(requests_of(port, things)):
         names = [*things.values(), *others]
 
         @st.composite
-        def sent(draw: st.DrawFn, origin: dict[str, Any] = origin, names: list[str] = names) -> Sent:
+        def sent(draw: st.DrawFn, origin: dict[str, Any] = origin, names: list[str] = names) -> SentMessage:
             body, route = draw(changed(origin, names)), draw(_ROUTES)
             match draw(st.integers(0, 19)):
                 case 0:
-                    return Sent(port, tuple(draw(st.lists(st.binary(max_size=9), min_size=1, max_size=20))))
+                    return SentMessage(port, tuple(draw(st.lists(st.binary(max_size=9), min_size=1, max_size=20))))
                 case 1:
-                    return Sent(port, (*route, body, *[b"x"] * draw(st.integers(1, 30))))
+                    return SentMessage(port, (*route, body, *[b"x"] * draw(st.integers(1, 30))))
                 case _:
-                    return Sent(port, (*route, body))
+                    return SentMessage(port, (*route, body))
 
         found += examples(sent(), count, number + place)
     return found
 
 
-def fault(sent: Sent, frames: list[bytes], foreign: str) -> str:
+def fault(sent: SentMessage, frames: list[bytes], foreign: str) -> str:
     """Return what is wrong with an answer; "" for nothing. `foreign` is in no answer to this sender."""
     try:
         answer = json.loads(frames[-1])
@@ -209,7 +209,7 @@ def _misfit(port: int, answer: Any) -> str:
     return "" if is_right else f"a refusal of another form: {str(answer)[:300]}"
 
 
-async def faults_of(assistant: Assistant, sent: list[Sent], foreign: str, *, peers: int = 8) -> list[str]:
+async def faults_of(assistant: Assistant, sent: list[SentMessage], foreign: str, *, peers: int = 8) -> list[str]:
     """Send messages of one port, several at once, each of which must be answered; return what is wrong."""
     waiting = sent[::-1]
     found: list[str] = []
@@ -228,7 +228,7 @@ async def faults_of(assistant: Assistant, sent: list[Sent], foreign: str, *, pee
     return found
 
 
-async def _wrong(peer: zmq.asyncio.Socket, sent: Sent, foreign: str) -> str:
+async def _wrong(peer: zmq.asyncio.Socket, sent: SentMessage, foreign: str) -> str:
     try:
         frames = await peer.recv_multipart()
     except zmq.Again:

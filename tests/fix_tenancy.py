@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from uuid import UUID, uuid4
 
 import pytest
-from fix_cluster import Authorized
+from fix_cluster import AuthorizedChannel
 from fix_database import fresh_database
 from grpc import aio
 from joserfc.jwk import OKPKey
@@ -103,7 +103,7 @@ class Tenancy:
 
     def _signed(self, who: Caller) -> aio.Channel:
         return cast(
-            "aio.Channel", Authorized(self.channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
+            "aio.Channel", AuthorizedChannel(self.channel, lambda: sign_identity_token(who, key=KEY, at=time.time())[0])
         )
 
 

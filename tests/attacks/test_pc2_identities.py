@@ -17,7 +17,7 @@ import zmq
 import zmq.asyncio
 import zmq.auth
 from fix_attacks import attack_size
-from fix_pc2 import Alone, Assistant, assistant_of
+from fix_pc2 import Assistant, OwnAssistant, assistant_of
 
 from skein_pc2.transport.curve import SERVER, create_certificate
 
@@ -134,7 +134,7 @@ async def test_the_answer_to_a_peer_that_left_is_not_for_the_next_of_its_identit
     assert heard == "of-the-second"
 
 
-async def after_the_first(assistant: Alone) -> Any:
+async def after_the_first(assistant: OwnAssistant) -> Any:
     async with peer_of(assistant, 7140, IDENTITY) as second:
         await ask(second, "of-the-second", "get_memory")
         return (await answer(second)).get("request_id")

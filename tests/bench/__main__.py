@@ -29,7 +29,7 @@ from bench.subject import FORMS, DidNotStart, data_folder, running
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from bench.household import Household
+    from bench.household import SeededTenant
     from bench.subject import Subject
     from bench.ways import Way
 
@@ -141,7 +141,7 @@ async def _bench(cells: list[Cell], size: Size, operations: Sequence[str], forms
 
 
 async def _measure(
-    cells: list[Cell], subject: Subject, home: Household, operations: Sequence[str], size: Size, *, seed: int
+    cells: list[Cell], subject: Subject, home: SeededTenant, operations: Sequence[str], size: Size, *, seed: int
 ) -> None:
     numbers = itertools.count()
     out = report.console()

@@ -31,7 +31,7 @@ import uvloop
 import zmq
 from bench import processes
 from bench.abuses import MEMBER, VIEWER, Attack, attacks_on, text_of
-from fix_attacks import Spent
+from fix_attacks import ResourceUsage
 from fix_cluster import Stubs
 from fix_fleet import FLEET, Fleet, running_fleet
 from fix_settings import FIELDS
@@ -168,7 +168,7 @@ def _all_cpu(cost: Cost) -> float:
 
 
 async def _read(fleet: Fleet) -> Reading:
-    spent = {replica.service: Spent.of(replica.process.pid) for replica in fleet.replicas.values()}
+    spent = {replica.service: ResourceUsage.of(replica.process.pid) for replica in fleet.replicas.values()}
     postmaster = int((fleet.folder / "postgres/postmaster.pid").read_text("utf-8").splitlines()[0])
     family = processes.family(postmaster)
     async with fleet.superuser() as connection:

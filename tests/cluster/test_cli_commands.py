@@ -35,7 +35,7 @@ def operator(cluster: Cluster) -> dict[str, str]:
     return {**test_environment(), "SKEIN_ENDPOINT": cluster.endpoint, "SKEIN_OPERATOR_KEY": cluster.operator_key}
 
 
-def household(path: Path, *, lines: int = 40) -> Path:
+def seeded(path: Path, *, lines: int = 40) -> Path:
     """Write the first lines of the sample, and all its memories and links."""
 
     def is_wanted(text: str) -> bool:
@@ -258,7 +258,7 @@ async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict
 
 
 async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
-    path = household(tmp_path / "household.jsonl")
+    path = seeded(tmp_path / "household.jsonl")
 
     first = await skein("import", "jsonl", str(path), "--json", environment=environment)
     again = await skein("import", "jsonl", str(path), "--json", environment=environment)
@@ -274,7 +274,7 @@ async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, st
 async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
-    part, whole = household(tmp_path / "part.jsonl", lines=10), household(tmp_path / "whole.jsonl")
+    part, whole = seeded(tmp_path / "part.jsonl", lines=10), seeded(tmp_path / "whole.jsonl")
 
     await skein("import", "jsonl", str(part), environment=environment)
     repeated = await skein("import", "jsonl", str(whole), "--json", environment=environment)
@@ -287,7 +287,7 @@ async def test_an_import_that_was_cut_off_is_completed_by_repeating_it(
 async def test_an_export_imported_elsewhere_exports_the_same(
     cluster: Cluster, environment: dict[str, str], tmp_path: Path
 ) -> None:
-    given = household(tmp_path / "given.jsonl")
+    given = seeded(tmp_path / "given.jsonl")
     extra: list[dict[str, Any]] = [
         {"record": "session", "session_id": "over", "session_type": "task", "state": "ended", "end_reason": "all said"},
         {"record": "message", "external_id": "over-1", "session_id": "over", "role": "tool", "content": "42",

@@ -105,7 +105,7 @@ _TOLD = "SELECT content, count(*) FROM memory.memories WHERE content LIKE 'told,
 
 
 @dataclass
-class Held:
+class LockedMemories:
     """Memories locked by another transaction, so that updating them takes as long as the test wants."""
 
     fleet: Fleet
@@ -127,7 +127,7 @@ class Held:
 
 
 @asynccontextmanager
-async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[Held]:
+async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[LockedMemories]:
     """Hold memories until the block ends."""
     made = await tenant.memory.BatchCreateMemories(
         pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"held {number}") for number in range(count)])
@@ -137,11 +137,11 @@ async def held(fleet: Fleet, tenant: Tenant, count: int) -> AsyncIterator[Held]:
         await connection.execute(
             "SELECT FROM memory.memories WHERE memory_id = ANY($1::text[]::uuid[]) FOR UPDATE", memory_ids
         )
-        yield Held(fleet, tenant, memory_ids)
+        yield LockedMemories(fleet, tenant, memory_ids)
 
 
 @dataclass
-class Rolled:
+class RollingRestart:
     """What became of a rolling restart of every service."""
 
     load: Load
@@ -172,17 +172,21 @@ async def tenant(fleet: Fleet) -> Tenant:
     return await fleet.new_tenant("drained")
 
 
-async def in_flight(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Callable[[], Awaitable[None]]) -> None:
+async def in_flight(
+    fleet: Fleet, tenant: Tenant, restart: RollingRestart, drain: Callable[[], Awaitable[None]]
+) -> None:
     """Have calls in flight in the memory service's first replica while it leaves off, then let them go on."""
     memory = fleet.replicas["memory", 0]
     async with held(fleet, tenant, 16) as waiting:
         while not await memory.metric("skein_rpc_in_flight{", 'method="UpdateMemory"'):
             await waiting.waits(tenant.memory.UpdateMemory(waiting.request()))
         await drain()
-    rolled.updated += [answer.memory.content for answer in await asyncio.gather(*waiting.calls)]
+    restart.updated += [answer.memory.content for answer in await asyncio.gather(*waiting.calls)]
 
 
-async def at_the_gateway(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Callable[[], Awaitable[None]]) -> None:
+async def at_the_gateway(
+    fleet: Fleet, tenant: Tenant, restart: RollingRestart, drain: Callable[[], Awaitable[None]]
+) -> None:
     """The same at the gateway's first replica, through both of its doors, with a stream open."""
     gateway = fleet.replicas["gateway", 0]
     headers = {"authorization": f"Bearer {tenant.api_key}"}
@@ -202,10 +206,10 @@ async def at_the_gateway(fleet: Fleet, tenant: Tenant, rolled: Rolled, drain: Ca
             async for _ in watching:
                 pass
         grpc_answer, http_answer = await asyncio.gather(*waiting.calls)
-        rolled.updated += [grpc_answer.memory.content, json.loads(http_answer.text)["memory"]["content"]]
-        rolled.connection = http_answer.headers.get("connection", "")
+        restart.updated += [grpc_answer.memory.content, json.loads(http_answer.text)["memory"]["content"]]
+        restart.connection = http_answer.headers.get("connection", "")
         status = rpc_status.from_call(ended.value)  # type: ignore[arg-type]  # It reads three methods that both have.
-        rolled.stream_reason = "" if status is None else status_reason(status)
+        restart.stream_reason = "" if status is None else status_reason(status)
 
 
 def replicated(fleet: Fleet) -> dict[tuple[str, int], int]:
@@ -214,11 +218,11 @@ def replicated(fleet: Fleet) -> dict[tuple[str, int], int]:
 
 
 @pytest.fixture(scope="module")
-async def rolled(fleet: Fleet, tenant: Tenant) -> AsyncIterator[Rolled]:
+async def restart(fleet: Fleet, tenant: Tenant) -> AsyncIterator[RollingRestart]:
     """Every service twice, and the first replica of each ended in turn, under load."""
     async with fleet.client(tenant, timeout=PATIENT_SECONDS) as client, asyncio.TaskGroup() as listeners:
         load = Load(client, "roll")
-        result = Rolled(load, before=replicated(fleet), after={})
+        result = RollingRestart(load, before=replicated(fleet), after={})
 
         async def watch() -> None:
             async for change in client.watch_changes(entity_type="memory"):
@@ -256,7 +260,7 @@ async def rolled(fleet: Fleet, tenant: Tenant) -> AsyncIterator[Rolled]:
         yield result
 
 
-async def _roll(fleet: Fleet, tenant: Tenant, name: str, rolled: Rolled) -> None:
+async def _roll(fleet: Fleet, tenant: Tenant, name: str, restart: RollingRestart) -> None:
     """End the first replica of a service while the second one serves."""
     replica = fleet.replicas[name, 0]
 
@@ -264,29 +268,29 @@ async def _roll(fleet: Fleet, tenant: Tenant, name: str, rolled: Rolled) -> None
         replica.signal(signal.SIGTERM)
         while (status := await replica.readiness()) == 200:
             await asyncio.sleep(0.01)
-        rolled.said.append(status)
+        restart.said.append(status)
 
     if name == "memory":
-        await in_flight(fleet, tenant, rolled, drain)
+        await in_flight(fleet, tenant, restart, drain)
     elif name == "gateway":
-        await at_the_gateway(fleet, tenant, rolled, drain)
+        await at_the_gateway(fleet, tenant, restart, drain)
     else:
         replica.signal(signal.SIGTERM)
-    rolled.codes[name] = await fleet.replicas.pop((name, 0)).ended()
+    restart.codes[name] = await fleet.replicas.pop((name, 0)).ended()
 
 
-async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, rolled: Rolled) -> None:
+async def test_a_rolling_restart_of_every_service_fails_no_call(fleet: Fleet, restart: RollingRestart) -> None:
     # Where to look when one failed.
     late = [await each.lines('code="DEADLINE_EXCEEDED"') for each in fleet.replicas.values()]
 
-    assert rolled.load.errors == [], late
-    assert set(rolled.codes.values()) == {0}
-    assert {name for name, _ in rolled.before} == {name for name, _ in rolled.after}
-    assert not {*rolled.before.values()} & {*rolled.after.values()}
+    assert restart.load.errors == [], late
+    assert set(restart.codes.values()) == {0}
+    assert {name for name, _ in restart.before} == {name for name, _ in restart.after}
+    assert not {*restart.before.values()} & {*restart.after.values()}
 
 
-async def test_what_was_written_during_a_rolling_restart_is_there_once(rolled: Rolled) -> None:
-    load = rolled.load
+async def test_what_was_written_during_a_rolling_restart_is_there_once(restart: RollingRestart) -> None:
+    load = restart.load
 
     held_, told = await load.transcripts()
 
@@ -295,23 +299,25 @@ async def test_what_was_written_during_a_rolling_restart_is_there_once(rolled: R
     assert held_ == told
 
 
-async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(rolled: Rolled) -> None:
-    assert rolled.said == [503, 503]
-    assert len(rolled.updated) > 2
-    assert all(content.endswith(", updated") for content in rolled.updated)
+async def test_calls_in_flight_are_finished_while_the_admin_port_says_no(restart: RollingRestart) -> None:
+    assert restart.said == [503, 503]
+    assert len(restart.updated) > 2
+    assert all(content.endswith(", updated") for content in restart.updated)
 
 
-async def test_an_answer_over_http_ends_its_connection_while_the_gateway_leaves_off(rolled: Rolled) -> None:
-    assert rolled.connection == "close"
+async def test_an_answer_over_http_ends_its_connection_while_the_gateway_leaves_off(restart: RollingRestart) -> None:
+    assert restart.connection == "close"
 
 
-async def test_a_stream_ends_with_a_status_to_resume_at(rolled: Rolled) -> None:
-    assert rolled.stream_reason == "STREAM_ENDED"
+async def test_a_stream_ends_with_a_status_to_resume_at(restart: RollingRestart) -> None:
+    assert restart.stream_reason == "STREAM_ENDED"
 
 
-async def test_streams_of_the_client_go_on_through_it_all_without_a_gap_or_a_repetition(rolled: Rolled) -> None:
-    assert rolled.followed == list(range(1, len(rolled.followed) + 1))
-    assert len(rolled.changed) == len({*rolled.changed})
+async def test_streams_of_the_client_go_on_through_it_all_without_a_gap_or_a_repetition(
+    restart: RollingRestart,
+) -> None:
+    assert restart.followed == list(range(1, len(restart.followed) + 1))
+    assert len(restart.changed) == len({*restart.changed})
 
 
 async def until_answered(ask: Callable[[], Awaitable[Any]]) -> Any:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_moving import left, move_all_in, move_in
-from fix_stores import LONGTERM, Broken, database, longterm, vectors
+from fix_stores import LONGTERM, InvalidText, database, longterm, vectors
 from google.protobuf import json_format
 
 from skein.memory.v1 import memory_pb2
@@ -140,7 +140,7 @@ async def test_a_comparison_makes_no_tenant_and_counts_a_realm_that_has_none_as_
 async def test_rows_of_no_tenant_are_counted_as_left_behind(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
     rows = [
         (f"m{number}", key, "a", "tea", "{}", None, None, None, AT)
-        for number, key in enumerate(("acme", None, " ", Broken(b"\xff")))
+        for number, key in enumerate(("acme", None, " ", InvalidText(b"\xff")))
     ]
     ddl = LONGTERM.replace("tenant_id TEXT NOT NULL", "tenant_id TEXT")
     source = database(tmp_path / "long.sqlite", ddl, {"long_term_memory": rows})

@@ -161,7 +161,7 @@ def _closes(path: str) -> bool:
     return bool({"deleted", "due"} & set(RECIPES[path].needs))
 
 
-class Doors:
+class Channels:
     """The channel on which each RPC is answered: the gateway's or, for internal ones, its service's own."""
 
     def __init__(self, cluster: Cluster) -> None:
@@ -179,8 +179,8 @@ class Doors:
 
 
 @pytest.fixture(scope="session")
-async def doors(cluster: Cluster) -> AsyncIterator[Doors]:
-    made = Doors(cluster)
+async def channels(cluster: Cluster) -> AsyncIterator[Channels]:
+    made = Channels(cluster)
     yield made
     for channel in made.opened.values():
         await channel.close()
@@ -233,14 +233,16 @@ async def test_the_layer_that_shall_be_off_is_off_and_the_others_are_on(
 
 @pytest.mark.timeout(300)
 @over("path", PATHS, at_once=4)
-async def test_the_tenants_own_caller_gets_in(cluster: Cluster, doors: Doors, read_from: World, path: str) -> None:
+async def test_the_tenants_own_caller_gets_in(
+    cluster: Cluster, channels: Channels, read_from: World, path: str
+) -> None:
     # A call that changes a tenant's things has a tenant of its own.
     is_read = READS.match(path.rpartition("/")[2]) is not None and not _closes(path)
     world = read_from if is_read else await World.new(cluster)
     request = await request_for(path, world)
     credential, metadata = await credential_for(path, world)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request, credential, **metadata))
+    code, reason, _ = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     assert reason == RECIPES[path].own, (code, reason)
 
@@ -260,7 +262,7 @@ PROOFS = {"GetClient", "UpdateClient", "DeleteClient"}
 @over("path", PATHS)
 async def test_another_tenants_ids_show_nothing_and_change_nothing(
     cluster: Cluster,
-    doors: Doors,
+    channels: Channels,
     ours: World,
     theirs: World,
     catalog_of: asyncpg.Connection[asyncpg.Record],
@@ -285,7 +287,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
     if not seen:
         seen.update(await rows_of(catalog_of, ours.tenant.tenant_id))
 
-    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **metadata))
+    code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **metadata))
 
     if rule.permission in {OPERATOR, SYSTEM, CREATE_TENANT}:
         assert code is grpc.StatusCode.PERMISSION_DENIED
@@ -301,7 +303,7 @@ async def test_another_tenants_ids_show_nothing_and_change_nothing(
 
 @over("path", GUARDED, at_once=4)
 async def test_a_forged_tenant_is_refused(
-    cluster: Cluster, doors: Doors, ours: World, theirs: World, path: str
+    cluster: Cluster, channels: Channels, ours: World, theirs: World, path: str
 ) -> None:
     request = await request_for(path, ours.seen_by(theirs)) if not _closes(path) else _naming(path, ours)
     if "tenant_id" in METHODS[path].input_type.fields_by_name:
@@ -313,7 +315,7 @@ async def test_a_forged_tenant_is_refused(
         credential = await identity(cluster, credential)
     forged = {"skein_tenant_id": str(ours.tenant.tenant_id)}
 
-    code, reason, answer = await outcome(call(doors.of(path), path, request, credential, **forged))
+    code, reason, answer = await outcome(call(channels.of(path), path, request, credential, **forged))
 
     if path in INTERNAL:
         # Metadata is nothing to an internal service: the tenant is the signed one.
@@ -326,10 +328,10 @@ async def test_a_forged_tenant_is_refused(
 
 
 @over("path", GUARDED, at_once=4)
-async def test_calls_without_a_credential_are_refused(doors: Doors, ours: World, path: str) -> None:
+async def test_calls_without_a_credential_are_refused(channels: Channels, ours: World, path: str) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request))
+    code, reason, _ = await outcome(call(channels.of(path), path, request))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_MISSING")
 
@@ -370,11 +372,11 @@ async def test_an_expired_credential_is_refused(cluster: Cluster, ours: World, s
 
 @over("path", [path for path in GUARDED if path not in INTERNAL], at_once=4)
 async def test_a_credential_made_for_something_else_is_refused(
-    doors: Doors, ours: World, signing_key: RSAKey, path: str
+    channels: Channels, ours: World, signing_key: RSAKey, path: str
 ) -> None:
     credential = _signed((await ours.owner()).access_token, signing_key, aud="https://elsewhere.example/api")
 
-    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), credential))
+    code, reason, _ = await outcome(call(channels.of(path), path, _empty(path), credential))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
@@ -382,11 +384,11 @@ async def test_a_credential_made_for_something_else_is_refused(
 # All at once: a service asks auth for keys that it does not know no more than once a second.
 @over("path", [path for path in GUARDED if path in INTERNAL], at_once=1000)
 async def test_an_internal_service_takes_what_auth_signed_for_the_inside_alone(
-    doors: Doors, ours: World, path: str
+    channels: Channels, ours: World, path: str
 ) -> None:
     token = (await ours.owner()).access_token
 
-    code, reason, _ = await outcome(call(doors.of(path), path, _empty(path), token))
+    code, reason, _ = await outcome(call(channels.of(path), path, _empty(path), token))
 
     assert (code, reason) == (grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID")
 
@@ -404,7 +406,7 @@ async def keys_without(ours: World) -> dict[str, str]:
 
 @over("path", [path for path in GUARDED if ACCESS_RULES[path].permission is not None], at_once=4)
 async def test_a_credential_with_too_little_is_refused(
-    cluster: Cluster, doors: Doors, ours: World, keys_without: dict[str, str], path: str
+    cluster: Cluster, channels: Channels, ours: World, keys_without: dict[str, str], path: str
 ) -> None:
     permission = str(ACCESS_RULES[path].permission)
     # No key holds what operators, services and people hold: one with all that a key can have is too little.
@@ -413,7 +415,7 @@ async def test_a_credential_with_too_little_is_refused(
         credential = await identity(cluster, credential)
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
 
-    code, reason, _ = await outcome(call(doors.of(path), path, request, credential))
+    code, reason, _ = await outcome(call(channels.of(path), path, request, credential))
 
     wanted = "ACCOUNT_NEEDED" if permission == ACCOUNT else "PERMISSION_MISSING"
     assert (code, reason) == (grpc.StatusCode.PERMISSION_DENIED, wanted)
@@ -427,13 +429,13 @@ async def viewer(cluster: Cluster, ours: World) -> Stubs:
 
 @over("path", [path for path in GUARDED if ACCESS_RULES[path].permission not in {None, ACCOUNT}], at_once=4)
 async def test_a_viewer_reads_and_does_nothing_else(
-    cluster: Cluster, doors: Doors, ours: World, viewer: Stubs, path: str
+    cluster: Cluster, channels: Channels, ours: World, viewer: Stubs, path: str
 ) -> None:
     request = await request_for(path, ours) if not _closes(path) else _empty(path)
     channel: Any = viewer.channel
     if path in INTERNAL:
         token = await identity(cluster, _credential(viewer), str(ours.tenant.tenant_id))
-        calling = call(doors.of(path), path, request, token)
+        calling = call(channels.of(path), path, request, token)
     else:
         calling = call(channel, path, request)
 
@@ -446,7 +448,7 @@ async def test_a_viewer_reads_and_does_nothing_else(
 
 
 def _credential(stubs: Stubs) -> str:
-    metadata = dict(stubs.channel._metadata)  # type: ignore[attr-defined]  # Authorized keeps it.
+    metadata = dict(stubs.channel._metadata)  # type: ignore[attr-defined]  # AuthorizedChannel keeps it.
     return str(metadata["authorization"]).removeprefix("Bearer ")
 
 

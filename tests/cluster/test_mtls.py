@@ -43,7 +43,7 @@ _DEADLINE = 20.0
 
 
 @dataclass(frozen=True)
-class Secured:
+class TlsCluster:
     """A cluster of processes that trust one authority alone, and the files that they read."""
 
     cluster: LocalCluster
@@ -70,7 +70,7 @@ def certificates(folder: Path) -> Certificates:
 
 
 @pytest.fixture(scope="module")
-async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Secured]:
+async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[TlsCluster]:
     folder = tmp_path_factory.mktemp("mtls")
     files = certificates(folder / "files")
     environment = {**test_environment(), **settings_of(files), "SKEIN_DATA_DIR": str(folder / "data")}
@@ -78,7 +78,7 @@ async def secured(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sec
         multi_process_cluster(folder / "data", environment=environment, durable=False, ready_seconds=150) as cluster,
         aio.insecure_channel(cluster.addresses["gateway"]) as channel,
     ):
-        yield Secured(cluster, files, channel, folder)
+        yield TlsCluster(cluster, files, channel, folder)
 
 
 async def health(channel: aio.Channel) -> int:
@@ -101,7 +101,7 @@ async def refused(channel: aio.Channel) -> str:
     return caught.value.details() or ""
 
 
-async def test_services_that_show_their_certificates_work_together(secured: Secured) -> None:
+async def test_services_that_show_their_certificates_work_together(secured: TlsCluster) -> None:
     made = await secured.tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="the kettle is red"))
     )
@@ -112,7 +112,9 @@ async def test_services_that_show_their_certificates_work_together(secured: Secu
 
 
 @pytest.mark.parametrize("service", INTERNAL)
-async def test_every_internal_port_answers_those_alone_who_have_a_certificate(secured: Secured, service: str) -> None:
+async def test_every_internal_port_answers_those_alone_who_have_a_certificate(
+    secured: TlsCluster, service: str
+) -> None:
     address = secured.cluster.addresses[service]
 
     async with aio.secure_channel(address, credentials(secured.files)) as known:
@@ -121,14 +123,14 @@ async def test_every_internal_port_answers_those_alone_who_have_a_certificate(se
     await refused(aio.secure_channel(address, credentials(secured.files, shows_itself=False)))
 
 
-async def test_a_certificate_of_another_authority_is_refused(secured: Secured, tmp_path: Path) -> None:
+async def test_a_certificate_of_another_authority_is_refused(secured: TlsCluster, tmp_path: Path) -> None:
     other = certificates(tmp_path / "other")
     pretender = replace(other, authority=secured.files.authority)
 
     await refused(aio.secure_channel(secured.cluster.addresses["memory"], credentials(pretender)))
 
 
-async def test_a_service_of_another_authority_is_not_believed(secured: Secured, tmp_path: Path) -> None:
+async def test_a_service_of_another_authority_is_not_believed(secured: TlsCluster, tmp_path: Path) -> None:
     other = certificates(tmp_path / "other")
     doubter = replace(secured.files, authority=other.authority)
 
@@ -138,7 +140,7 @@ async def test_a_service_of_another_authority_is_not_believed(secured: Secured, 
 
 
 async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_why(
-    secured: Secured, tmp_path: Path, log: io.StringIO
+    secured: TlsCluster, tmp_path: Path, log: io.StringIO
 ) -> None:
     other = certificates(tmp_path / "other")
     settings = ProcessSettings(mtls_certificate=other.certificate, mtls_key=other.key, mtls_ca=other.authority)
@@ -157,7 +159,7 @@ async def test_a_caller_that_is_not_let_in_learns_it_at_once_and_its_log_says_wh
     assert "handshake" in line["why"].lower()
 
 
-async def test_the_admin_port_and_the_gateway_s_ports_ask_for_no_certificate(secured: Secured) -> None:
+async def test_the_admin_port_and_the_gateway_s_ports_ask_for_no_certificate(secured: TlsCluster) -> None:
     async with aio.insecure_channel(secured.cluster.addresses["gateway"]) as channel:
         await _until_serving(channel)
     for admin in {*secured.cluster.admins.values()}:
@@ -166,7 +168,7 @@ async def test_the_admin_port_and_the_gateway_s_ports_ask_for_no_certificate(sec
                 await asyncio.sleep(0.05)
 
 
-async def test_certificates_change_without_a_restart_and_no_call_fails(secured: Secured, tmp_path: Path) -> None:
+async def test_certificates_change_without_a_restart_and_no_call_fails(secured: TlsCluster, tmp_path: Path) -> None:
     new = certificates(tmp_path / "new")
     files = secured.files
     done = asyncio.Event()

@@ -54,7 +54,7 @@ IN_RECOVERY = Query.parse("in_recovery", "SELECT pg_is_in_recovery()")
 
 
 @dataclass(kw_only=True)
-class Pair:
+class ReplicaPair:
     """A cluster on a primary and its replica."""
 
     tenant: Tenant
@@ -117,7 +117,7 @@ async def follow(primary: embedded.Server, folder: Path) -> None:
 
 
 @asynccontextmanager
-async def paired() -> AsyncIterator[Pair]:
+async def paired() -> AsyncIterator[ReplicaPair]:
     """Run a cluster on a primary that a replica follows."""
     async with AsyncExitStack() as stack, AsyncExitStack() as replicas:
         folder = stack.enter_context(open_folder())
@@ -126,7 +126,7 @@ async def paired() -> AsyncIterator[Pair]:
         await follow(primary, folder / "replica")
         replica = await replicas.enter_async_context(embedded.running_server(folder / "replica"))
         async with served_on(base, primary, SKEIN_REPLICA_URL=url_of(replica)) as (host, tenant):
-            yield Pair(
+            yield ReplicaPair(
                 tenant=tenant,
                 endpoint=host.addresses["gateway"],
                 http=f"http://{host.addresses['http']}",
@@ -137,12 +137,12 @@ async def paired() -> AsyncIterator[Pair]:
 
 
 @pytest.fixture(scope="module")
-async def pair() -> AsyncIterator[Pair]:
+async def pair() -> AsyncIterator[ReplicaPair]:
     async with paired() as found:
         yield found
 
 
-async def stored(pair: Pair, content: str) -> tuple[str, str]:
+async def stored(pair: ReplicaPair, content: str) -> tuple[str, str]:
     """Store a memory; return its id and the revision that came with the answer."""
     call = pair.tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content=content)))
     response = await call
@@ -153,7 +153,7 @@ def revision_of(metadata: Any) -> str:
     return next(str(value) for key, value in metadata or () if key == REVISION_KEY)
 
 
-async def seen(pair: Pair, memory_id: str, least: str | None) -> bool:
+async def seen(pair: ReplicaPair, memory_id: str, least: str | None) -> bool:
     """Say whether a read that must show so much shows a memory."""
     metadata = () if least is None else ((MIN_REVISION_KEY, least),)
     try:
@@ -165,7 +165,7 @@ async def seen(pair: Pair, memory_id: str, least: str | None) -> bool:
     return True
 
 
-async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pair: Pair) -> None:
+async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pair: ReplicaPair) -> None:
     async with pair.held():
         memory_id, revision = await stored(pair, "written while the replica stood still")
 
@@ -180,7 +180,7 @@ async def test_a_read_of_any_age_may_be_old_and_one_with_a_revision_never_is(pai
     assert await seen(pair, memory_id, "0")
 
 
-async def test_a_replica_that_has_come_so_far_answers_itself(pair: Pair) -> None:
+async def test_a_replica_that_has_come_so_far_answers_itself(pair: ReplicaPair) -> None:
     async with pair.held():
         memory_id, revision = await stored(pair, "written and replayed")
     before = reads("served"), reads("behind")
@@ -193,7 +193,7 @@ async def test_a_replica_that_has_come_so_far_answers_itself(pair: Pair) -> None
     assert reads("behind") == before[1]
 
 
-async def test_a_client_s_reads_never_go_backwards(pair: Pair) -> None:
+async def test_a_client_s_reads_never_go_backwards(pair: ReplicaPair) -> None:
     async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as writer, pair.held():
         counts = []
         for number in range(5):
@@ -206,7 +206,7 @@ async def test_a_client_s_reads_never_go_backwards(pair: Pair) -> None:
     assert counts == [1, 2, 3, 4, 5]
 
 
-async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: Pair) -> None:
+async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
     async with pair.held():
         _, first = await stored(pair, "one")
         memory_id, _ = await stored(pair, "two")
@@ -221,7 +221,7 @@ async def test_a_reader_of_the_primary_is_not_shown_an_older_replica(pair: Pair)
 
 
 @pytest.mark.parametrize("least", ["nonsense", "-1", "f" * 16, "f" * 300, "0x10", ""])
-async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: Pair, least: str) -> None:
+async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: ReplicaPair, least: str) -> None:
     async with pair.held():
         memory_id, _ = await stored(pair, "asked for with nonsense")
 
@@ -230,7 +230,7 @@ async def test_a_revision_that_is_none_is_answered_by_the_primary(pair: Pair, le
     assert found
 
 
-async def test_over_http_the_revision_is_a_header(pair: Pair) -> None:
+async def test_over_http_the_revision_is_a_header(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
     service = f"{pair.http}/skein.memory.v1.MemoryService"
     async with httpx.AsyncClient(headers=headers, timeout=60) as http, pair.held():
@@ -248,7 +248,7 @@ async def test_over_http_the_revision_is_a_header(pair: Pair) -> None:
     assert (old.status_code, new.status_code) == (404, 200)
 
 
-async def test_a_refused_writer_is_not_shown_an_older_replica(pair: Pair) -> None:
+async def test_a_refused_writer_is_not_shown_an_older_replica(pair: ReplicaPair) -> None:
     async with Client(endpoint=pair.endpoint, api_key=pair.tenant.api_key) as reader, pair.held():
         memory_id, _ = await stored(pair, "changed by somebody else meanwhile")
         with pytest.raises(Aborted):
@@ -264,7 +264,7 @@ async def test_a_refused_writer_is_not_shown_an_older_replica(pair: Pair) -> Non
     assert found.memory.revision == 1
 
 
-async def test_over_http_a_refusal_has_the_header_too(pair: Pair) -> None:
+async def test_over_http_a_refusal_has_the_header_too(pair: ReplicaPair) -> None:
     headers = {"authorization": f"Bearer {pair.tenant.api_key}", "content-type": "application/json"}
     asked = {"memory": {"memoryId": str(uuid.uuid4()), "title": "nobody's"}, "updateMask": "title"}
     async with httpx.AsyncClient(headers=headers, timeout=60) as http:
@@ -277,7 +277,7 @@ async def test_over_http_a_refusal_has_the_header_too(pair: Pair) -> None:
 
 
 @asynccontextmanager
-async def followed_by(pair: Pair, url: str) -> AsyncIterator[Database]:
+async def followed_by(pair: ReplicaPair, url: str) -> AsyncIterator[Database]:
     """Open a service's database whose replica is found at a URL."""
     async with (
         Database.open(url_of(pair.primary), service="memory", size=2, timeout=30.0) as database,
@@ -297,7 +297,7 @@ async def is_from_replica(database: Database, least: int = 0, *, seen: int = 0) 
             return bool(await tx.value(IN_RECOVERY))
 
 
-async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(pair: Pair) -> None:
+async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(pair: ReplicaPair) -> None:
     tenant_id = pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     call.caller = Caller(principal="api_key:test", tenant_id=tenant_id, permissions=frozenset())
@@ -322,7 +322,7 @@ async def test_a_tenant_that_has_every_access_recorded_may_read_from_a_replica(p
     assert (answers, recorded) == ([True], True)
 
 
-async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: Pair) -> None:
+async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: ReplicaPair) -> None:
     policies, tenant_id = PolicyCache(), pair.tenant.tenant_id
     call = Call(path=GET, metadata=ANY_AGE, deadline=None, peer="test")
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held(), pair.with_policy(path_max_hops=3):
@@ -335,7 +335,7 @@ async def test_what_a_replica_says_of_a_policy_counts_for_no_other_answer(pair: 
     assert (before.path_max_hops, now.path_max_hops) == (5, 3)
 
 
-async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is(pair: Pair) -> None:
+async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is(pair: ReplicaPair) -> None:
     primary, replica = (socket_of(server) for server in (pair.primary, pair.replica))
     async with Proxy.to(primary) as proxy, followed_by(pair, through(proxy)) as database, pair.held():
         _, revision = await stored(pair, "the held one does not have it")
@@ -352,7 +352,7 @@ async def test_each_of_several_servers_behind_one_address_is_asked_how_far_it_is
     assert again == [True, False]
 
 
-async def test_within_a_call_nothing_goes_backwards_either(pair: Pair) -> None:
+async def test_within_a_call_nothing_goes_backwards_either(pair: ReplicaPair) -> None:
     async with followed_by(pair, url_of(pair.replica)) as database, pair.held():
         _, revision = await stored(pair, "seen by the call's first transaction")
 
@@ -361,7 +361,7 @@ async def test_within_a_call_nothing_goes_backwards_either(pair: Pair) -> None:
     assert answered == [True, False]
 
 
-async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_primary(pair: Pair) -> None:
+async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_primary(pair: ReplicaPair) -> None:
     _, revision = await stored(pair, "asked for on a connection that is lost")
     async with Proxy.to(socket_of(pair.replica)) as proxy, followed_by(pair, through(proxy)) as database:
         proxy.swallow(b"pg_last_wal_replay_lsn")
@@ -371,12 +371,12 @@ async def test_a_replica_that_goes_away_as_it_is_asked_leaves_the_read_to_the_pr
     assert proxy.swallowed.is_set()
 
 
-async def test_a_replica_that_refuses_connections_leaves_all_reads_to_the_primary(pair: Pair) -> None:
+async def test_a_replica_that_refuses_connections_leaves_all_reads_to_the_primary(pair: ReplicaPair) -> None:
     async with followed_by(pair, pair.replica.url(user="postgres", database="nowhere")) as database:
         assert not await is_from_replica(database)
 
 
-async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> None:
+async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: ReplicaPair) -> None:
     """Its caller could be shown something older next."""
     async with (
         Proxy.to(socket_of(pair.primary)) as proxy,
@@ -390,7 +390,7 @@ async def test_an_answer_that_cannot_tell_its_revision_is_none(pair: Pair) -> No
     assert proxy.swallowed.is_set()
 
 
-async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: Pair) -> None:
+async def test_a_number_that_no_server_has_come_to_costs_one_look(pair: ReplicaPair) -> None:
     def looks() -> float:
         labels = {"service": "memory", "query": "log_position"}
         return sample("skein_database_query_duration_seconds_count", **labels) or 0.0
@@ -411,7 +411,7 @@ def through(proxy: Proxy) -> str:
     return f"postgresql://postgres@{proxy.address}/{DATABASE}?sslmode=disable"
 
 
-async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Pair) -> None:
+async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: ReplicaPair) -> None:
     memory_id, _ = await stored(pair, "Green tea in the morning.")
     other_id, _ = await stored(pair, "Black tea at noon.")
     await pair.tenant.links.CreateLink(

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from click.testing import CliRunner
-from fix_cluster import Authorized, Stubs, test_environment
+from fix_cluster import AuthorizedChannel, Stubs, test_environment
 from fix_http import get
 from grpc import aio
 
@@ -86,7 +86,7 @@ async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) ->
 
     for name in ("gateway", "gateway-2"):
         async with aio.insecure_channel(cluster.addresses[name]) as channel:
-            stubs = Stubs(cast("aio.Channel", Authorized(channel, cluster.credentials.api_key)))
+            stubs = Stubs(cast("aio.Channel", AuthorizedChannel(channel, cluster.credentials.api_key)))
 
             answer = await stubs.memory.ListMemories(pb.ListMemoriesRequest(page_size=1))
 

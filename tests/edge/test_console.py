@@ -25,7 +25,7 @@ SCRIPT = Path(__file__).with_name("console.mjs")
 
 @pytest.mark.timeout(240)
 async def test_people_find_their_way_through_the_console(cluster: Cluster, tenant: Tenant, tmp_path: Path) -> None:
-    household = await furnished(tenant)
+    seeded = await furnished(tenant)
     person = await new_person(cluster, tenant, role=members_pb2.ROLE_OWNER)
     folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
 
@@ -41,7 +41,7 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
             "EMAIL": person.email,
             "PASSWORD": PASSWORD,
             "API_KEY": tenant.api_key,
-            "HOSTILE": household.hostile_id,
+            "HOSTILE": seeded.hostile_id,
             "FOLDER": str(folder),
         },
         answer,

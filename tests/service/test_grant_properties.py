@@ -51,7 +51,7 @@ subsets = st.frozensets(st.sampled_from(SCOPES))
 bursts = st.integers(min_value=1, max_value=3)
 
 
-class Loop:
+class LoopThread:
     """An event loop in a thread of its own, for tests that are no coroutines."""
 
     def __init__(self) -> None:
@@ -69,17 +69,17 @@ class Loop:
 
 
 @dataclass
-class World:
+class GrantDatabase:
     """A store on a real database, seen as the service's own role."""
 
-    loop: Loop
+    loop: LoopThread
     store: AuthSessionStore
     account_id: UUID
 
 
 @pytest.fixture
-def world(server: Server, template: str) -> Iterator[World]:
-    loop = Loop()
+def world(server: Server, template: str) -> Iterator[GrantDatabase]:
+    loop = LoopThread()
     stack = AsyncExitStack()
     name = f"grants_{uuid.uuid4().hex}"
     account_id = uuid.uuid4()
@@ -106,7 +106,7 @@ def world(server: Server, template: str) -> Iterator[World]:
         await embedded.drop_database(server, name)
 
     try:
-        yield World(loop=loop, store=loop.run(arrange()), account_id=account_id)
+        yield GrantDatabase(loop=loop, store=loop.run(arrange()), account_id=account_id)
         loop.run(leave())
     finally:
         loop.close()
@@ -128,7 +128,7 @@ class Grant:
 class Sequences(RuleBasedStateMachine):
     """Whatever is done to grants, in whatever order and at once."""
 
-    world: World
+    world: GrantDatabase
 
     def __init__(self) -> None:
         super().__init__()
@@ -290,7 +290,7 @@ class Sequences(RuleBasedStateMachine):
         return StepContext(at=self.at, lifetimes=TERMS, random=SystemRandomSource(), derivation=SUCCESSORS)
 
 
-def test_no_sequence_of_events_gives_more_than_was_granted(world: World) -> None:
+def test_no_sequence_of_events_gives_more_than_was_granted(world: GrantDatabase) -> None:
     """Not two live uses of one code, two live refresh tokens, a wider scope or another tenant's token."""
     machine = type("Machine", (Sequences,), {"world": world})
 

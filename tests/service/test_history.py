@@ -52,7 +52,7 @@ async def listed(tenant: Tenant, *, page_size: int = 0, **asked: Any) -> list[pb
             return found
 
 
-class Watch:
+class TimedStream:
     """A stream that is read with a limit of time."""
 
     def __init__(self, call: Any) -> None:
@@ -78,9 +78,9 @@ class Watch:
 
 
 @asynccontextmanager
-async def watching(tenant: Tenant, **asked: Any) -> AsyncIterator[Watch]:
+async def watching(tenant: Tenant, **asked: Any) -> AsyncIterator[TimedStream]:
     """Watch until the block ends; the watch has begun when the block does."""
-    watch = Watch(tenant.history.WatchChanges(pb.WatchChangesRequest(**asked)))
+    watch = TimedStream(tenant.history.WatchChanges(pb.WatchChangesRequest(**asked)))
     try:
         await watch.answer()
         yield watch

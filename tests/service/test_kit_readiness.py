@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from skein_kit.database.transactions import Database
 
 
-class Watched:
+class ProbedService:
     """A service without methods, whose pool and checks the test holds."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 
 async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     host = host_on(database.url, SKEIN_POOL_SIZE="1")
     async with run_services([watched.service], host) as cluster:
         await cluster.wait_ready(60)
@@ -87,7 +87,7 @@ async def test_a_service_whose_pool_is_busy_is_ready(database: TestDatabase) -> 
 
 
 async def test_a_service_whose_database_went_away_is_not_ready_soon(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     async with run_services([watched.service], host_on(database.url)) as cluster:
         await cluster.wait_ready(60)
         connection = await asyncpg.connect(database.server.url(user="postgres", database="postgres"))
@@ -103,7 +103,7 @@ async def test_a_service_whose_database_went_away_is_not_ready_soon(database: Te
 
 @pytest.mark.parametrize("behind", [0, 1])
 async def test_a_service_serves_its_own_schema_and_the_next(database: TestDatabase, behind: int) -> None:
-    watched, host = Watched(), host_on(database.url)
+    watched, host = ProbedService(), host_on(database.url)
     host.schema_version -= behind
 
     async with run_services([watched.service], host) as cluster:
@@ -115,7 +115,7 @@ async def test_a_service_serves_its_own_schema_and_the_next(database: TestDataba
 async def test_a_service_on_another_schema_does_not_serve_and_says_which(
     database: TestDatabase, behind: int, hint: str
 ) -> None:
-    watched, host = Watched(), host_on(database.url)
+    watched, host = ProbedService(), host_on(database.url)
     version = host.schema_version
     host.schema_version -= behind
 
@@ -135,7 +135,7 @@ async def test_a_service_on_another_schema_does_not_serve_and_says_which(
 
 async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> None:
     await embedded.create_database(server, "bare")
-    watched, host = Watched(), host_on(server.url(user="postgres", database="bare"))
+    watched, host = ProbedService(), host_on(server.url(user="postgres", database="bare"))
 
     async with run_services([watched.service], host):
         why = await unready_reason(watched.servicers)
@@ -146,7 +146,7 @@ async def test_a_service_without_a_schema_says_to_migrate(server: Server) -> Non
 
 
 async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_up(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     host = host_on(database.url, SKEIN_GRACE_SECONDS="100")
     heard: list[int] = []
 
@@ -172,7 +172,7 @@ async def test_who_watches_a_services_health_hears_the_end_and_does_not_hold_it_
 
 
 async def test_a_service_that_drains_does_not_say_ready_again(database: TestDatabase) -> None:
-    watched = Watched()
+    watched = ProbedService()
     checks = 0
 
     async def check() -> bool:

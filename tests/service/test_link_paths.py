@@ -19,13 +19,13 @@ DIRECTIONS = (pb.LINK_DIRECTION_UNSPECIFIED, pb.LINK_DIRECTION_OUTGOING, pb.LINK
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomGraph:
     """A random graph: its links as (from, to, relation, weight)."""
 
     links: frozenset[tuple[int, int, str, float]]
 
     @classmethod
-    def of(cls, seed: int) -> Drawn:
+    def of(cls, seed: int) -> RandomGraph:
         chance = random.Random(seed)
         wanted = chance.randint(4, 26)
         found: dict[tuple[int, int, str], float] = {}
@@ -71,13 +71,13 @@ class Drawn:
         return found
 
 
-async def stored(tenant: Tenant, drawn: Drawn) -> list[str]:
+async def stored(tenant: Tenant, graph: RandomGraph) -> list[str]:
     """Store a graph; return the ids of its memories."""
     request = pb.BatchCreateMemoriesRequest(memories=[pb.Memory(content=f"number {n}") for n in range(NODES)])
     ids = [memory.memory_id for memory in (await tenant.memory.BatchCreateMemories(request)).memories]
     links = [
         pb.Link(from_memory_id=ids[start], to_memory_id=ids[end], relation=relation, weight=weight)
-        for start, end, relation, weight in sorted(drawn.links)
+        for start, end, relation, weight in sorted(graph.links)
     ]
     await tenant.links.BatchCreateLinks(pb.BatchCreateLinksRequest(links=links))
     return ids
@@ -102,8 +102,8 @@ def questions(seed: int) -> list[tuple[int, int, pb.LinkFilter]]:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed: int) -> None:
-    drawn = Drawn.of(seed)
-    ids = await stored(tenant, drawn)
+    graph = RandomGraph.of(seed)
+    ids = await stored(tenant, graph)
     for hops, count, wanted in questions(seed):
         request = pb.FindPathsRequest(
             from_memory_id=ids[0], to_memory_id=ids[1], max_hops=hops, max_paths=count, filter=wanted
@@ -111,7 +111,7 @@ async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed
 
         answer = await tenant.links.FindPaths(request)
 
-        every = drawn.paths(0, 1, hops, wanted)
+        every = graph.paths(0, 1, hops, wanted)
         found = [tuple(ids.index(memory_id) for memory_id in path.memory_ids) for path in answer.paths]
         assert len(found) == len(set(found)) == min(count, len(every))
         assert set(found) <= every
@@ -125,19 +125,19 @@ async def test_the_paths_found_are_the_shortest_simple_ones(tenant: Tenant, seed
 
 @pytest.mark.parametrize("seed", range(10, 16))
 async def test_a_walk_meets_everything_within_its_hops_and_nothing_else(tenant: Tenant, seed: int) -> None:
-    drawn = Drawn.of(seed)
-    ids = await stored(tenant, drawn)
+    graph = RandomGraph.of(seed)
+    ids = await stored(tenant, graph)
     for hops, _, wanted in questions(seed):
         hops_ = min(hops, 4)
 
         answer = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=ids[0], hops=hops_, filter=wanted))
 
         found = {ids.index(node.memory_id): node.hop for node in answer.nodes}
-        assert found == drawn.within(0, hops_, wanted)
+        assert found == graph.within(0, hops_, wanted)
         assert not answer.truncated
         among = {
             (start, end, relation)
-            for start, end, relation, weight in drawn.links
+            for start, end, relation, weight in graph.links
             if {start, end} <= set(found)
             and relation in (wanted.relations or RELATIONS)
             and weight >= wanted.min_weight

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_certificates import certified
 from fix_cluster import refused
 from fix_oauth import App
@@ -48,7 +48,7 @@ def request(token: str = "", **said: Any) -> oauth_pb2.RegisterClientRequest:
 
 
 async def test_anybody_registers_an_application(database: TestDatabase) -> None:
-    async with auth_alone(database) as auth:
+    async with run_auth_server(database) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         secret = await oauth.RegisterClient(request())
         public = await oauth.RegisterClient(request(token_endpoint_auth_method="none"))
@@ -66,7 +66,7 @@ async def test_anybody_registers_an_application(database: TestDatabase) -> None:
 
 
 async def test_a_client_that_describes_itself_badly_is_not_registered(database: TestDatabase) -> None:
-    async with auth_alone(database) as auth:
+    async with run_auth_server(database) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         with refused(INVALID, "OAUTH_INVALID_REDIRECT_URI"):
             await oauth.RegisterClient(request(redirect_uris=["http://app.test/back"]))
@@ -76,7 +76,7 @@ async def test_a_client_that_describes_itself_badly_is_not_registered(database: 
 
 
 async def test_registration_may_need_a_token(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+    async with run_auth_server(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for token in ("", "x", INITIAL + "x"):
             with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
@@ -89,7 +89,7 @@ async def test_registration_may_need_a_token(database: TestDatabase) -> None:
 
 
 async def test_registration_may_be_closed(database: TestDatabase) -> None:
-    async with auth_alone(database, SKEIN_REGISTRATION="closed", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
+    async with run_auth_server(database, SKEIN_REGISTRATION="closed", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for token in ("", INITIAL):
             with refused(UNAUTHENTICATED, "OAUTH_INVALID_TOKEN"):
@@ -99,7 +99,7 @@ async def test_registration_may_be_closed(database: TestDatabase) -> None:
 async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_does_not_need(
     database: TestDatabase,
 ) -> None:
-    async with auth_alone(database, SKEIN_ATTEMPTS_MOST="3") as auth:
+    async with run_auth_server(database, SKEIN_ATTEMPTS_MOST="3") as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         made = await oauth.RegisterClient(request())
 
@@ -122,7 +122,9 @@ async def test_wrong_secrets_of_a_client_end_in_a_wait_that_its_right_secret_doe
 async def test_who_has_the_initial_access_token_does_not_wait_for_others_of_the_address(database: TestDatabase) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
     limits = {"SKEIN_REGISTRATIONS_MOST": "1", "SKEIN_UNUSED_CLIENTS_PER_ADDRESS_MOST": "1"}
-    async with auth_alone(database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits) as auth:
+    async with run_auth_server(
+        database, SKEIN_REGISTRATION="token", SKEIN_INITIAL_ACCESS_TOKEN=INITIAL, **limits
+    ) as auth:
         oauth = oauth_pb2_grpc.OAuthServiceStub(auth.channel)
         for _ in range(2):
             assert (await oauth.RegisterClient(request(INITIAL), metadata=address)).client.client_id
@@ -132,7 +134,7 @@ async def test_a_client_with_a_secret_starts_devices_where_public_ones_of_the_ad
     database: TestDatabase,
 ) -> None:
     address = (("skein-client-address", "192.0.2.1"),)
-    async with auth_alone(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
+    async with run_auth_server(database, SKEIN_DEVICE_STARTS_MOST="1") as auth:
         public = await App.registered(auth.channel, token_endpoint_auth_method="none")
         confidential = await App.registered(auth.channel)
 

@@ -43,7 +43,7 @@ APPEND = "/skein.session.v1.SessionService/AppendMessages"
 
 
 @dataclass
-class Held:
+class BlockedHandler:
     """AppendMessages, which answers when it is let go."""
 
     released: asyncio.Event = field(default_factory=asyncio.Event)
@@ -58,8 +58,10 @@ class Held:
 
 
 @asynccontextmanager
-async def holding(cluster: Cluster, tenant: Tenant, settings: dict[str, Any]) -> AsyncIterator[tuple[Gateway, Held]]:
-    held = Held()
+async def holding(
+    cluster: Cluster, tenant: Tenant, settings: dict[str, Any]
+) -> AsyncIterator[tuple[Gateway, BlockedHandler]]:
+    held = BlockedHandler()
     async with gateway_before(cluster, tenant, {"AppendMessages": held.answer}, **settings) as gateway:
         try:
             yield gateway, held
@@ -91,7 +93,7 @@ def shed(reason: str) -> float:
     return found or 0.0
 
 
-async def filled(gateway: Any, held: Held, *, also_waiting: bool = True) -> list[asyncio.Task[Any]]:
+async def filled(gateway: Any, held: BlockedHandler, *, also_waiting: bool = True) -> list[asyncio.Task[Any]]:
     """Make as many calls as one tenant may have at once, and as many as may wait."""
     calls = [append(gateway) for _ in range(SHARE)]
     await until(lambda: held.begun == SHARE)

@@ -324,7 +324,7 @@ async def test_a_message_of_too_many_frames_is_refused_unread(assistant: Assista
     assert next_one["status"] == "ok"
 
 
-class Stumbling:
+class FailingRefusals:
     """A dialect that fails at its first refusal."""
 
     def __init__(self) -> None:
@@ -346,7 +346,7 @@ async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
     try:
         # Room for none: every message is refused.
         async with (
-            listen(config, router=Router(context, config, Stumbling(), waiting=0)) as router,
+            listen(config, router=Router(context, config, FailingRefusals(), waiting=0)) as router,
             Assistant(context, {1: router.address}).socket(zmq.DEALER, 1) as peer,
         ):
             await peer.send(b"first")
@@ -358,7 +358,7 @@ async def test_a_message_that_cannot_be_answered_silences_no_port() -> None:
     assert answer == {"status": "error"}
 
 
-class Unspeakable:
+class UnserializableAnswers:
     """A dialect whose answers are no JSON."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
@@ -368,7 +368,7 @@ class Unspeakable:
         return {"status": code}
 
 
-class Slow:
+class BlockedAnswers:
     """A dialect that answers when it is let."""
 
     def __init__(self) -> None:
@@ -386,7 +386,7 @@ async def test_an_answer_that_cannot_be_sent_is_a_fault_that_is_told() -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
     context = zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(context, config, Unspeakable(), waiting=10)) as router:
+        async with listen(config, router=Router(context, config, UnserializableAnswers(), waiting=10)) as router:
             answer = await Assistant(context, {1: router.address}).say(1, b"{}")
     finally:
         context.term()
@@ -398,7 +398,7 @@ async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() ->
     # Long enough for any machine: nothing here ends by time.
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=(), answer_seconds=60)
     context = zmq.asyncio.Context()
-    slow = Slow()
+    slow = BlockedAnswers()
     try:
         async with listen(config, router=Router(context, config, slow, waiting=1000)) as router:
             assistant = Assistant(context, {1: router.address})
@@ -417,7 +417,7 @@ async def test_what_waits_has_a_bounded_weight_of_which_one_peer_has_a_part() ->
     assert [*answered, other] == ["ok"] * 5
 
 
-class Verbose:
+class LargeAnswers:
     """A dialect whose answers are large."""
 
     async def answer(self, frames: Frames, *, deadline: float) -> dict[str, Any]:
@@ -435,7 +435,7 @@ async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() ->
     before = made._value.get()
     try:
         async with (
-            listen(config, router=Router(context, config, Verbose(), waiting=1000)) as listener,
+            listen(config, router=Router(context, config, LargeAnswers(), waiting=1000)) as listener,
             Assistant(context, {1: listener.address}).socket(zmq.DEALER, 1) as peer,
         ):
             for _ in range(asked):
@@ -457,28 +457,28 @@ async def test_answers_that_a_peer_does_not_read_are_dropped_beyond_a_bound() ->
     assert 64 <= read <= 100
 
 
-class Deaf(zmq.asyncio.Socket):
+class FailingSocket(zmq.asyncio.Socket):
     """A socket that cannot receive."""
 
     def recv_multipart(self, *_: Any, **__: Any) -> Any:
         raise zmq.ZMQError(zmq.ENOTSUP)
 
 
-class DeafAtFirst(zmq.asyncio.Context):
+class FirstSocketFails(zmq.asyncio.Context):
     """Makes one socket that cannot receive, and then others that can."""
 
     made = 0
 
     def socket(self, kind: int, **_: Any) -> Any:  # type: ignore[override]  # As much of it as is used.
         self.made += 1
-        return super().socket(kind, socket_class=Deaf if self.made == 1 else zmq.asyncio.Socket)
+        return super().socket(kind, socket_class=FailingSocket if self.made == 1 else zmq.asyncio.Socket)
 
 
 async def test_a_connection_that_cannot_be_heard_is_closed_and_the_next_one_is_answered(log: io.StringIO) -> None:
     config = PortConfig(number=1, host="127.0.0.1", port=0, networks=())
-    deaf, context = DeafAtFirst(), zmq.asyncio.Context()
+    deaf, context = FirstSocketFails(), zmq.asyncio.Context()
     try:
-        async with listen(config, router=Router(deaf, config, Unspeakable(), waiting=10)) as listener:
+        async with listen(config, router=Router(deaf, config, UnserializableAnswers(), waiting=10)) as listener:
             # Its client connects again by itself, and sends what it has not got rid of.
             async with Assistant(context, {1: listener.address}).socket(zmq.REQ, 1) as peer:
                 peer.setsockopt(zmq.REQ_RELAXED, 1)

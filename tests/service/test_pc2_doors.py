@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import zmq
 import zmq.asyncio
-from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Alone, Assistant, assert_healthy, assistant_of
+from fix_pc2 import HEALTH_PORTS, MAIN_PORTS, SESSION, Assistant, OwnAssistant, assert_healthy, assistant_of
 
 from skein_kit.host.process import NotReady
 from skein_pc2.transport.router import ANSWER_SECONDS, GRACE_SECONDS, PATIENT_SECONDS
@@ -259,5 +259,5 @@ async def test_pc2_is_not_ready_while_the_key_of_one_port_is_refused(cluster: Cl
     assert answer["error"]["code"] == "memory_not_found"
 
 
-async def test_the_ports_are_this_machines_alone(assistant: Alone) -> None:
+async def test_the_ports_are_this_machines_alone(assistant: OwnAssistant) -> None:
     assert {address.rpartition(":")[0] for address in assistant.ports.values()} == {"127.0.0.1"}

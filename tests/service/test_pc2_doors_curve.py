@@ -13,7 +13,7 @@ import zmq
 import zmq.asyncio
 import zmq.auth
 from click.testing import CliRunner
-from fix_pc2 import Alone, assert_healthy, assistant_of
+from fix_pc2 import OwnAssistant, assert_healthy, assistant_of
 
 from skein_cluster.main import skein
 from skein_kit.settings import SettingInvalid
@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterator[Alone]:
+async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterator[OwnAssistant]:
     """Run a pc2 that speaks CURVE alone."""
     environment = {
         "SKEIN_PC2_API_KEY": tenant.api_key,
@@ -55,7 +55,9 @@ async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterat
 
 
 @asynccontextmanager
-async def client(assistant: Alone, port: int, folder: Path, secret: Path | None) -> AsyncIterator[zmq.asyncio.Socket]:
+async def client(
+    assistant: OwnAssistant, port: int, folder: Path, secret: Path | None
+) -> AsyncIterator[zmq.asyncio.Socket]:
     async with assistant.socket(zmq.REQ, port) as peer:
         peer.disconnect(f"tcp://{assistant.ports[port]}")
         if secret is not None:
@@ -65,7 +67,7 @@ async def client(assistant: Alone, port: int, folder: Path, secret: Path | None)
         yield peer
 
 
-async def said(assistant: Alone, port: int, folder: Path, secret: Path | None, **message: Any) -> Any:
+async def said(assistant: OwnAssistant, port: int, folder: Path, secret: Path | None, **message: Any) -> Any:
     """Say something; None when no answer comes."""
     async with client(assistant, port, folder, secret) as peer:
         await peer.send(json.dumps(message).encode())
@@ -74,11 +76,11 @@ async def said(assistant: Alone, port: int, folder: Path, secret: Path | None, *
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5574, 7140, 5617])
-async def test_an_admitted_client_is_answered(secured: Alone, folder: Path, port: int) -> None:
+async def test_an_admitted_client_is_answered(secured: OwnAssistant, folder: Path, port: int) -> None:
     assert_healthy(await said(secured, port, folder, folder / "kitchen.key_secret", action="ping"))
 
 
-async def test_an_admitted_client_stores_and_reads(secured: Alone, folder: Path) -> None:
+async def test_an_admitted_client_stores_and_reads(secured: OwnAssistant, folder: Path) -> None:
     secret = folder / "kitchen.key_secret"
     payload = {"memory_type": "context", "content": {"text": "in secret"}}
 
@@ -88,17 +90,17 @@ async def test_an_admitted_client_stores_and_reads(secured: Alone, folder: Path)
     assert read["data"]["content"]["text"] == "in secret"
 
 
-async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: Alone, folder: Path) -> None:
+async def test_a_health_port_that_publishes_answers_alone_with_curve(secured: OwnAssistant, folder: Path) -> None:
     assert_healthy(await said(secured, 5599, folder, folder / "kitchen.key_secret", action="ping"))
 
 
 @pytest.mark.parametrize("port", [5570, 5596, 5617])
-async def test_without_a_certificate_there_is_no_answer(secured: Alone, folder: Path, port: int) -> None:
+async def test_without_a_certificate_there_is_no_answer(secured: OwnAssistant, folder: Path, port: int) -> None:
     assert await said(secured, port, folder, None, action="ping") is None
 
 
 async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
-    secured: Alone, folder: Path, tmp_path: Path, log: io.StringIO
+    secured: OwnAssistant, folder: Path, tmp_path: Path, log: io.StringIO
 ) -> None:
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
@@ -119,7 +121,7 @@ async def test_a_client_is_admitted_by_its_file_and_barred_without_it(
     assert "client_refused" in log.getvalue()
 
 
-async def test_the_ports_own_certificate_does_not_admit_a_client(secured: Alone, folder: Path) -> None:
+async def test_the_ports_own_certificate_does_not_admit_a_client(secured: OwnAssistant, folder: Path) -> None:
     assert await said(secured, 5570, folder, folder / "server.key_secret", action="ping") is None
 
 

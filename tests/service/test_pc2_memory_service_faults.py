@@ -257,9 +257,9 @@ async def test_every_action_is_an_error_within_the_clients_time_when_services_ar
         ("get_memories_for_cleanup", {}),
         ("get_memory_system_status", {}),
     ]
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
-        answers = [await said(alone, action, **{**naming("m"), **data}) for action, data in requests]
-        health = await alone.ask("ping", port=PORT)
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
+        answers = [await said(assistant, action, **{**naming("m"), **data}) for action, data in requests]
+        health = await assistant.ask("ping", port=PORT)
 
     assert {answer["status"] for answer in answers} == {"error"}
     assert all("try again" in answer["message"] for answer in answers), answers
@@ -270,8 +270,8 @@ async def test_a_gateway_that_never_answers_is_an_error() -> None:
     # The system accepts the connection and no process reads from it.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as alone:
+        async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway=address) as assistant:
             # It would not wait any longer.
-            answer = await said(alone, "delete_memory", memory_id="m", cascade=True)
+            answer = await said(assistant, "delete_memory", memory_id="m", cascade=True)
 
     assert answer["status"] == "error"

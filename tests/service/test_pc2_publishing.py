@@ -183,8 +183,8 @@ async def test_five_hundred_events_arrive_each_once_and_in_order_at_every_subscr
 async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Cluster, tenant: Tenant) -> None:
     async with (
         gate(cluster.endpoint) as shut,
-        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as alone,
-        listening(alone, tenant, 7240) as listener,
+        assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, gateway=shut.address) as assistant,
+        listening(assistant, tenant, 7240) as listener,
     ):
         told = []
         for number in range(3):
@@ -199,7 +199,7 @@ async def test_events_go_on_where_they_were_when_the_stream_is_cut(cluster: Clus
     assert all(heard == [("memory_added", name)] for name, heard in told)
 
 
-class Gate:
+class GatewayLink:
     """A way to the gateway that can be shut, with everything that is on it."""
 
     def __init__(self, endpoint: str) -> None:
@@ -239,8 +239,8 @@ async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 @asynccontextmanager
-async def gate(endpoint: str) -> AsyncIterator[Gate]:
-    found = Gate(endpoint)
+async def gate(endpoint: str) -> AsyncIterator[GatewayLink]:
+    found = GatewayLink(endpoint)
     server = await asyncio.start_server(found.pass_on, "127.0.0.1", 0)
     found.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
@@ -330,7 +330,7 @@ async def test_what_does_not_speak_zeromq_is_sent_away_or_waits_alone() -> None:
         del reader
 
 
-class Closed(PortConfig):
+class ClosedPort(PortConfig):
     """A port that admits no peer."""
 
     def admits(self, address: str) -> bool:
@@ -338,7 +338,7 @@ class Closed(PortConfig):
 
 
 async def test_who_may_not_come_in_hears_nothing() -> None:
-    async with publisher(Closed) as (found, assistant), assistant.socket(zmq.SUB, 1) as peer:
+    async with publisher(ClosedPort) as (found, assistant), assistant.socket(zmq.SUB, 1) as peer:
         peer.subscribe(b"")
         for _ in range(10):
             found.publish("not for you")
@@ -426,10 +426,12 @@ def test_a_role_that_a_port_does_not_have_is_refused(number: int, roles: str) ->
 
 async def test_port_5598_is_the_jarvis_agents_when_it_is_told_so(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_5598": "jarvis"}
-    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone:
-        added = await alone.ask("add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"})
-        answer = await alone.ask("get_memories", port=5598, user_id="ana")
-        async with listening(alone, tenant, 7240) as listener:
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
+        added = await assistant.ask(
+            "add_memory", port=5598, user_id="ana", memory={"type": "note", "text": "likes tea"}
+        )
+        answer = await assistant.ask("get_memories", port=5598, user_id="ana")
+        async with listening(assistant, tenant, 7240) as listener:
             await store(tenant, external_id="m")
             told = await listener.told(1)
 

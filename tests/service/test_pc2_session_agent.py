@@ -298,9 +298,9 @@ async def test_a_dealer_is_answered_in_its_own_framing(assistant: Assistant) -> 
 
 
 async def test_services_that_are_down_are_an_error_within_the_clients_time() -> None:
-    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as alone:
-        answer = await said(alone, "get_context", session_id="s", request_id="r")
-        health = await said(alone, "health_check")
+    async with assistant_of({"SKEIN_PC2_API_KEY": "sk"}, gateway="127.0.0.1:1") as assistant:
+        answer = await said(assistant, "get_context", session_id="s", request_id="r")
+        health = await said(assistant, "health_check")
 
     assert (answer["status"], answer["request_id"]) == ("error", "r")
     assert "try again" in answer["message"]
@@ -311,8 +311,8 @@ async def test_services_that_are_down_are_an_error_within_the_clients_time() -> 
 async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster, tenant: Tenant) -> None:
     environment = {"SKEIN_PC2_API_KEY": tenant.api_key, "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, patient=True, gateway=cluster.endpoint) as alone,
-        alone.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant,
+        assistant.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         async with asyncio.timeout(30):
@@ -320,8 +320,8 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
             while json.loads((first := await listener.recv_multipart())[0])["status"] != "running":
                 pass
         for name in ("s1", "s2", "s3"):
-            await done(alone, "create_session", session_id=name)
-        await done(alone, "delete_session", session_id="s3")
+            await done(assistant, "create_session", session_id=name)
+        await done(assistant, "delete_session", session_id="s3")
         await tenant.sessions.EndSession(session_pb2.EndSessionRequest(session_id="s2"))
         async with asyncio.timeout(30):
             while json.loads(await listener.recv())["metrics"]["active_sessions"] != 1:
@@ -342,8 +342,8 @@ async def test_the_agent_says_again_and_again_that_it_is_alive(cluster: Cluster,
 async def test_an_unknown_number_is_not_invented() -> None:
     environment = {"SKEIN_PC2_API_KEY": "sk", "SKEIN_PC2_PULSE_SECONDS": "0.05"}
     async with (
-        assistant_of(environment, gateway="127.0.0.1:1") as alone,
-        alone.socket(zmq.SUB, PULSE) as listener,
+        assistant_of(environment, gateway="127.0.0.1:1") as assistant,
+        assistant.socket(zmq.SUB, PULSE) as listener,
     ):
         listener.subscribe(b"")
         document = json.loads(await listener.recv())

@@ -16,7 +16,7 @@ from skein.recall.v1 import recall_pb2 as pb
 from skein.session.v1 import session_pb2
 
 
-async def household(tenant: Tenant) -> None:
+async def seeded(tenant: Tenant) -> None:
     memories = []
     for n in range(30):
         plan = Struct()
@@ -43,7 +43,7 @@ def asked(**conditions: Any) -> pb.RecallRequest:
 
 
 async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
 
     paid = await tenant.recall.Recall(asked(where="metadata.plan = paid"))
     odd = await tenant.recall.Recall(asked(where="tags:odd AND NOT metadata.plan = paid"))
@@ -56,7 +56,7 @@ async def test_hits_pass_the_condition_however_few_do(tenant: Tenant) -> None:
 
 
 async def test_importance_has_an_upper_end_and_the_world_a_clock(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
     then = Timestamp(seconds=int(datetime(2020, 6, 1, tzinfo=UTC).timestamp()))
 
     unimportant = await tenant.recall.Recall(asked(max_importance=0.0))
@@ -68,7 +68,7 @@ async def test_importance_has_an_upper_end_and_the_world_a_clock(tenant: Tenant)
 
 
 async def test_a_filter_that_leaves_nothing_is_named_and_a_query_that_finds_nothing_is_not(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
 
     emptied = await tenant.recall.Recall(asked(where="key = nothing"))
     typed = await tenant.recall.Recall(asked(types=["fact"]))
@@ -86,7 +86,7 @@ async def test_an_empty_memory_is_not_the_filter_s_doing(tenant: Tenant) -> None
 
 
 async def test_messages_pass_no_condition_on_memories(tenant: Tenant) -> None:
-    await household(tenant)
+    await seeded(tenant)
     request = asked(where="NOT key = x")
     request.kinds.append(pb.ITEM_KIND_MESSAGE)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_session_archives import MARKER, House, house_of
+from fix_session_archives import MARKER, Deployment, house_of
 
 from skein.recall.v1 import recall_pb2
 from skein.session.v1 import archives_pb2
@@ -27,19 +27,19 @@ NO_SESSION = (grpc.StatusCode.NOT_FOUND, "SESSION_NOT_FOUND")
 
 
 @pytest.fixture
-async def house(database: TestDatabase, tmp_path: Path) -> AsyncIterator[House]:
+async def deployment(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Deployment]:
     async with house_of(database, tmp_path) as found:
         yield found
 
 
-async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide(title="t")
         await sessions.archive()
         session, (told,) = await sessions.session(), await sessions.archived()
-        held, hidden = house.texts(), await house.marked()
+        held, hidden = deployment.texts(), await deployment.marked()
         again = await sessions.archive()
-        usage = await house.usage()
+        usage = await deployment.usage()
         await sessions.unarchive()
         after, back = await sessions.listed(), await sessions.session()
         found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
@@ -51,12 +51,12 @@ async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(house: Ho
     assert hidden == []
     assert after == before
     assert [hit.message for hit in found.hits] == [before[0]]
-    assert (house.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
-    assert await house.usage() == 3
+    assert (deployment.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
+    assert await deployment.usage() == 3
 
 
-async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_who_asks_for_what_is_archived_is_told_so(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         first = (await sessions.hide())[0]
         await sessions.archive()
         stub = sessions.stub
@@ -90,9 +90,9 @@ async def test_who_asks_for_what_is_archived_is_told_so(house: House) -> None:
     assert list(everywhere.hits) == []
 
 
-async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house: House) -> None:
+async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(deployment: Deployment) -> None:
     said = [{"role": 1, "content": f"turn {number}"} for number in range(10)]
-    async with house.sessions() as sessions:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide("s", *said)
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id=before[4].message_id))
         await sessions.archive()
@@ -113,8 +113,8 @@ async def test_messages_are_read_from_the_file_when_they_are_asked_for_so(house:
     assert [*chain(*pages[True])] == left[::-1]
 
 
-async def test_deleted_messages_come_back_deleted(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_deleted_messages_come_back_deleted(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.stub.DeleteMessage(pb.DeleteMessageRequest(message_id="e1"))
         before = await sessions.listed()
@@ -127,16 +127,16 @@ async def test_deleted_messages_come_back_deleted(house: House) -> None:
 
     assert (told.message_count, len(before)) == (2, 2)
     assert after == before
-    assert await house.usage() == 2
+    assert await deployment.usage() == 2
 
 
-async def test_an_external_id_stays_taken_while_its_message_is_archived(house: House) -> None:
+async def test_an_external_id_stays_taken_while_its_message_is_archived(deployment: Deployment) -> None:
     taken = pb.AppendMessagesRequest(
         session_id="other",
         create_session=True,
         messages=[pb.Message(role=pb.MESSAGE_ROLE_USER, content="x", external_id="e1")],
     )
-    async with house.sessions() as sessions:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.archive()
         with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
@@ -147,8 +147,8 @@ async def test_an_external_id_stays_taken_while_its_message_is_archived(house: H
     assert found.message.content == MARKER
 
 
-async def test_only_a_hidden_session_is_archived(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_only_a_hidden_session_is_archived(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_NOT_HIDDEN"):
@@ -157,11 +157,11 @@ async def test_only_a_hidden_session_is_archived(house: House) -> None:
             with refused(*NO_SESSION):
                 await call("none")
 
-    assert house.files == []
+    assert deployment.files == []
 
 
-async def test_a_session_without_messages_is_archived_and_comes_back(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_session_without_messages_is_archived_and_comes_back(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.stub.CreateSession(pb.CreateSessionRequest(session=pb.Session(session_id="empty")))
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="empty"))
         await sessions.archive("empty")
@@ -171,8 +171,8 @@ async def test_a_session_without_messages_is_archived_and_comes_back(house: Hous
         assert await sessions.listed("empty") == []
 
 
-async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_repeated_request_has_its_first_answer_and_does_nothing(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide()
         first = await sessions.archive(request_id="a")
         unarchived = await sessions.unarchive(request_id="r")
@@ -194,21 +194,21 @@ async def test_a_repeated_request_has_its_first_answer_and_does_nothing(house: H
     assert unarchived.pending_embedding_count == 2
 
 
-async def test_the_same_request_at_the_same_time_is_done_once(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_the_same_request_at_the_same_time_is_done_once(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide()
         answers = await asyncio.gather(*(sessions.archive(request_id="a") for _ in range(4)))
-        files = house.files
+        files = deployment.files
         await asyncio.gather(*(sessions.unarchive(request_id="r") for _ in range(4)))
         after = await sessions.listed()
 
     assert len({answer.SerializeToString() for answer in answers}) == 1
     assert len(files) == 1
-    assert (after, house.files) == (before, [])
+    assert (after, deployment.files) == (before, [])
 
 
-async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide()
         for _ in range(3):
             calls = [(sessions.archive, sessions.unarchive)[number % 2]() for number in range(6)]
@@ -218,16 +218,16 @@ async def test_archiving_and_unarchiving_at_once_ends_in_one_of_both(house: Hous
                 else:
                     assert not isinstance(answer, BaseException)
             is_archived = (await sessions.session()).HasField("archive_time")
-            assert len(house.files) == is_archived
+            assert len(deployment.files) == is_archived
             await sessions.unarchive()
             assert await sessions.listed() == before
 
 
-async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         before = await sessions.hide(subject_id="bob")
         await sessions.archive()
-        (file,) = house.files
+        (file,) = deployment.files
         whole = file.read_bytes()
         for damage in (whole[:-9] + b"not what w", b"", None):
             file.unlink() if damage is None else file.write_bytes(damage)
@@ -246,20 +246,20 @@ async def test_a_damaged_file_is_said_to_be_damaged_and_nothing_is_lost(house: H
         assert await sessions.listed() == before
 
 
-async def test_a_session_whose_file_is_damaged_can_be_purged(house: House) -> None:
-    async with house.sessions() as sessions:
+async def test_a_session_whose_file_is_damaged_can_be_purged(deployment: Deployment) -> None:
+    async with deployment.sessions() as sessions:
         await sessions.hide(subject_id="bob")
         await sessions.archive()
-        house.files[0].write_bytes(b"x")
+        deployment.files[0].write_bytes(b"x")
         receipt = await sessions.purge_subject("bob")
 
-    assert (list(receipt.session_ids), receipt.more, house.files) == (["s"], False, [])
+    assert (list(receipt.session_ids), receipt.more, deployment.files) == (["s"], False, [])
 
 
-async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(house: House) -> None:
+async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alone(deployment: Deployment) -> None:
     names = [f"session {number}" for number in range(5)]
-    neighbour = await house.neighbour()
-    async with house.sessions() as sessions, neighbour.sessions() as others:
+    neighbour = await deployment.neighbour()
+    async with deployment.sessions() as sessions, neighbour.sessions() as others:
         for name in names:
             await sessions.hide(name, {"role": 1, "content": name})
             await sessions.archive(name)
@@ -280,9 +280,9 @@ async def test_archived_sessions_are_listed_page_by_page_and_to_their_tenant_alo
     assert pages == [[names[4], names[3]], [names[2], names[0]]]
 
 
-async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(house: House) -> None:
-    neighbour = await house.neighbour()
-    async with house.sessions() as sessions, neighbour.sessions() as others:
+async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(deployment: Deployment) -> None:
+    neighbour = await deployment.neighbour()
+    async with deployment.sessions() as sessions, neighbour.sessions() as others:
         before = await sessions.hide()
         with refused(*NO_SESSION):
             await others.archive()

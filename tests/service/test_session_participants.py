@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fix_cluster import Cluster, Tenant
 from fix_database import TestDatabase
-from fix_session_alone import Alone, session_alone
+from fix_session_server import SessionServer, run_session_server
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from skein.auth.v1 import auth_pb2
@@ -117,14 +117,14 @@ async def test_messages_get_the_first_subject_that_their_session_gets_and_keep_i
 
 
 @pytest.fixture
-async def alone(database: TestDatabase, tmp_path: Path) -> AsyncIterator[Alone]:
-    async with session_alone(database, {"SKEIN_DATA_DIR": str(tmp_path)}) as alone:
-        yield alone
+async def session_server(database: TestDatabase, tmp_path: Path) -> AsyncIterator[SessionServer]:
+    async with run_session_server(database, {"SKEIN_DATA_DIR": str(tmp_path)}) as session_server:
+        yield session_server
 
 
-async def forget_participants(alone: Alone) -> None:
+async def forget_participants(session_server: SessionServer) -> None:
     """Leave rows as the version before leaves them: it knows of no inheritance."""
-    async with alone.database.superuser() as connection:
+    async with session_server.database.superuser() as connection:
         await connection.execute(
             "UPDATE session.messages SET agent_id = NULL, subject_id = NULL;"
             "UPDATE recall.documents SET agent_id = NULL, subject_id = NULL;"
@@ -132,13 +132,13 @@ async def forget_participants(alone: Alone) -> None:
         )
 
 
-async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(alone: Alone) -> None:
-    async with alone.channel() as channel, alone.channel(system=True) as system:
+async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(session_server: SessionServer) -> None:
+    async with session_server.channel() as channel, session_server.channel(system=True) as system:
         sessions, internal = Sessions(rpc.SessionServiceStub(channel)), rpc.SessionInternalServiceStub(system)
         await sessions.opened(agent_id="butler", subject_id="ada")
         for number in range(5):
             await sessions.said(f"{number}")
-        await forget_participants(alone)
+        await forget_participants(session_server)
         assert await sessions.of(agent_id="butler") == []
 
         first = await internal.InheritParticipants(pb.InheritParticipantsRequest(limit=3))
@@ -150,12 +150,14 @@ async def test_messages_of_an_older_version_are_brought_up_some_at_a_time(alone:
 
         assert (second.changed_count, second.more, third.changed_count, third.more) == (2, False, 0, False)
         assert await sessions.of(agent_id="butler") == ["5", "4", "3", "2", "1", "0"]
-        left = await alone.rows("SELECT FROM recall.documents WHERE agent_id IS NULL OR subject_id IS NULL")
+        left = await session_server.rows("SELECT FROM recall.documents WHERE agent_id IS NULL OR subject_id IS NULL")
         assert left == []
 
 
-async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_has_it(alone: Alone) -> None:
-    async with alone.channel() as channel:
+async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_has_it(
+    session_server: SessionServer,
+) -> None:
+    async with session_server.channel() as channel:
         sessions = Sessions(rpc.SessionServiceStub(channel))
         await sessions.said("the lighthouse")
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="s"))

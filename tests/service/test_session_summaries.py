@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pytest
 from fix_cluster import Tenant, refused
-from fix_session_alone import session_alone
+from fix_session_server import run_session_server
 
 from skein.session.v1 import session_pb2 as pb
 from skein.session.v1 import session_pb2_grpc as rpc
@@ -186,7 +186,7 @@ async def modelled(
         **settings,
     }
     try:
-        async with session_alone(database, environment) as alone, alone.channel() as channel:
+        async with run_session_server(database, environment) as session_server, session_server.channel() as channel:
             sessions = rpc.SessionServiceStub(channel)
             await talk(sessions)
             yield sessions, endpoint

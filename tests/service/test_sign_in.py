@@ -7,7 +7,7 @@ import grpc
 import pytest
 from argon2 import PasswordHasher, extract_parameters
 from fix_accounts import PASSWORD, Account, new_account, new_email, sign_in
-from fix_auth import auth_alone
+from fix_auth import run_auth_server
 from fix_cluster import Cluster, refused
 from grpc import aio
 
@@ -285,12 +285,14 @@ async def test_an_unknown_address_is_as_much_work_as_a_wrong_password(
         return verify(hasher, stored, text)
 
     monkeypatch.setattr(PasswordHasher, "verify", weighed)
-    async with auth_alone(database, SKEIN_PASSWORD_HASH_MEMORY_KIB="128", SKEIN_PASSWORD_HASH_ITERATIONS="2") as alone:
-        known = (await alone.sign_up()).email
+    async with run_auth_server(
+        database, SKEIN_PASSWORD_HASH_MEMORY_KIB="128", SKEIN_PASSWORD_HASH_ITERATIONS="2"
+    ) as auth_server:
+        known = (await auth_server.sign_up()).email
         costs.clear()
         for email in (known, new_email()):
             with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
-                await alone.anonymous.SignIn(wrong(email))
+                await auth_server.anonymous.SignIn(wrong(email))
 
     of_known, of_unknown = costs
     # Without the hash an unknown address would take a small part of the time.

@@ -31,12 +31,12 @@ class Memberships:
         return Invitation(mailed=True) if token == "right" else None
 
 
-class Hashed(Exception):
+class PasswordHashed(Exception):
     """The sign-up got as far as its password."""
 
 
 async def hashing(*_: object) -> str:
-    raise Hashed
+    raise PasswordHashed
 
 
 async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
@@ -58,7 +58,7 @@ async def test_a_source_of_wrong_invitations_is_looked_up_for_no_more(
             await accounts.sign_up("a@example.com", "a long password", display_name="", invitation_token=token)
 
         for _ in range(3):
-            with pytest.raises(Hashed):
+            with pytest.raises(PasswordHashed):
                 await sign_up("right")
         for number in range(3):
             with pytest.raises(SignUpClosed):

@@ -41,17 +41,17 @@ PATH = "/skein.memory.v1.HistoryService/WatchChanges"
 
 
 @pytest.fixture(scope="module")
-async def impatient(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+async def short_cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """A cluster that waits for nothing."""
     environment = {**test_environment(), **IMPATIENT}
-    async with running_cluster(tmp_path_factory.mktemp("impatient"), environment) as found:
+    async with running_cluster(tmp_path_factory.mktemp("short_cluster"), environment) as found:
         yield found
 
 
 @pytest.fixture
-async def hasty(impatient: Cluster) -> Tenant:
+async def short_tenant(short_cluster: Cluster) -> Tenant:
     """A fresh tenant of that cluster."""
-    return await impatient.new_tenant()
+    return await short_cluster.new_tenant()
 
 
 def watch(tenant: Any, **asked: Any) -> Any:
@@ -94,21 +94,21 @@ async def in_flight(cluster: Cluster) -> float:
     return float(line.rpartition(" ")[2])
 
 
-async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(hasty: Tenant) -> None:
-    call = await begun(hasty)
+async def test_while_nothing_happens_a_stream_says_so_and_where_it_is(short_tenant: Tenant) -> None:
+    call = await begun(short_tenant)
 
     answers = [await read(call) for _ in range(3)]
 
     assert not any(answer.HasField("change") for answer in answers)
-    made = await remember(hasty)
-    resumed = await begun(hasty, position=answers[-1].position)
+    made = await remember(short_tenant)
+    resumed = await begun(short_tenant, position=answers[-1].position)
     assert (await read(resumed)).change.entity_id == made[0]
     call.cancel()
     resumed.cancel()
 
 
-async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None:
-    call: Any = hasty.history.WatchChanges(pb.WatchChangesRequest(), timeout=1.0)
+async def test_a_stream_lasts_until_its_caller_s_deadline(short_tenant: Tenant) -> None:
+    call: Any = short_tenant.history.WatchChanges(pb.WatchChangesRequest(), timeout=1.0)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await drained(call)
@@ -116,19 +116,19 @@ async def test_a_stream_lasts_until_its_caller_s_deadline(hasty: Tenant) -> None
     assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-async def test_a_revoked_key_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
-    key = await hasty.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short"))
-    call = await begun(impatient.with_key(key.secret))
-    await hasty.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
+async def test_a_revoked_key_ends_its_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    key = await short_tenant.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="short"))
+    call = await begun(short_cluster.with_key(key.secret))
+    await short_tenant.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=key.api_key.api_key_id))
 
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await asyncio.wait_for(drained(call), 60)
 
 
-async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatient: Cluster) -> None:
-    call = await begun(hasty)
-    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(hasty.tenant_id))
-    await impatient.operator.tenancy.DeleteTenant(request)
+async def test_a_tenant_that_is_deleted_ends_its_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    call = await begun(short_tenant)
+    request = tenancy_pb2.DeleteTenantRequest(tenant_id=str(short_tenant.tenant_id))
+    await short_cluster.operator.tenancy.DeleteTenant(request)
 
     with pytest.raises(aio.AioRpcError) as caught:
         await asyncio.wait_for(drained(call), 60)
@@ -136,16 +136,18 @@ async def test_a_tenant_that_is_deleted_ends_its_streams(hasty: Tenant, impatien
     assert caught.value.code() in {grpc.StatusCode.NOT_FOUND, grpc.StatusCode.UNAUTHENTICATED}
 
 
-async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(hasty: Tenant, impatient: Cluster) -> None:
-    calls = [await begun(hasty) for _ in range(MOST)]
+async def test_a_tenant_has_a_number_of_streams_and_others_have_theirs(
+    short_tenant: Tenant, short_cluster: Cluster
+) -> None:
+    calls = [await begun(short_tenant) for _ in range(MOST)]
 
     with refused(grpc.StatusCode.RESOURCE_EXHAUSTED, "TOO_MANY_STREAMS"):
-        await read(watch(hasty))
-    (await begun(await impatient.new_tenant())).cancel()
+        await read(watch(short_tenant))
+    (await begun(await short_cluster.new_tenant())).cancel()
 
     calls.pop().cancel()
     async with asyncio.timeout(SECONDS):
-        while (call := await begun_or_refused(hasty)) is None:
+        while (call := await begun_or_refused(short_tenant)) is None:
             pass
     for each in (*calls, call):
         each.cancel()
@@ -158,9 +160,9 @@ async def begun_or_refused(tenant: Tenant) -> Any:
         return None
 
 
-async def test_who_hangs_up_is_gone_in_the_service_as_well(hasty: Tenant, impatient: Cluster) -> None:
-    calls = [await begun(hasty), await begun(hasty)]
-    at_work = await in_flight(impatient)
+async def test_who_hangs_up_is_gone_in_the_service_as_well(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    calls = [await begun(short_tenant), await begun(short_tenant)]
+    at_work = await in_flight(short_cluster)
     assert at_work >= len(calls)
 
     for call in calls:
@@ -168,7 +170,7 @@ async def test_who_hangs_up_is_gone_in_the_service_as_well(hasty: Tenant, impati
 
     # The voice assistants' door watches its own tenant, and may begin with that meanwhile.
     async with asyncio.timeout(SECONDS):
-        while await in_flight(impatient) > at_work - len(calls) + 1:
+        while await in_flight(short_cluster) > at_work - len(calls) + 1:
             pass
 
 
@@ -193,9 +195,9 @@ async def happen(cluster: Cluster, tenant: Tenant, count: int, heard_by: Any) ->
     return heard
 
 
-async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatient: Cluster) -> None:
-    slow, quick = await begun(hasty), await begun(hasty)
-    made = await happen(impatient, hasty, MANY, heard_by=quick)
+async def test_who_does_not_read_is_sent_away_and_resumes(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    slow, quick = await begun(short_tenant), await begun(short_tenant)
+    made = await happen(short_cluster, short_tenant, MANY, heard_by=quick)
     assert made == [f"e{number}" for number in range(MANY)]
 
     seen: list[str] = []
@@ -203,7 +205,7 @@ async def test_who_does_not_read_is_sent_away_and_resumes(hasty: Tenant, impatie
         await entities(slow, len(made) + 1, seen)
 
     assert 0 < len(seen) < len(made)
-    resumed = watch(hasty, position=_fact(caught.value, "position"))
+    resumed = watch(short_tenant, position=_fact(caught.value, "position"))
     assert seen + await entities(resumed, len(made) - len(seen)) == made
     quick.cancel()
     resumed.cancel()
@@ -226,13 +228,13 @@ def _fact(error: aio.AioRpcError, name: str) -> str:
     return str(info.metadata[name])
 
 
-async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient: Cluster) -> None:
-    token = await identity(impatient, hasty.api_key)
-    async with impatient.direct("memory") as channel:
+async def test_a_service_s_own_port_carries_streams_too(short_tenant: Tenant, short_cluster: Cluster) -> None:
+    token = await identity(short_cluster, short_tenant.api_key)
+    async with short_cluster.direct("memory") as channel:
         stub = history_pb2_grpc.HistoryServiceStub(channel)
         call: Any = stub.WatchChanges(pb.WatchChangesRequest(), metadata=(("authorization", f"Bearer {token}"),))
         await read(call)
-        made = await remember(hasty)
+        made = await remember(short_tenant)
 
         answers = [await read(call)]
         while not answers[-1].HasField("change"):
@@ -242,11 +244,11 @@ async def test_a_service_s_own_port_carries_streams_too(hasty: Tenant, impatient
         call.cancel()
 
 
-async def test_the_http_door_says_that_it_carries_no_streams(hasty: Tenant, impatient: Cluster) -> None:
+async def test_the_http_door_says_that_it_carries_no_streams(short_tenant: Tenant, short_cluster: Cluster) -> None:
     request = urllib.request.Request(
-        f"http://{impatient.addresses['http']}{PATH}",
+        f"http://{short_cluster.addresses['http']}{PATH}",
         data=b"{}",
-        headers={"content-type": "application/json", "authorization": f"Bearer {hasty.api_key}"},
+        headers={"content-type": "application/json", "authorization": f"Bearer {short_tenant.api_key}"},
     )
 
     with pytest.raises(urllib.error.HTTPError) as caught:

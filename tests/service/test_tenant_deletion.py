@@ -121,7 +121,7 @@ REST = """
 """
 
 
-class Limited(asyncio.Event):
+class StopAfterChecks(asyncio.Event):
     """Asks to leave off, or fails as a crash would, when it was looked at so many times."""
 
     def __init__(self, looks: int, *, crash: bool = False) -> None:
@@ -184,7 +184,7 @@ async def crash(cluster: Cluster) -> None:
     async with asyncio.timeout(120):
         while True:
             try:
-                await work(cluster, Limited(4, crash=True))
+                await work(cluster, StopAfterChecks(4, crash=True))
             except ZeroDivisionError:
                 return
 
@@ -400,7 +400,7 @@ async def test_a_deletion_that_was_interrupted_goes_on(
     # On a machine under load any run may end early, because a service does not answer; the next run goes on.
     async with asyncio.timeout(120):
         while (halfway := await deletion_of(cluster, tenant)).stage != "memory":
-            await work(cluster, Limited(3))
+            await work(cluster, StopAfterChecks(3))
     left = await counts(connection, tenant.tenant_id)
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "DELETION_STARTED"):
         await cluster.operator.tenancy.UndeleteTenant(
@@ -428,7 +428,7 @@ async def test_a_batch_that_waited_for_another_workers_batch_is_not_taken_for_th
     await fill(tenant, connection)
     await delete(cluster, tenant, grace=AT_ONCE)
     # From its first batch on auth knows that the tenant is closed.
-    await work(cluster, Limited(2))
+    await work(cluster, StopAfterChecks(2))
     async with hosted(cluster) as host:
         purge_memory, system = stages_of(host)["memory"], system_of(host)
 

@@ -17,7 +17,7 @@ from skein_memory.webhooks import sender
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from fix_memory import Alone
+    from fix_memory import MemoryServer
 
 EVENTS = 20
 NO_CONTENT = b"HTTP/1.1 204 No Content\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -47,7 +47,9 @@ async def receiving(says: bytes | bytearray, told: list[bytes]) -> AsyncIterator
         server.close()
 
 
-async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_others_are_told_while_receivers_hang(
+    memory_server: MemoryServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 5.0)
     asked: list[bytes] = []
     told: list[bytes] = []
@@ -55,9 +57,9 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         receiving(b"", asked) as silent,
         receiving(b"HTTP/1.1 2", asked) as trickling,
         receiving(NO_CONTENT, told) as good,
-        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
-        alone.channel() as channel,
-        alone.channel(system=True) as worker,
+        memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{silent} {trickling} {good}") as _,
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as worker,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
         for origin in (silent, trickling, good):
@@ -67,7 +69,7 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
         await memory_pb2_grpc.MemoryServiceStub(channel).BatchCreateMemories(
             memory_pb2.BatchCreateMemoriesRequest(memories=memories)
         )
-        await all_told(alone.database.server)
+        await all_told(memory_server.database.server)
 
         deliver = memory_pb2.DeliverWebhooksRequest(limit=3 * EVENTS)
         answer = await memory_pb2_grpc.MemoryInternalServiceStub(worker).DeliverWebhooks(deliver)
@@ -79,15 +81,15 @@ async def test_others_are_told_while_receivers_hang(alone: Alone, monkeypatch: p
 
 
 async def test_a_destination_that_recovers_is_tried_although_others_fill_the_claim_at_its_retry_time(
-    alone: Alone,
+    memory_server: MemoryServer,
 ) -> None:
     answer, good_calls, failing_calls = bytearray(UNAVAILABLE), list[bytes](), list[bytes]()
     async with (
         receiving(NO_CONTENT, good_calls) as good,
         receiving(answer, failing_calls) as failing,
-        alone.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{good} {failing}"),
-        alone.channel() as channel,
-        alone.channel(system=True) as worker,
+        memory_server.serving(SKEIN_MASTER_KEY="11" * 32, SKEIN_OUTBOUND_ALLOW=f"{good} {failing}"),
+        memory_server.channel() as channel,
+        memory_server.channel(system=True) as worker,
     ):
         history = history_pb2_grpc.HistoryServiceStub(channel)
         memories = memory_pb2_grpc.MemoryServiceStub(channel)
@@ -109,7 +111,7 @@ async def test_a_destination_that_recovers_is_tried_although_others_fill_the_cla
         await remember(1)
         webhook_id = await create_webhook(failing)
         await remember(3)
-        await all_told(alone.database.server)
+        await all_told(memory_server.database.server)
         # Three of each are tried: the good one has an older one left, and the failing one is left alone.
         await deliver(6)
         asked = len(good_calls), len(failing_calls)

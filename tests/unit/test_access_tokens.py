@@ -32,7 +32,7 @@ PUBLIC_PEM = KEY.as_pem(private=False)
 
 
 @dataclass(frozen=True)
-class OneKey:
+class SingleKeyIssuer:
     """An issuer with one key."""
 
     key: RSAKey
@@ -44,7 +44,7 @@ class OneKey:
         return RSAKey.import_key(self.key.as_dict(private=False)) if key_id == self.key.kid else None
 
 
-TOKENS = AccessTokens(OneKey(KEY), lambda: ISSUER, ("https://tools.example",))
+TOKENS = AccessTokens(SingleKeyIssuer(KEY), lambda: ISSUER, ("https://tools.example",))
 PERSON = TokenSubject(
     subject=UUID(int=1), client_id="app", tenant_id=UUID(int=2), auth_session_id=UUID(int=3), auth_time=AT - HOUR
 )

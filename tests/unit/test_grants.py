@@ -35,7 +35,7 @@ SUCCESSORS = RefreshTokenDerivation(keys=(b"k" * 32,))
 
 
 @dataclass
-class Counting:
+class RepeatableRandomness:
     """Randomness that repeats."""
 
     count: int = field(default=0)
@@ -49,7 +49,7 @@ class Counting:
         return hashlib.sha256(str(self.count).encode()).digest()
 
 
-CHANCE = Counting()
+CHANCE = RepeatableRandomness()
 
 
 def after(

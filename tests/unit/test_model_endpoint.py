@@ -30,7 +30,7 @@ SECRET = "sk-one-that-nobody-may-see"
 
 
 @dataclass
-class Pauses:
+class RecordedPauses:
     """What was waited, without waiting."""
 
     seconds: list[float] = field(default_factory=list)
@@ -39,7 +39,9 @@ class Pauses:
         self.seconds.append(seconds)
 
 
-def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool = True, **remote: Any) -> OpenAIProvider:
+def made(
+    server: EmbeddingServer, pauses: RecordedPauses | None = None, *, allow: bool = True, **remote: Any
+) -> OpenAIProvider:
     settings = EndpointConfig(
         **{
             "endpoint": server.endpoint,
@@ -60,7 +62,7 @@ def made(server: EmbeddingServer, pauses: Pauses | None = None, *, allow: bool =
         endpoint=settings,
     )
     outbound = SafeHttpClient(allow=[server.url] if allow else [])
-    return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or Pauses())
+    return OpenAIProvider(model, settings, outbound, key=SECRET, pause=pauses or RecordedPauses())
 
 
 def unit(text: str) -> np.ndarray[Any, Any]:
@@ -88,7 +90,7 @@ async def test_nothing_to_embed_makes_no_request(endpoint: EmbeddingServer) -> N
 @pytest.mark.parametrize("status", [b"500 Oops", b"503 Busy", b"429 Too Many", b"408 Late"])
 async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: EmbeddingServer, status: bytes) -> None:
     endpoint.answers = [Answer(status), Answer(status)]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     vectors = await made(endpoint, pauses).embed(["tea"])
 
@@ -100,7 +102,7 @@ async def test_what_may_pass_is_tried_again_after_a_growing_pause(endpoint: Embe
 
 async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServer) -> None:
     endpoint.answers = [Answer(b"429 Too Many", b"retry-after: 5\r\n")]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable, match="does not answer"):
         await made(endpoint, pauses).embed(["tea"])
@@ -113,7 +115,7 @@ async def test_an_endpoint_that_says_when_is_asked_then(endpoint: EmbeddingServe
 async def test_an_endpoint_may_name_a_time_instead(endpoint: EmbeddingServer) -> None:
     at = format_datetime(now() + timedelta(seconds=5), usegmt=True)
     endpoint.answers = [Answer(b"503 Busy", b"retry-after: %s\r\n" % at.encode())]
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable):
         await made(endpoint, pauses).embed(["tea"])
@@ -131,7 +133,7 @@ async def test_a_time_that_is_none_is_passed_over(endpoint: EmbeddingServer, sai
 
 async def test_a_rest_that_is_too_long_is_not_waited_for(endpoint: EmbeddingServer) -> None:
     endpoint.breaks(Answer(b"503 Busy", b"retry-after: 3600\r\n"))
-    pauses = Pauses()
+    pauses = RecordedPauses()
 
     with pytest.raises(ModelUnavailable):
         await made(endpoint, pauses).embed(["tea"])

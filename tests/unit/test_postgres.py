@@ -59,7 +59,7 @@ def folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-async def mould() -> AsyncIterator[Path]:
+async def template() -> AsyncIterator[Path]:
     """The data of a server that was made, and stopped."""
     with tempfile.TemporaryDirectory(prefix="skein-test-") as place:
         Path(place).chmod(0o711)
@@ -69,9 +69,9 @@ async def mould() -> AsyncIterator[Path]:
 
 
 @pytest.fixture
-def _made(folder: Path, mould: Path) -> None:
+def _made(folder: Path, template: Path) -> None:
     """Put data into the folder: making it anew takes longer than most of what is tested of it."""
-    subprocess.run(["cp", "-a", str(mould), str(folder / "data")], check=True)  # noqa: S607 - it keeps the owner.
+    subprocess.run(["cp", "-a", str(template), str(folder / "data")], check=True)  # noqa: S607 - it keeps the owner.
 
 
 # For tests of what becomes of data, not of its making.
@@ -256,12 +256,12 @@ async def test_pgvector_is_there(folder: Path) -> None:
 @MADE
 async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) -> None:
     async with running_server(folder / "data", durable=False) as server:
-        await create_database(server, "mould")
-        connection = await asyncpg.connect(**server.dsn(database="mould"))
+        await create_database(server, "template")
+        connection = await asyncpg.connect(**server.dsn(database="template"))
         await connection.execute("CREATE TABLE shape AS SELECT 3 AS n")
         await connection.close()
 
-        await create_database(server, "copy", "mould")
+        await create_database(server, "copy", "template")
         copied = await asyncpg.connect(**server.dsn(database="copy"))
         found = await copied.fetchval("SELECT n FROM shape")
         await drop_database(server, "copy")

@@ -25,7 +25,7 @@ TENANTS = ("a", "b", "c")
 CADENCE = WorkerSettings().expiry_seconds
 
 
-class Played:
+class FailingServices:
     """Services of which one fails for one tenant, and the system that acts in it."""
 
     def __init__(self, failing: str, code: grpc.StatusCode) -> None:
@@ -72,11 +72,11 @@ class Played:
 
 
 async def test_it_runs_every_five_minutes() -> None:
-    assert await Played("", grpc.StatusCode.INTERNAL).expiry() == CADENCE == 300
+    assert await FailingServices("", grpc.StatusCode.INTERNAL).expiry() == CADENCE == 300
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat() -> None:
-    played = Played("a", grpc.StatusCode.INTERNAL)
+    played = FailingServices("a", grpc.StatusCode.INTERNAL)
 
     assert await played.expiry() == CADENCE
     assert played.asked == {name: list(TENANTS) for name in ("auth", "tenancy", "session", "memory")} | {
@@ -85,7 +85,7 @@ async def test_a_tenant_that_fails_keeps_no_other_waiting_and_makes_none_repeat(
 
 
 async def test_a_service_that_is_away_ends_the_round_and_is_asked_again_soon() -> None:
-    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+    played = FailingServices("b", grpc.StatusCode.UNAVAILABLE)
 
     again = await played.expiry()
 

@@ -16,7 +16,7 @@ from skein_worker.rounds.maintenance import MaintenanceJob
 from skein_worker.settings import WorkerSettings
 
 
-class Played:
+class ScriptedServices:
     """Services whose partitions reach a thousand seconds ahead."""
 
     def __init__(self, response: Any) -> None:
@@ -45,8 +45,8 @@ def shown(service: str) -> float:
 
 
 async def test_the_horizon_comes_nearer_without_upkeep() -> None:
-    session = cast("Any", Played(session_pb2.EnsurePartitionsResponse()))
-    memory = cast("Any", Played(memory_pb2.EnsurePartitionsResponse()))
+    session = cast("Any", ScriptedServices(session_pb2.EnsurePartitionsResponse()))
+    memory = cast("Any", ScriptedServices(memory_pb2.EnsurePartitionsResponse()))
     job = MaintenanceJob(session, memory, cast("Any", System()), cast("Any", Store()), WorkerSettings())
 
     await job.run(b"", asyncio.Event())

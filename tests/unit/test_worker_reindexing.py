@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 TENANTS = ("a", "b", "c")
 
 
-class Played:
+class FailingRecall:
     """A recall service that fails for one tenant, and the system that acts in it."""
 
     def __init__(self, failing: str, code: grpc.StatusCode) -> None:
@@ -48,14 +48,14 @@ class Played:
 
 
 async def test_a_tenant_that_fails_keeps_no_other_waiting() -> None:
-    played = Played("a", grpc.StatusCode.INTERNAL)
+    played = FailingRecall("a", grpc.StatusCode.INTERNAL)
 
     assert await played.turn() == WorkerSettings().reindex_seconds
     assert played.asked == list(TENANTS)
 
 
 async def test_a_recall_service_that_is_away_ends_the_round() -> None:
-    played = Played("b", grpc.StatusCode.UNAVAILABLE)
+    played = FailingRecall("b", grpc.StatusCode.UNAVAILABLE)
 
     await played.turn()
 

@@ -18,7 +18,7 @@ from skein_worker.rounds.tenant_visits import TenantVisitor
 TENANTS = ("watched", "quiet", "failing")
 
 
-class Played:
+class ScriptedCluster:
     """A cluster in which one tenant is watched, one is quiet and one fails, and the system that acts in it."""
 
     def __init__(self) -> None:
@@ -53,27 +53,27 @@ class Played:
 
 
 async def test_a_tenant_with_nothing_to_do_is_passed_over_and_watched_or_failing_ones_are_not() -> None:
-    assert await Played().rounds(2, max_backoff_seconds=60.0) == [*TENANTS, "watched", "failing"]
+    assert await ScriptedCluster().rounds(2, max_backoff_seconds=60.0) == [*TENANTS, "watched", "failing"]
 
 
 async def test_a_round_without_rests_asks_every_tenant_every_time() -> None:
-    assert await Played().rounds(2, max_backoff_seconds=0.0) == [*TENANTS, *TENANTS]
+    assert await ScriptedCluster().rounds(2, max_backoff_seconds=0.0) == [*TENANTS, *TENANTS]
 
 
 async def test_one_job_does_rounds_until_its_turn_is_over() -> None:
-    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2)
+    asked = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=0.01, pause_factor=0.0, turn_seconds=0.2)
 
     assert len(asked) > 2 * len(TENANTS)
 
 
 async def test_a_job_whose_pause_is_longer_than_its_turn_does_one_round() -> None:
-    asked = await Played().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
+    asked = await ScriptedCluster().rounds(1, max_backoff_seconds=0.0, seconds=60.0, turn_seconds=30.0)
 
     assert asked == [*TENANTS]
 
 
 async def test_a_job_that_is_to_leave_off_leaves_its_pause() -> None:
-    played, stop = Played(), asyncio.Event()
+    played, stop = ScriptedCluster(), asyncio.Event()
 
     asked = await played.rounds(
         1,
@@ -91,7 +91,7 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
     noted: list[str] = []
     ended: list[set[str]] = []
 
-    await Played().rounds(
+    await ScriptedCluster().rounds(
         1,
         max_backoff_seconds=60.0,
         on_response=lambda tenant_id, _response: noted.append(tenant_id),
@@ -104,7 +104,7 @@ async def test_what_tenants_answer_is_noted_and_told_at_the_end_of_a_round() -> 
 
 async def test_of_a_round_that_was_broken_off_nothing_is_told() -> None:
     ended: list[Any] = []
-    played = Played()
+    played = ScriptedCluster()
     played.fault = grpc.StatusCode.UNAVAILABLE
 
     await played.rounds(1, max_backoff_seconds=60.0, on_end=lambda *given: ended.append(given))
