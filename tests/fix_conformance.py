@@ -162,21 +162,21 @@ def _with_answer(context: Context) -> ServerMessageMetadata:
 
 
 async def _sampling(context: Context, given: dict[str, Any]) -> types.CallToolResult:
-    asked = types.CreateMessageRequest(
+    request = types.CreateMessageRequest(
         params=types.CreateMessageRequestParams(
             messages=[types.SamplingMessage(role="user", content=types.TextContent(text=given["prompt"]))],
             max_tokens=100,
         )
     )
-    answer = await context.session.send_request(asked, types.CreateMessageResult, metadata=_with_answer(context))
+    answer = await context.session.send_request(request, types.CreateMessageResult, metadata=_with_answer(context))
     return _said(f"LLM response: {getattr(answer.content, 'text', '')}")
 
 
 def _eliciting(schema: dict[str, Any]) -> Work:
     async def elicit(context: Context, given: dict[str, Any]) -> types.CallToolResult:
         message = given.get("message", "Please choose")
-        asked = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
-        answer = await context.session.send_request(asked, types.ElicitResult, metadata=_with_answer(context))
+        request = types.ElicitRequest(params=types.ElicitRequestFormParams(message=message, requested_schema=schema))
+        answer = await context.session.send_request(request, types.ElicitResult, metadata=_with_answer(context))
         return _said(f"Elicitation completed: action={answer.action}, content={json.dumps(answer.content)}")
 
     return elicit

@@ -159,9 +159,9 @@ async def furnished(tenant: Stubs) -> SeededData:
     changed = memory_pb2.Memory(
         memory_id=named["office"], content="Ben's office moved to Hardturmstrasse 17 in January."
     )
-    asked = memory_pb2.UpdateMemoryRequest(memory=changed)
-    asked.update_mask.paths.append("content")
-    await tenant.memory.UpdateMemory(asked)
+    request = memory_pb2.UpdateMemoryRequest(memory=changed)
+    request.update_mask.paths.append("content")
+    await tenant.memory.UpdateMemory(request)
     return SeededData(memory_ids=named, a_id=ids[-3], b_id=ids[-2], hostile_id=ids[-1])
 
 

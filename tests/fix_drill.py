@@ -257,8 +257,8 @@ async def _purges(
     await home.auth.RevokeApiKey(auth_pb2.RevokeApiKeyRequest(api_key_id=revoked_id))
     deletion = tenancy_pb2.DeleteTenantRequest(tenant_id=str(gone.tenant_id), grace=Duration())
     await cluster.operator.tenancy.DeleteTenant(deletion)
-    asked = members_pb2.GetDeletionRequest(tenant_id=str(gone.tenant_id))
+    request = members_pb2.GetDeletionRequest(tenant_id=str(gone.tenant_id))
     async with asyncio.timeout(60):
-        while (await cluster.operator.tenancy.GetDeletion(asked)).deletion.state != members_pb2.DELETION_STATE_DONE:
+        while (await cluster.operator.tenancy.GetDeletion(request)).deletion.state != members_pb2.DELETION_STATE_DONE:
             await asyncio.sleep(0.05)
     assert await connection.fetchval("SELECT count(*) FROM memory.memories WHERE tenant_id = $1", gone.tenant_id) == 0

@@ -214,8 +214,8 @@ class Fleet:
         organization = await self.operator.tenancy.CreateOrganization(
             tenancy_pb2.CreateOrganizationRequest(organization=tenancy_pb2.Organization(display_name=name))
         )
-        wanted = tenancy_pb2.Tenant(display_name=name, organization_id=organization.organization.organization_id)
-        created = await self.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=wanted))
+        response = tenancy_pb2.Tenant(display_name=name, organization_id=organization.organization.organization_id)
+        created = await self.operator.tenancy.CreateTenant(tenancy_pb2.CreateTenantRequest(tenant=response))
         acting = Stubs.of(self.channel, self.base.operator_key, **{"skein-tenant-id": created.tenant.tenant_id})
         key = await acting.auth.CreateApiKey(auth_pb2.CreateApiKeyRequest(display_name="test"))
         return self.as_tenant(cast("Any", created.tenant.tenant_id), key.secret)

@@ -54,8 +54,8 @@ class Mcp:
         answer = await self.send(method, params)
         assert answer.status_code == 200, answer.text
         assert "result" in answer.json(), answer.text
-        found: dict[str, Any] = answer.json()["result"]
-        return found
+        result: dict[str, Any] = answer.json()["result"]
+        return result
 
     async def error(self, method: str, params: dict[str, Any] | None = None) -> dict[str, Any]:
         """Return the error of a request."""

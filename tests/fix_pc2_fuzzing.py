@@ -149,8 +149,8 @@ def requests_of(port: int, things: dict[str, str]) -> list[dict[str, Any]]:
     text = json.dumps(REQUESTS.get(str(SAME.get(port, port)), [{"action": "ping"}]))
     for name, value in things.items():
         text = text.replace(f"{{{name}}}", value)
-    found: list[dict[str, Any]] = json.loads(text)
-    return found
+    payload: list[dict[str, Any]] = json.loads(text)
+    return payload
 
 
 def messages(port: int, things: dict[str, str], others: list[str], count: int, number: int) -> list[SentMessage]:
@@ -183,8 +183,8 @@ def fault(sent: SentMessage, frames: list[bytes], foreign: str) -> str:
     text = json.dumps(answer, ensure_ascii=False)
     if foreign in text:
         return "shows what another tenant has"
-    if (found := INTERNAL.search(text)) is not None and found[0].encode() not in sent.frames[-1]:
-        return f"tells of the inside: {found[0]}: {text[:500]}"
+    if (items := INTERNAL.search(text)) is not None and items[0].encode() not in sent.frames[-1]:
+        return f"tells of the inside: {items[0]}: {text[:500]}"
     return _misfit(sent.port, answer)
 
 

@@ -127,8 +127,8 @@ class Web:
         }
         answer = await self.client.post("/register", json=asked)
         assert answer.status_code == 201, answer.text
-        found: dict[str, Any] = answer.json()
-        return found
+        payload: dict[str, Any] = answer.json()
+        return payload
 
     async def signed_in(self, page: httpx.Response, person: Person) -> httpx.Response:
         """Sign in on a page that asks for it, and return the page after it."""

@@ -119,8 +119,8 @@ def _comment(method: MethodDescriptor) -> str:
     service = method.containing_service.name
     text = next(text for text in SOURCES.values() if f"package {package};" in text and f"service {service} {{" in text)
     text = text[text.index(f"service {service} {{") :]
-    found = re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
-    return found.group() if found else ""
+    items = re.search(rf"// {method.name} [^\n]+\n(\s*//[^\n]*\n)*\s*rpc {method.name}\(", text)
+    return items.group() if items else ""
 
 
 def test_every_proto_is_looked_at() -> None:

@@ -86,10 +86,10 @@ def labels(name: str) -> dict[str, str]:
 
 
 def policy_of(name: str) -> dict[str, Any]:
-    (found,) = (
+    (spec,) = (
         each["spec"] for each in POLICIES.values() if each["spec"]["podSelector"] == {"matchLabels": labels(name)}
     )
-    return dict(found)
+    return dict(spec)
 
 
 def peers(rule: dict[str, Any], side: str) -> Iterator[dict[str, str]]:

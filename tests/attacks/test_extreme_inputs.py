@@ -164,8 +164,8 @@ async def test_names_that_callers_choose_never_become_paths(cluster: Cluster, te
         assert code in {grpc.StatusCode.OK, INVALID}
         if code is grpc.StatusCode.OK:
             message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="kettle")
-            said = session_pb2.AppendMessagesRequest(session_id=name, messages=[message])
-            await tenant.sessions.AppendMessages(said)
+            request = session_pb2.AppendMessagesRequest(session_id=name, messages=[message])
+            await tenant.sessions.AppendMessages(request)
             await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
             await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id=name))
             stored += 1

@@ -91,11 +91,11 @@ def lookups() -> float:
 
 async def events_from(database: asyncpg.Connection[asyncpg.Record], address: str) -> int:
     """Return the audit events of refused credentials of one address, in no tenant."""
-    found: int = await database.fetchval(
+    count: int = await database.fetchval(
         "SELECT count(*) FROM auth.audit_events WHERE tenant_id = $1 AND event = 'credential_refused' AND address = $2",
         NO_TENANT, address,
     )  # fmt: skip
-    return found
+    return count
 
 
 def invented(tenant: Tenant, count: int) -> list[str]:

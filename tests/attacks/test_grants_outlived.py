@@ -79,10 +79,10 @@ class Grant:
         proof = oauth_pb2.ClientAuthentication(
             client_id=service_account_id, client_secret=secret, method="client_secret_basic"
         )
-        given = await self.app.oauth.ExchangeToken(
+        response = await self.app.oauth.ExchangeToken(
             oauth_pb2.ExchangeTokenRequest(client=proof, client_credentials=oauth_pb2.ClientCredentialsGrant())
         )
-        return given.access_token
+        return response.access_token
 
 
 async def create_key(stubs: Stubs, service_account_id: str = "") -> auth_pb2.CreateApiKeyResponse:
@@ -216,8 +216,8 @@ async def test_a_key_of_a_grant_can_do_what_the_person_s_role_allows_now(
         members_pb2.UpdateMemberRequest(account_id=grant.person.account_id, role=members_pb2.ROLE_VIEWER)
     )
 
-    found = await tenant.auth.Introspect(auth_pb2.IntrospectRequest(credential=secret))
-    assert set(found.permissions) == {"memory.read", "tenant.read"}
+    response = await tenant.auth.Introspect(auth_pb2.IntrospectRequest(credential=secret))
+    assert set(response.permissions) == {"memory.read", "tenant.read"}
 
 
 async def test_a_key_that_another_grant_rotates_or_gives_a_service_account_ends_with_either(
@@ -368,11 +368,11 @@ async def test_webhooks_of_a_grant_are_told_nothing_after_it(cluster: Cluster, t
     await deliver(cluster, tenant)
 
     for webhook_id in webhooks.values():
-        found = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook
+        webhook = (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=webhook_id))).webhook
         queued = await tenant.history.ListWebhookDeliveries(
             webhooks_pb2.ListWebhookDeliveriesRequest(webhook_id=webhook_id)
         )
-        assert (found.active, found.last_error, len(queued.deliveries)) == (False, "grant", 0)
+        assert (webhook.active, webhook.last_error, len(queued.deliveries)) == (False, "grant", 0)
     assert (await tenant.history.GetWebhook(webhooks_pb2.GetWebhookRequest(webhook_id=own))).webhook.active
 
 

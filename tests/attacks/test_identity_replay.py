@@ -106,12 +106,12 @@ async def test_a_service_still_reaches_what_is_its_own(cluster: Cluster, keyring
     token = await of_service(keyring, "auth")
 
     async with cluster.direct("tenancy") as channel:
-        found = await tenancy_pb2_grpc.TenancyInternalServiceStub(channel).GetMembership(
+        response = await tenancy_pb2_grpc.TenancyInternalServiceStub(channel).GetMembership(
             members_pb2.GetMembershipRequest(tenant_id=str(tenant.tenant_id)),
             metadata=(("authorization", f"Bearer {token}"),),
         )
 
-    assert found.state == members_pb2.TENANT_STATE_OPEN
+    assert response.state == members_pb2.TENANT_STATE_OPEN
 
 
 async def test_the_workers_identity_opens_no_call_of_a_tenant(cluster: Cluster, tenant: Tenant) -> None:
@@ -180,9 +180,9 @@ async def test_an_identity_acts_in_its_own_tenant_whatever_its_bearer_names(
 
     async with cluster.direct("memory") as channel:
         acting = Stubs.of(channel, token, **{"skein-tenant-id": str(other_tenant.tenant_id)})
-        found = await acting.memory.ListMemories(LIST)
+        response = await acting.memory.ListMemories(LIST)
 
-    assert not found.memories
+    assert not response.memories
 
 
 async def test_what_opens_the_doors_opens_no_service_behind_them(

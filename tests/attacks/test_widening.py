@@ -149,11 +149,11 @@ async def test_what_is_asked_for_without_a_list_is_cut_to_what_the_maker_has(vic
     key = await new_key(victim.attacker)
     of_bot = await new_key(victim.attacker, bot_id=victim.bot_id)
     bot = await new_bot(victim.attacker)
-    found = await victim.tenant.auth.GetServiceAccount(accounts_pb2.GetServiceAccountRequest(service_account_id=bot))
+    response = await victim.tenant.auth.GetServiceAccount(accounts_pb2.GetServiceAccountRequest(service_account_id=bot))
 
     assert sorted(key.api_key.permissions) == sorted(FEW)
     assert sorted(of_bot.api_key.permissions) == sorted(FEW)
-    assert sorted(found.service_account.permissions) == sorted(FEW)
+    assert sorted(response.service_account.permissions) == sorted(FEW)
 
 
 async def test_a_key_that_is_bound_to_an_agent_gives_nothing_to_another(victim: PrivilegedTenant) -> None:

@@ -123,9 +123,9 @@ async def test_what_was_purged_after_the_moment_is_nowhere(
 
 
 async def test_a_tenant_that_was_deleted_for_good_is_reported_as_gone(drill: Drill, restored: Cluster) -> None:
-    asked = members_pb2.GetDeletionRequest(tenant_id=str(drill.gone.tenant_id))
+    request = members_pb2.GetDeletionRequest(tenant_id=str(drill.gone.tenant_id))
 
-    deletion = (await restored.operator.tenancy.GetDeletion(asked)).deletion
+    deletion = (await restored.operator.tenancy.GetDeletion(request)).deletion
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await in_cluster(restored, drill.gone).memory.ListMemories(memory_pb2.ListMemoriesRequest())
 

@@ -72,7 +72,7 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     shown = await skein("memories", "show", "key-1", "--json", environment=environment)
     listed = await skein("memories", "list", environment=environment)
     recalled = await skein("recall", "where is the spare key", environment=environment)
-    told = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
+    result = await skein("recall", "where is the spare key", "--limit", "1", "--json", environment=environment)
     deleted = await skein("memories", "delete", "key-1", environment=environment)
     after = await skein("recall", "where is the spare key", environment=environment)
 
@@ -80,8 +80,8 @@ async def test_a_memory_can_be_added_shown_recalled_listed_and_deleted(environme
     assert shown.json["memory"]["tags"] == ["house"]
     assert "behind the [bold] clock" in " ".join(listed.out.split())
     assert "lexical" in recalled.out
-    assert told.json["hits"][0]["memory"]["external_id"] == "key-1"
-    assert told.json["hits"][0]["components"]
+    assert result.json["hits"][0]["memory"]["external_id"] == "key-1"
+    assert result.json["hits"][0]["components"]
     assert deleted.code == ExitCode.OK
     assert (after.code, after.out) == (ExitCode.OK, "")
     assert after.err.startswith("Nothing is stored yet.")
@@ -92,7 +92,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 ) -> None:
     empty = await skein("recall", "what does Anna drink?", environment=environment)
     packed = await skein("context", "what does Anna drink?", environment=environment)
-    told = await skein("recall", "what does Anna drink?", "--json", environment=environment)
+    result = await skein("recall", "what does Anna drink?", "--json", environment=environment)
     command, *shown = shlex.split(empty.err.partition("Store something: ")[2])
     stored = await skein(*shown, environment=environment)
     _, *next_shown = shlex.split(stored.err.partition("Try next: ")[2])
@@ -100,7 +100,7 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 
     assert (empty.code, packed.code, empty.out, packed.out) == (ExitCode.OK, ExitCode.OK, "", "")
     assert packed.err == empty.err
-    assert (told.code, told.err, told.json["hits"]) == (ExitCode.OK, "", [])
+    assert (result.code, result.err, result.json["hits"]) == (ExitCode.OK, "", [])
     assert (command, stored.code, len(stored.out.splitlines())) == ("skein", ExitCode.OK, 1)
     assert [hit["item_id"] for hit in recalled.json["hits"]] == [stored.out.strip()]
 
@@ -108,9 +108,9 @@ async def test_a_recall_in_an_empty_tenant_says_how_to_store_and_the_line_that_i
 async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_than_that(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
 
     other = await skein("recall", "spoons", "--arm", "memories", environment=environment)
     both = await skein("recall", "spoons", environment=environment)
@@ -122,9 +122,9 @@ async def test_a_recall_that_finds_nothing_among_what_is_stored_says_no_more_tha
 async def test_a_key_that_may_only_recall_is_told_nothing_of_what_is_stored(environment: dict[str, str]) -> None:
     made = await skein("keys", "create", "asker", "--permission", "recall.read", "--json", environment=environment)
 
-    asked = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
+    result = await skein("recall", "tea", environment={**environment, "SKEIN_API_KEY": made.json["api_key"]})
 
-    assert (asked.code, asked.err.strip()) == (ExitCode.OK, "Nothing was found.")
+    assert (result.code, result.err.strip()) == (ExitCode.OK, "Nothing was found.")
 
 
 async def test_remember_takes_the_fields_of_a_memory_and_unquoted_words(environment: dict[str, str]) -> None:
@@ -167,7 +167,7 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     )
 
     shown = await skein("context", "where is the spare key", "--tokens", "100", "--plain", environment=environment)
-    told = await skein("context", "where is the spare key", "--agent", "butler", "--json", environment=environment)
+    result = await skein("context", "where is the spare key", "--agent", "butler", "--json", environment=environment)
     none = await skein(
         "context", "where is the spare key", "--subject", "nobody", "--tokens", "1", environment=environment
     )
@@ -176,8 +176,8 @@ async def test_a_context_is_printed_as_it_is_and_what_it_took_is_said_beside_it(
     assert shown.out.splitlines()[0] == "Memories: fact"
     assert shown.out.endswith("The spare key hangs behind the [bold] clock\n")
     assert "tokens, 1 cited, 0 left out" in " ".join(shown.err.split())
-    assert [citation["number"] for citation in told.json["citations"]] == [1]
-    assert "ARM_BLOCKS" in {arm["arm"] for arm in told.json["arms"]}
+    assert [citation["number"] for citation in result.json["citations"]] == [1]
+    assert "ARM_BLOCKS" in {arm["arm"] for arm in result.json["arms"]}
     assert none.out == ""
     assert "0 cited, 1 left out" in " ".join(none.err.split())
 
@@ -235,9 +235,9 @@ async def test_an_export_says_what_it_leaves_in_cold_storage(
 async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
     tenant: Tenant, environment: dict[str, str]
 ) -> None:
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Two spoons in the pot")
     await tenant.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session_pb2.Session(session_id="s")))
-    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[said]))
+    await tenant.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id="s", messages=[message]))
     await tenant.sessions.HideSession(session_pb2.HideSessionRequest(session_id="s"))
     await skein("archive", "store", "s", environment=environment)
 
@@ -250,11 +250,11 @@ async def test_who_meets_a_session_in_cold_storage_is_told_how_it_comes_back(
 async def test_what_a_stream_cannot_say_does_not_end_a_command(environment: dict[str, str]) -> None:
     added = await skein("memories", "add", "Grüße an Zoë: 茶", "--external-id", "z", environment=environment)
     shown = await skein("memories", "show", "z", environment=environment, PYTHONIOENCODING="ascii")
-    told = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
+    result = await skein("memories", "show", "z", "--json", environment=environment, PYTHONIOENCODING="ascii")
 
-    assert (added.code, shown.code, told.code) == (0, 0, 0), shown.err
+    assert (added.code, shown.code, result.code) == (0, 0, 0), shown.err
     assert "Gr??e an Zo?: ?" in shown.out
-    assert told.json["memory"]["content"] == "Grüße an Zoë: 茶"
+    assert result.json["memory"]["content"] == "Grüße an Zoë: 茶"
 
 
 async def test_an_import_repeated_writes_nothing_twice(environment: dict[str, str], tmp_path: Path) -> None:
@@ -350,17 +350,17 @@ async def test_a_file_of_contents_alone_is_imported_once_and_what_is_refused_com
     path.write_text('{"content": "The boat is called Bosun"}\n{"text": "no"}\n{"text": "no"}\n', "utf-8")
 
     refused = await skein("import", "jsonl", str(path), environment=environment)
-    told = await skein("import", "jsonl", str(path), "--json", environment=environment)
+    result = await skein("import", "jsonl", str(path), "--json", environment=environment)
     *_, example = refused.err.splitlines()
     again.write_text(example, "utf-8")
     imported = await skein("import", "jsonl", str(again), "--json", environment=environment)
     recalled = await skein("recall", "what is the boat called", "--json", environment=environment)
 
-    assert (refused.code, told.code, imported.code) == (ExitCode.REFUSED, ExitCode.REFUSED, ExitCode.OK)
+    assert (refused.code, result.code, imported.code) == (ExitCode.REFUSED, ExitCode.REFUSED, ExitCode.OK)
     assert refused.err.count("A line that works:") == 1
     assert "line 2: content: is needed for a memory" in refused.err
-    assert (told.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
-    assert {entry["where"] for entry in told.json["refused"] if example in entry["hint"]} == {"line 2", "line 3"}
+    assert (result.json["skipped"]["memory"], imported.json["written"]["memory"]) == (1, 1)
+    assert {entry["where"] for entry in result.json["refused"] if example in entry["hint"]} == {"line 2", "line 3"}
     assert recalled.json["hits"][0]["memory"]["content"] == "The boat is called Bosun"
 
 
@@ -510,14 +510,14 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     name = f"session {uuid.uuid4().hex}"
     session = session_pb2.Session(session_id=name, title="the old one")
     await stubs.sessions.CreateSession(session_pb2.CreateSessionRequest(session=session))
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
-    await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[said]))
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="of another age")
+    await stubs.sessions.AppendMessages(session_pb2.AppendMessagesRequest(session_id=name, messages=[message]))
 
     too_early = await skein("archive", "store", name, environment=environment)
     await stubs.sessions.HideSession(session_pb2.HideSessionRequest(session_id=name))
     stored = await skein("archive", "store", name, environment=environment)
     listed = await skein("archive", "list", "--sessions", environment=environment)
-    told = await skein("archive", "list", "--sessions", "--json", environment=environment)
+    result = await skein("archive", "list", "--sessions", "--json", environment=environment)
     shown = await skein("sessions", "show", name, environment=environment)
     exported = await skein("export", environment=environment)
     restored = await skein("archive", "restore", "--session", name, environment=environment)
@@ -527,8 +527,8 @@ async def test_sessions_go_to_cold_storage_are_listed_there_and_come_back(
     assert [too_early.code, unknown.code] == [ExitCode.REFUSED] * 2
     assert stored.out.strip() == f"The messages of {name} lie in cold storage."
     assert "the old one" in listed.out
-    assert [found["session_id"] for found in told.json["sessions"]] == [name]
-    assert told.json["sessions"][0]["message_count"] == "1"
+    assert [found["session_id"] for found in result.json["sessions"]] == [name]
+    assert result.json["sessions"][0]["message_count"] == "1"
     assert "of another age" in shown.out
     assert "of another age" in exported.out
     assert restored.out.strip() == f"The messages of {name} are back."
@@ -546,13 +546,13 @@ async def test_memories_go_to_cold_storage_are_listed_there_and_come_back(
     archive = (await stubs.history.ArchiveMemories(request)).archive
 
     listed = await skein("archive", "list", environment=environment)
-    told = await skein("archive", "list", "--json", environment=environment)
+    result = await skein("archive", "list", "--json", environment=environment)
     restored = await skein("archive", "restore", archive.archive_id, environment=environment)
     again = await skein("archive", "restore", archive.archive_id, environment=environment)
     nothing = await skein("archive", "create", "--idle-days", "1", environment=environment)
 
     assert "the old ones" in listed.out
-    assert told.json["archives"][0]["archive_id"] == archive.archive_id
+    assert result.json["archives"][0]["archive_id"] == archive.archive_id
     assert restored.out.strip() == "1 memories are back."
     assert again.code == ExitCode.REFUSED
     assert nothing.out.strip() == "0 memories went to 0 archives."

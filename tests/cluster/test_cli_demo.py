@@ -31,11 +31,11 @@ def test_it_succeeds_and_leaves_nothing_behind(demo: tuple[CommandResult, Path])
 
 def test_it_asks_at_least_eight_questions_and_finds_most_of_the_evidence(demo: tuple[CommandResult, Path]) -> None:
     ended, _ = demo
-    found = re.search(r"(\d+) of (\d+) questions have their evidence", ended.out)
+    items = re.search(r"(\d+) of (\d+) questions have their evidence", ended.out)
 
-    assert found is not None
-    assert int(found[2]) == len(questions()) >= 8
-    assert int(found[1]) >= int(found[2]) - 2
+    assert items is not None
+    assert int(items[2]) == len(questions()) >= 8
+    assert int(items[1]) >= int(items[2]) - 2
     assert all(question.question in ended.out for question in questions())
     assert "lexical" in ended.out
     assert "dense" in ended.out

@@ -120,9 +120,9 @@ async def test_a_whole_tenant_is_the_same_elsewhere(
     assert kinds.keys() == {*ITEMS, Kind.SESSION, Kind.MESSAGE, Kind.MEMORY, Kind.LINK}
     assert told(second) == told(first)
     assert (await first_message(other_tenant)).update_time == (await first_message(tenant)).update_time
-    asked = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
+    request = recall_pb2.BatchGetIndexStatesRequest(item_ids=["m2"], show_embeddings=True)
     (here_state,), (there_state,) = [
-        (await each.recall.BatchGetIndexStates(asked)).states for each in (tenant, other_tenant)
+        (await each.recall.BatchGetIndexStates(request)).states for each in (tenant, other_tenant)
     ]
     (kept,) = there_state.vectors
     assert (kept.provider, kept.dimensions, kept.from_caller) == ("sentence-transformers", 384, True)

@@ -108,8 +108,8 @@ async def test_a_database_restart_under_load_fails_fast_and_heals_by_itself(stop
     assert {code for code, _ in failures} == {grpc.StatusCode.UNAVAILABLE}
     # No call waits for the end of its own thirty seconds.
     assert max(seconds for _, seconds in failures) < 20
-    found = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
-    assert list(found.not_found) == []
+    response = await stubs.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=acknowledged[:1000]))
+    assert list(response.not_found) == []
 
 
 async def test_a_deadline_that_passes_cancels_the_statement(stoppable: StoppableCluster) -> None:

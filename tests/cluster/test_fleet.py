@@ -247,13 +247,13 @@ async def restart(fleet: Fleet, tenant: Tenant) -> AsyncIterator[RollingRestart]
                 await load.further(2)
         result.after = replicated(fleet)
         written = {memory.memory_id for write in load.acknowledged for memory in getattr(write.answer, "memories", ())}
-        said = [
+        sequences = [
             write.answer.messages[-1].sequence
             for write in load.acknowledged
             if load.session(0) == getattr(write.request, "session_id", "")
         ]
         async with asyncio.timeout(120):
-            while not written <= {*result.changed} or result.followed[-1:] != said[-1:]:
+            while not written <= {*result.changed} or result.followed[-1:] != sequences[-1:]:
                 await asyncio.sleep(0.02)
         for task in tasks:
             task.cancel()
@@ -415,13 +415,13 @@ async def test_a_write_whose_answer_was_lost_after_its_commit_has_one_effect_whe
         stored = await client.memories.BatchCreateMemories(batch)
         appended = await client.sessions.AppendMessages(append)
         messages = [message async for message in client.list_messages(session_id)]
-        found = await client.memories.BatchGetMemories(
+        response = await client.memories.BatchGetMemories(
             pb.BatchGetMemoriesRequest(memory_ids=[memory.external_id for memory in batch.memories])
         )
 
     assert [type(answer) for answer in lost] == 3 * [aio.AioRpcError]
     assert (updated.memory.revision, updated.memory.content) == (2, "after")
-    assert [memory.memory_id for memory in stored.memories] == [memory.memory_id for memory in found.memories]
+    assert [memory.memory_id for memory in stored.memories] == [memory.memory_id for memory in response.memories]
     assert messages == list(appended.messages)
 
 

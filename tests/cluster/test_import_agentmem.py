@@ -206,13 +206,13 @@ async def test_memories_and_messages_of_an_organization_keep_their_ids_times_and
     assert (m2.scope, m2.level, m2.importance) == (memory_pb2.SCOPE_AGENT, memory_pb2.LEVEL_OPERATIONAL, 1.0)
     assert MessageToDict(m2.metadata)["agentmem"] == {"scope": "somewhere", "level": "deep"}
     assert m5.scope == memory_pb2.SCOPE_GLOBAL
-    said = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="a1:john"))
-    assert [(message.external_id, message.sequence, message.content) for message in said.messages] == [
+    response = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="a1:john"))
+    assert [(message.external_id, message.sequence, message.content) for message in response.messages] == [
         ("x1", 1, "Hello!"),
         ("x2", 2, "Hello John"),
         ("x3", 3, ""),
     ]
-    x1, x2, x3 = said.messages
+    x1, x2, x3 = response.messages
     assert x1.create_time.ToDatetime(tzinfo=UTC) == T0
     assert (x2.model, x2.offline_thread_id, MessageToDict(x2)["toolCalls"]) == ("small", "o1", [{"name": "search"}])
     assert (x3.role, MessageToDict(x3)["toolReturns"]) == (session_pb2.MESSAGE_ROLE_TOOL, [{"ok": True}])

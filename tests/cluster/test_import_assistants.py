@@ -130,17 +130,17 @@ async def test_sessions_of_the_session_agent_come_with_what_was_said(
         "mood": "calm",
         "last_interaction": "2026-03-02T08:00:00Z",
     }
-    found = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s1"))).messages
+    messages = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s1"))).messages
     user, assistant = session_pb2.MESSAGE_ROLE_USER, session_pb2.MESSAGE_ROLE_ASSISTANT
-    assert [(message.external_id, message.role, message.name, message.content) for message in found] == [
+    assert [(message.external_id, message.role, message.name, message.content) for message in messages] == [
         ("s1/1", user, "", "Turn on the light."),
         ("s1/2", user, "Jarvis", "Done."),
         ("s1/3", user, "", "Thanks"),
         ("s1/4", assistant, "", "Welcome"),
         ("s1/5", user, "", "a bare line"),
     ]
-    assert [message.create_time.seconds - SECONDS for message in found] == [0, 1, 1, 1, 1]
-    assert json_format.MessageToDict(found[2].metadata) == {"mood": "fine"}
+    assert [message.create_time.seconds - SECONDS for message in messages] == [0, 1, 1, 1, 1]
+    assert json_format.MessageToDict(messages[2].metadata) == {"mood": "fine"}
 
 
 async def test_a_conversation_that_is_no_json_is_kept_as_one_message(
@@ -152,8 +152,8 @@ async def test_a_conversation_that_is_no_json_is_kept_as_one_message(
     done = await move_in(cluster, tenant, "session-memory-agent", str(source))
 
     assert (done.code, written(done.json)) == (0, {"session": 1, "message": 1}), done.err
-    found = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
-    assert [(message.role, message.content) for message in found] == [(session_pb2.MESSAGE_ROLE_SYSTEM, "[{broken")]
+    messages = (await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="s"))).messages
+    assert [(message.role, message.content) for message in messages] == [(session_pb2.MESSAGE_ROLE_SYSTEM, "[{broken")]
 
 
 @pytest.mark.parametrize("form", ["json", "sqlite"])

@@ -208,6 +208,6 @@ async def test_vectors_of_a_registered_model_are_kept_with_who_made_them(
     (state,) = (await tenant.recall.BatchGetIndexStates(asked)).states
 
     assert (done.code, done.json["written"]["embedding"]) == (0, 1), done.err
-    (kept,) = [held for held in state.vectors if held.model == model]
+    (kept,) = [vector for vector in state.vectors if vector.model == model]
     assert (kept.provider, kept.dimensions, kept.vector_count, kept.from_caller) == ("openai", 1536, 1, True)
     assert list(kept.embeddings[0].values) == axis

@@ -198,8 +198,8 @@ async def test_trust_aliases_conflicts_policy_and_webhooks_come_along(
     }
     (alias,) = (await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())).aliases
     assert (alias.canonical_memory_id, alias.confidence) == ((await memory_of(tenant, "tea")).memory_id, 0.6)
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
-    (resolution,) = said.resolutions
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    (resolution,) = response.resolutions
     assert (resolution.status, resolution.note) == (curation_pb2.CONFLICT_STATUS_SUPERSEDED, "newer")
     assert resolution.canonical_memory_id == (await memory_of(tenant, "coffee")).memory_id
     policy = (await tenant.tenancy.GetPolicy(subjects_pb2.GetPolicyRequest())).policy
@@ -372,12 +372,12 @@ async def test_applications_keep_their_ids_and_secrets(cluster: Cluster, tmp_pat
 
     async with cluster.direct("auth") as channel:
         for client_id, secret, method in ((f"mcp_{mark}", "", "none"), (f"mcs_{mark}", SECRET, "client_secret_post")):
-            said = oauth_pb2.Client(client_id=client_id, redirect_uris=[REDIRECT], token_endpoint_auth_method=method)
-            app = App(channel, said, secret, "")
+            client = oauth_pb2.Client(client_id=client_id, redirect_uris=[REDIRECT], token_endpoint_auth_method=method)
+            app = App(channel, client, secret, "")
             with refused(grpc.StatusCode.INVALID_ARGUMENT, "OAUTH_INVALID_GRANT"):
                 await app.refresh("nonsense")
-            asked = await app.oauth.CreateAuthorization(app.asks())
-            assert asked.prompt.client_id == client_id
+            response = await app.oauth.CreateAuthorization(app.asks())
+            assert response.prompt.client_id == client_id
 
 
 async def test_an_account_that_anybody_may_have_made_is_let_into_nothing(cluster: Cluster, tmp_path: Path) -> None:

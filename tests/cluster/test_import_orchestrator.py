@@ -222,9 +222,9 @@ async def test_sessions_links_states_and_people_come_along(
     await move_in(cluster, tenant, "orchestrator-pg", source[0])
 
     for session_id, state in (("s1", "ACTIVE"), ("s2", "ENDED"), ("s3", "HIDDEN")):
-        found = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
-        assert found.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
-        assert found.session.create_time.ToDatetime() == T0
+        response = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id=session_id))
+        assert response.session.state == session_pb2.SessionState.Value(f"SESSION_STATE_{state}")
+        assert response.session.create_time.ToDatetime() == T0
     links = await tenant.links.ListLinks(memory_pb2.ListLinksRequest(memory_id="m1"))
     assert [(link.relation, link.label) for link in links.links] == [("follow_up", "Follow-Up")]
     states = (await tenant.sessions.ListAgentStates(states_pb2.ListAgentStatesRequest())).states

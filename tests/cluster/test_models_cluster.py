@@ -140,9 +140,9 @@ async def test_a_vector_that_comes_with_a_memory_is_one_of_the_model_in_force(
         return (await recalled(tenant)).model == WORDS
 
     await until(is_in_force)
-    given = memory_pb2.Memory(content="Owls hunt at night.", embedding=vector_of("something else entirely"))
+    memory = memory_pb2.Memory(content="Owls hunt at night.", embedding=vector_of("something else entirely"))
 
-    created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=given))
+    created = await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="something else entirely"))
     assert answer.hits[0].memory.memory_id == created.memory.memory_id
     assert answer.hits[0].similarity == pytest.approx(1.0, abs=1e-2)

@@ -105,9 +105,9 @@ async def test_services_that_show_their_certificates_work_together(secured: TlsC
     made = await secured.tenant.memory.CreateMemory(
         memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content="the kettle is red"))
     )
-    found = await secured.tenant.recall.Recall(recall_pb2.RecallRequest(query="what colour is the kettle?"))
+    response = await secured.tenant.recall.Recall(recall_pb2.RecallRequest(query="what colour is the kettle?"))
 
-    assert [hit.memory.memory_id for hit in found.hits] == [made.memory.memory_id]
+    assert [hit.memory.memory_id for hit in response.hits] == [made.memory.memory_id]
     await until_all_serve(secured.tenant.gateway)
 
 
@@ -260,9 +260,9 @@ def test_two_of_the_three_settings_are_refused(tmp_path: Path, without: str, sai
     settings = settings_of(made_in(tmp_path))
     del settings[without]
 
-    (found,) = find_problems(["gateway"], settings)
+    (problem,) = find_problems(["gateway"], settings)
 
-    assert found.endswith(said)
+    assert problem.endswith(said)
 
 
 def test_files_that_do_not_fit_are_refused_at_the_start(tmp_path: Path) -> None:

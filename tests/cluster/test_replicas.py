@@ -259,9 +259,9 @@ async def test_a_refused_writer_is_not_shown_an_older_replica(pair: ReplicaPair)
                 )
             )
 
-        found = await reader.memories.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
+        response = await reader.memories.GetMemory(pb.GetMemoryRequest(memory_id=memory_id))
 
-    assert found.memory.revision == 1
+    assert response.memory.revision == 1
 
 
 async def test_over_http_a_refusal_has_the_header_too(pair: ReplicaPair) -> None:
@@ -420,7 +420,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Replica
     block = await pair.tenant.blocks.CreateBlock(
         blocks_pb2.CreateBlockRequest(block=blocks_pb2.Block(label="persona", value="calm"))
     )
-    said = await pair.tenant.sessions.AppendMessages(
+    response = await pair.tenant.sessions.AppendMessages(
         session_pb2.AppendMessagesRequest(
             session_id="s",
             create_session=True,
@@ -447,7 +447,7 @@ async def test_every_read_that_a_replica_may_serve_is_served_by_it(pair: Replica
         "ListSessions": (tenant.sessions.ListSessions, session_pb2.ListSessionsRequest()),
         "GetMessage": (
             tenant.sessions.GetMessage,
-            session_pb2.GetMessageRequest(message_id=said.messages[0].message_id),
+            session_pb2.GetMessageRequest(message_id=response.messages[0].message_id),
         ),
         "ListMessages": (tenant.sessions.ListMessages, session_pb2.ListMessagesRequest(session_id="s")),
         "SearchMessages": (tenant.sessions.SearchMessages, session_pb2.SearchMessagesRequest(query="tea")),

@@ -74,9 +74,9 @@ async def test_what_one_replica_stores_the_other_has(cluster: LocalCluster) -> N
         stored = await skein.memories.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="shared by all")))
         request = pb.GetMemoryRequest(memory_id=stored.memory.memory_id)
 
-        found = await asyncio.gather(*(skein.memories.GetMemory(request) for _ in range(4)))
+        responses = await asyncio.gather(*(skein.memories.GetMemory(request) for _ in range(4)))
 
-    assert {one.memory.content for one in found} == {"shared by all"}
+    assert {one.memory.content for one in responses} == {"shared by all"}
 
 
 async def test_every_gateway_answers_with_the_same_key(cluster: LocalCluster) -> None:

@@ -30,8 +30,8 @@ async def test_people_find_their_way_through_the_console(cluster: Cluster, tenan
     folder = Path(os.environ.get("CONSOLE_SCREENSHOTS", tmp_path)).absolute()
 
     async def answer(question: dict[str, Any]) -> str:
-        asked = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=question["remember"]))
-        return str((await tenant.memory.CreateMemory(asked)).memory.memory_id)
+        request = memory_pb2.CreateMemoryRequest(memory=memory_pb2.Memory(content=question["remember"]))
+        return str((await tenant.memory.CreateMemory(request)).memory.memory_id)
 
     said = await run(
         SCRIPT,

@@ -69,8 +69,8 @@ def said(objects: list[dict[str, Any]], command: list[Any], **options: Any) -> l
     """Give a program objects, and return the problems that it prints."""
     ran = subprocess.run(command, input=json.dumps(objects), check=False, capture_output=True, text=True, **options)
     assert ran.returncode == 0, ran.stderr
-    found: list[str] = json.loads(ran.stdout)
-    return found
+    payload: list[str] = json.loads(ran.stdout)
+    return payload
 
 
 def test_every_object_is_accepted_as_it_is_and_a_misspelt_field_would_be_noticed(objects: list[dict[str, Any]]) -> None:

@@ -67,12 +67,12 @@ OF_ANY_SERVER_2026 = (
 async def outcomes(package: str, url: str, *arguments: str) -> dict[str, tuple[int, int]]:
     """Return how many checks of each scenario passed and failed."""
     assert version_of(package)
-    said = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
-    summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", said, re.MULTILINE)
+    result = await command(f"{package}/dist/index.js", "server", "--url", url, *arguments)
+    summary = re.findall(r"^[✓✗] ([a-z0-9-]+): (\d+) passed, (\d+) failed", result, re.MULTILINE)
     if summary:
         return {name: (int(passed), int(failed)) for name, passed, failed in summary}
-    one = re.search(r"^Passed: (\d+)/\d+, (\d+) failed", said, re.MULTILINE)
-    assert one is not None, said
+    one = re.search(r"^Passed: (\d+)/\d+, (\d+) failed", result, re.MULTILINE)
+    assert one is not None, result
     return {arguments[arguments.index("--scenario") + 1]: (int(one[1]), int(one[2]))}
 
 

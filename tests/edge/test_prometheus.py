@@ -127,21 +127,21 @@ async def test_promtool_finds_nothing_to_say_about_the_metrics(monitored: Monito
 
 
 async def test_every_question_of_a_dashboard_has_an_answer(monitored: MonitoredCluster) -> None:
-    asked = panel_queries()
+    queries = panel_queries()
 
     # What cannot happen here, such as a replica, is asked for in a way that answers 0.
-    unanswered = await unanswered_of(monitored.prometheus, asked)
+    unanswered = await unanswered_of(monitored.prometheus, queries)
 
-    assert len(asked) > 50
+    assert len(queries) > 50
     assert unanswered == []
 
 
 async def test_every_question_of_a_runbook_can_be_asked(monitored: MonitoredCluster) -> None:
-    asked = runbook_queries()
+    queries = runbook_queries()
 
-    answers = [(query, await ask(monitored.prometheus, query.expr)) for query in asked]
+    answers = [(query, await ask(monitored.prometheus, query.expr)) for query in queries]
 
-    assert len(asked) > 50
+    assert len(queries) > 50
     assert [(query, answer["error"]) for query, answer in answers if answer["status"] != "success"] == []
 
 

@@ -91,11 +91,11 @@ async def test_people_who_were_kept_out_are_kept_out_again_and_no_others(databas
         could_come_in = await revoke_access(connection, newest)
         again = await revoke_access(connection, newest)
         now_known = await read_deletions(connection)
-        left = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
+        rows = await connection.fetch("SELECT service_account_id::text AS name FROM auth.service_accounts")
 
     assert could_come_in == len(REVOCABLE_TABLES) + 1
     assert again == 0
     assert {table: set(closed) for table, closed in now_known.closed.items()} == {
         table: {name} for table, name in kept_out.items()
     }
-    assert {row["name"] for row in left} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}
+    assert {row["name"] for row in rows} == {kept_out["auth.service_accounts"], let_in["auth.service_accounts"]}

@@ -190,15 +190,15 @@ async def test_conversations_are_recorded_by_their_session(tenant: Tenant) -> No
 async def test_the_log_is_paged_and_filtered(tenant: Tenant) -> None:
     ids = [await remember(tenant) for _ in range(3)]
     await read(tenant, ids[0])
-    await seen(tenant, lambda found: len(found) >= 4)
+    await seen(tenant, lambda memory_ids: len(memory_ids) >= 4)
 
     request = pb.ListAccessLogRequest(page_size=2, operation=pb.ACCESS_OPERATION_CREATE)
     first = await tenant.history.ListAccessLog(request)
     request.page_token = first.next_page_token
     second = await tenant.history.ListAccessLog(request)
 
-    found = [entry.memory_id for answer in (first, second) for entry in answer.accesses]
-    assert (sorted(found), second.next_page_token) == (sorted(ids), "")
+    memory_ids = [entry.memory_id for answer in (first, second) for entry in answer.accesses]
+    assert (sorted(memory_ids), second.next_page_token) == (sorted(ids), "")
     request.operation = pb.ACCESS_OPERATION_READ
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "PAGE_TOKEN_INVALID"):
         await tenant.history.ListAccessLog(request)
@@ -297,11 +297,11 @@ async def test_months_of_the_log_that_are_too_old_are_removed(memory_server: Mem
         async with memory_server.serving(), memory_server.channel(system=True, tenant=False) as channel:
             stub = memory_pb2_grpc.MemoryInternalServiceStub(channel)
             await stub.EnsurePartitions(memory_pb2.EnsurePartitionsRequest())
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT inhrelid::regclass::text AS name FROM pg_inherits WHERE inhparent = 'memory.access_log'::regclass"
         )
 
-    names = {row["name"] for row in left}
+    names = {row["name"] for row in rows}
     assert not any("y2020" in name for name in names)
     assert len(names) >= 4
 

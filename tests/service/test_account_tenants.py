@@ -178,10 +178,10 @@ async def test_an_account_owns_the_tenant_that_it_makes(tenancy: Tenancy) -> Non
     assert made.tenant.role == ROLES["owner"]
     assert await tenancy.roles(tenant_id) == {person.account_id: "owner"}
     assert await seen(tenancy, person.caller()) == {made.tenant.tenant_id: ROLES["owner"]}
-    standing = await tenancy.internal().GetMembership(
+    response = await tenancy.internal().GetMembership(
         members_pb2.GetMembershipRequest(tenant_id=str(tenant_id), account_id=str(person.account_id))
     )
-    assert standing.role == ROLES["owner"]
+    assert response.role == ROLES["owner"]
 
 
 async def test_who_makes_a_tenant_is_counted_among_its_members(tenancy: Tenancy) -> None:

@@ -154,8 +154,8 @@ async def test_a_changed_password_ends_every_other_sign_in(cluster: Cluster, acc
     await here.stubs.auth.ChangePassword(request)
     await here.stubs.auth.ChangePassword(request)
 
-    (left,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
-    assert left.current
+    (auth_session,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
+    assert auth_session.current
     with refused(grpc.StatusCode.UNAUTHENTICATED, "CREDENTIAL_INVALID"):
         await cluster.anonymous.auth.RefreshSession(pb.RefreshSessionRequest(refresh_token=account.refresh_token))
     with refused(grpc.StatusCode.UNAUTHENTICATED, "SIGN_IN_REFUSED"):
@@ -260,9 +260,9 @@ async def test_a_repeated_create_account_makes_one(cluster: Cluster) -> None:
 async def test_an_account_is_found_by_its_id_and_by_its_address(cluster: Cluster, account: Account) -> None:
     requests = (pb.GetAccountRequest(account_id=account.account_id), pb.GetAccountRequest(email=account.email.upper()))
 
-    found = [(await cluster.operator.auth.GetAccount(request)).account.account_id for request in requests]
+    account_ids = [(await cluster.operator.auth.GetAccount(request)).account.account_id for request in requests]
 
-    assert found == [account.account_id] * 2
+    assert account_ids == [account.account_id] * 2
     with refused(grpc.StatusCode.INVALID_ARGUMENT, "INVALID_FIELD"):
         await cluster.operator.auth.GetAccount(pb.GetAccountRequest())
 
@@ -310,7 +310,9 @@ async def test_services_learn_what_they_may_know_of_an_account(cluster: Cluster,
         identity = auth_pb2_grpc.AuthInternalServiceStub(channel)
         metadata = (("authorization", f"Bearer {(await identity.Exchange(exchange)).token}"),)
 
-        found = await identity.GetAccountState(auth_pb2.GetAccountStateRequest(email=account.email), metadata=metadata)
+        response = await identity.GetAccountState(
+            auth_pb2.GetAccountStateRequest(email=account.email), metadata=metadata
+        )
 
-    assert (found.account_id, found.email, found.email_verified) == (account.account_id, account.email, False)
-    assert found.active
+    assert (response.account_id, response.email, response.email_verified) == (account.account_id, account.email, False)
+    assert response.active

@@ -105,8 +105,8 @@ async def test_nothing_of_a_deleted_agent_answers_and_all_of_it_comes_back(tenan
     with refused(NOT_FOUND, "AGENT_STATE_NOT_FOUND"):
         await tenant.sessions.GetAgentState(states_pb2.GetAgentStateRequest(agent_id="butler"))
     assert await tools_of(tenant) == []
-    found = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m"))
-    assert found.memory.agent_id == "butler"
+    response = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id="m"))
+    assert response.memory.agent_id == "butler"
 
     agent = await undelete_agent(tenant)
 

@@ -84,14 +84,14 @@ async def test_many_short_memories_are_one_answer(tenant: Tenant) -> None:
 
     got = await tenant.memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=names))
     listed = await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest(page_size=299))
-    rest = await tenant.memory.ListMemories(
+    response = await tenant.memory.ListMemories(
         memory_pb2.ListMemoriesRequest(page_size=299, page_token=listed.next_page_token)
     )
 
     assert [memory.external_id for memory in got.memories] == names
     assert not got.deferred
-    assert [memory.external_id for memory in (*listed.memories, *rest.memories)] == names[::-1]
-    assert (len(listed.memories), rest.next_page_token) == (299, "")
+    assert [memory.external_id for memory in (*listed.memories, *response.memories)] == names[::-1]
+    assert (len(listed.memories), response.next_page_token) == (299, "")
 
 
 async def test_the_last_hits_are_left_out_of_an_answer_that_would_be_too_large(tenant: Tenant) -> None:

@@ -213,13 +213,13 @@ async def test_a_purge_reaches_cold_storage_by_id_and_by_person(deployment: Depl
         (file,) = deployment.files
         held = gzip.decompress(file.read_bytes()).decode()
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert list(dry.archived_memory_ids) == list(first.archived_memory_ids) == [by_id]
     assert list(second.archived_memory_ids) == [of_ann]
     assert ("a word that must go" in held, "Ann" in held, "what stays" in held) == (False, False, True)
     assert restored.unarchived_count == 1
-    assert [one.memory_id for one in left.memories] == [stays]
+    assert [one.memory_id for one in response.memories] == [stays]
 
 
 async def test_a_purge_from_cold_storage_takes_data_with_any_numbers(deployment: Deployment) -> None:
@@ -255,9 +255,9 @@ async def test_a_purge_from_cold_storage_leaves_no_answer_and_is_told_in_the_log
         await all_told(deployment.server.database.server)
         changes = await history.ListChanges(history_pb2.ListChangesRequest())
     async with deployment.server.database.superuser() as connection:
-        held = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
+        count = await connection.fetchval("SELECT count(*) FROM memory.requests WHERE response LIKE '%must go%'::bytea")
 
-    assert held == 0
+    assert count == 0
     assert [one.entity_id for one in changes.changes if one.event_type == "memory_forget_hard"] == [gone]
 
 
@@ -265,8 +265,8 @@ async def test_a_purge_of_a_person_and_more_does_not_guess_at_cold_storage(deplo
     async with deployment.memory() as memory, deployment.history() as history:
         await old(memory, "what Ann said", subject_id="ann")
         created = await history.ArchiveMemories(going())
-        wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
-        purged = await memory.PurgeMemories(purge(filter=wanted))
+        filter_ = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
+        purged = await memory.PurgeMemories(purge(filter=filter_))
         restored = await history.UnarchiveMemories(pb.UnarchiveMemoriesRequest(archive_id=created.archive.archive_id))
 
     assert list(purged.archived_memory_ids) == []
@@ -321,10 +321,10 @@ async def test_the_worker_archives_what_the_tenant_s_rule_says(deployment: Deplo
 
         first = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
         again = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert (first.archived_count, again.archived_count) == (1, 0)
-    assert [one.content for one in left.memories] == ["of today"]
+    assert [one.content for one in response.memories] == ["of today"]
 
 
 async def test_what_expires_is_not_archived(deployment: Deployment) -> None:
@@ -334,10 +334,10 @@ async def test_what_expires_is_not_archived(deployment: Deployment) -> None:
         await deployment.grow_old()
 
         answer = await internal.ArchiveIdleMemories(memory_pb2.ArchiveIdleMemoriesRequest())
-        left = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
+        response = await memory.ListMemories(memory_pb2.ListMemoriesRequest())
 
     assert answer.archived_count == 0
-    assert [one.content for one in left.memories] == ["idle for long"]
+    assert [one.content for one in response.memories] == ["idle for long"]
 
 
 async def test_without_a_rule_nothing_is_archived(deployment: Deployment) -> None:
@@ -359,10 +359,10 @@ async def test_what_is_older_than_the_tenant_keeps_is_purged(deployment: Deploym
 
         first = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
         again = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        found = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
+        response = await memory.BatchGetMemories(memory_pb2.BatchGetMemoriesRequest(memory_ids=[gone, kept]))
 
     assert (first.purged_count, again.purged_count) == (1, 0)
-    assert ([one.memory_id for one in found.memories], list(found.not_found)) == ([kept], [gone])
+    assert ([one.memory_id for one in response.memories], list(response.not_found)) == ([kept], [gone])
 
 
 async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(deployment: Deployment) -> None:
@@ -374,10 +374,10 @@ async def test_memories_in_cold_storage_are_not_kept_longer_than_the_others(depl
         async with deployment.server.database.superuser() as connection:
             await connection.execute("UPDATE memory.archives SET create_time = $1", LONG_AGO)
         grown = await internal.ApplyRetention(memory_pb2.ApplyRetentionRequest())
-        left = await history.ListArchives(pb.ListArchivesRequest())
+        response = await history.ListArchives(pb.ListArchivesRequest())
 
     assert (young.purged_count, grown.purged_count) == (0, 1)
-    assert (list(left.archives), deployment.files) == ([], [])
+    assert (list(response.archives), deployment.files) == ([], [])
 
 
 async def test_unreferenced_files_are_removed_once_no_process_can_be_writing_them(deployment: Deployment) -> None:

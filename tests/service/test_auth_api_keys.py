@@ -273,8 +273,8 @@ async def test_keys_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant:
 
     listed = await tenant.auth.ListApiKeys(pb.ListApiKeysRequest())
     assert theirs.api_key.api_key_id not in {key.api_key_id for key in listed.api_keys}
-    found = await other_tenant.auth.Introspect(pb.IntrospectRequest(credential=theirs.secret))
-    assert found.active
+    response = await other_tenant.auth.Introspect(pb.IntrospectRequest(credential=theirs.secret))
+    assert response.active
 
 
 async def test_an_unknown_key_is_not_revoked(tenant: Tenant) -> None:
@@ -307,9 +307,9 @@ async def test_introspection_says_what_a_key_of_the_own_tenant_allows(tenant: Te
     request.expire_time.CopyFrom(later(hours=1))
     made = await tenant.auth.CreateApiKey(request)
 
-    found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+    response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
 
-    assert found == pb.IntrospectResponse(
+    assert response == pb.IntrospectResponse(
         active=True,
         principal=f"api_key:{made.api_key.api_key_id}",
         tenant_id=str(tenant.tenant_id),
@@ -322,9 +322,9 @@ async def test_introspection_of_anybody_elses_credential_says_nothing(
     cluster: Cluster, tenant: Tenant, other_tenant: Tenant
 ) -> None:
     for credential in (other_tenant.api_key, cluster.operator_key, "skein_nonsense", "x"):
-        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=credential))
+        response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=credential))
 
-        assert found == pb.IntrospectResponse(active=False)
+        assert response == pb.IntrospectResponse(active=False)
 
 
 async def test_introspection_of_a_key_that_has_ended_says_nothing(
@@ -337,9 +337,9 @@ async def test_introspection_of_a_key_that_has_ended_says_nothing(
     )
 
     for made in (revoked, expired):
-        found = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
+        response = await tenant.auth.Introspect(pb.IntrospectRequest(credential=made.secret))
 
-        assert found == pb.IntrospectResponse(active=False)
+        assert response == pb.IntrospectResponse(active=False)
 
 
 async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Cluster) -> None:
@@ -354,9 +354,9 @@ async def test_introspection_of_a_deleted_tenant_s_key_says_nothing(cluster: Clu
         await cluster.operator.tenancy.DeleteTenant(tenancy_pb2.DeleteTenantRequest(tenant_id=str(tenant.tenant_id)))
 
         async with asyncio.timeout(30):
-            while (found := await inside.auth.Introspect(request)).active:
+            while (response := await inside.auth.Introspect(request)).active:
                 await asyncio.sleep(0.05)
-    assert found == pb.IntrospectResponse(active=False)
+    assert response == pb.IntrospectResponse(active=False)
 
 
 # Row-level security

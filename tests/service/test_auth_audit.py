@@ -87,9 +87,9 @@ async def test_events_can_be_read_for_one_account(events: AuditStore) -> None:
     await audit.record("sign_in", tenant_id=tenant_id, account_id=account_id)
     await audit.record("sign_in", tenant_id=tenant_id, account_id=uuid.uuid4())
 
-    found = await events.list_audit_events(tenant_id, account_id=account_id, before=None, size=10)
+    audit_events = await events.list_audit_events(tenant_id, account_id=account_id, before=None, size=10)
 
-    assert [event.event for event in found] == ["sign_in"]
+    assert [event.event for event in audit_events] == ["sign_in"]
 
 
 async def test_an_undocumented_event_is_not_recorded(events: AuditStore) -> None:
@@ -102,8 +102,8 @@ async def test_what_a_browser_says_of_itself_cannot_break_a_line(events: AuditSt
 
     await AuditRecorder(events).record("sign_in", tenant_id=tenant_id, target="a\x00b\nc" + 300 * "x")
 
-    found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
-    assert found[0].target == "abc" + 252 * "x"
+    audit_events = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
+    assert audit_events[0].target == "abc" + 252 * "x"
 
 
 # Refused credentials
@@ -146,8 +146,8 @@ async def test_the_same_refused_credential_is_recorded_once_a_minute(events: Aud
         await audit.record_rejected_credential("the same", CredentialInvalid(), tenant_id=tenant_id)
     await audit.record_rejected_credential("another", CredentialInvalid(), tenant_id=tenant_id)
 
-    found = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
-    assert len(found) == 3
+    audit_events = await events.list_audit_events(tenant_id, account_id=None, before=None, size=10)
+    assert len(audit_events) == 3
 
 
 async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -> None:
@@ -158,6 +158,6 @@ async def test_who_has_no_credential_cannot_fill_the_table(events: AuditStore) -
         await audit.record_rejected_credential(f"{number}", CredentialInvalid(), account_id=marker)
         await audit.record_rejected_credential(f"unknown {number}", CredentialInvalid())
 
-    found = await events.list_audit_events(NO_TENANT, account_id=marker, before=None, size=MAX_REFUSED + 5)
+    audit_events = await events.list_audit_events(NO_TENANT, account_id=marker, before=None, size=MAX_REFUSED + 5)
     # All unknown credentials together are one event more, of their source.
-    assert len(found) == MAX_REFUSED - 1
+    assert len(audit_events) == MAX_REFUSED - 1

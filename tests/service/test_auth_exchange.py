@@ -280,12 +280,12 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(
         while (await stub.DeleteExpired(pb.DeleteExpiredRequest())).deleted_count:
             pass
 
-    left = await database.fetch(
+    rows = await database.fetch(
         "SELECT tenant_id, request_id FROM auth.requests WHERE tenant_id = ANY ($1)",
         [tenant.tenant_id, other_tenant.tenant_id],
     )
     assert first.deleted_count >= 1
-    assert {(row["tenant_id"], row["request_id"]) for row in left} == {
+    assert {(row["tenant_id"], row["request_id"]) for row in rows} == {
         (tenant.tenant_id, "new"),
         (other_tenant.tenant_id, "old"),
         (other_tenant.tenant_id, "new"),
@@ -309,8 +309,8 @@ async def test_the_operator_s_answers_that_are_past_their_time_are_deleted_as_we
 
     await rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel).DeleteExpired(pb.DeleteExpiredRequest())
 
-    left = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
-    assert [row["request_id"] for row in left] == [new]
+    rows = await database.fetch("SELECT request_id FROM auth.requests WHERE request_id = ANY ($1)", [old, new])
+    assert [row["request_id"] for row in rows] == [new]
 
 
 async def test_only_the_system_deletes_what_is_past_its_time(

@@ -255,9 +255,9 @@ async def test_a_person_reads_the_audit_events_of_their_own_account_only(cluster
         await audit.record("sign_in", account_id=whose, target=f"account:{whose}")
     mine = calls(cluster, (await people.signed_in(account_id)).access_token)
 
-    found = await mine.auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
+    response = await mine.auth.ListMyAuditEvents(accounts_pb2.ListMyAuditEventsRequest())
 
-    assert [event.target for event in found.audit_events] == [f"account:{account_id}"]
+    assert [event.target for event in response.audit_events] == [f"account:{account_id}"]
 
 
 async def test_a_key_that_a_person_made_lives_on_without_them(cluster: Cluster, people: People, tenant: Tenant) -> None:
@@ -380,9 +380,13 @@ async def test_introspection_knows_access_tokens_of_the_own_tenant_alone(
     request = auth_pb2.IntrospectRequest(credential=await people.application(account_id, tenant, "memory.read"))
     own = auth_pb2.IntrospectRequest(credential=(await people.signed_in(account_id)).access_token)
 
-    found = await tenant.auth.Introspect(request)
+    response = await tenant.auth.Introspect(request)
 
-    assert (found.active, found.principal, list(found.permissions)) == (True, f"account:{account_id}", ["memory.read"])
+    assert (response.active, response.principal, list(response.permissions)) == (
+        True,
+        f"account:{account_id}",
+        ["memory.read"],
+    )
     assert await other_tenant.auth.Introspect(request) == auth_pb2.IntrospectResponse(active=False)
     assert await tenant.auth.Introspect(own) == auth_pb2.IntrospectResponse(active=False)
 

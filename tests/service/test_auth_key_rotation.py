@@ -265,7 +265,7 @@ async def test_a_rotation_of_the_signing_key_is_the_operators_event(cluster: Clu
     rotated = await cluster.operator.auth.RotateSigningKey(request)
     await cluster.operator.auth.RotateSigningKey(request)
 
-    found = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=20))
+    response = await cluster.operator.auth.ListAuditEvents(accounts_pb2.ListAuditEventsRequest(page_size=20))
 
     target = f"signing_key:{rotated.signing_key.key_id}"
-    assert [event.event for event in found.audit_events if event.target == target] == ["signing_key_rotated"]
+    assert [event.event for event in response.audit_events if event.target == target] == ["signing_key_rotated"]

@@ -224,8 +224,10 @@ async def test_they_are_paged_newest_first(tenant: Tenant) -> None:
     request.page_token = first.next_page_token
     second = await tenant.auth.ListServiceAccounts(request)
 
-    found = [account.service_account_id for account in (*first.service_accounts, *second.service_accounts)]
-    assert found == sorted(ids, reverse=True)
+    service_account_ids = [
+        account.service_account_id for account in (*first.service_accounts, *second.service_accounts)
+    ]
+    assert service_account_ids == sorted(ids, reverse=True)
 
 
 async def test_those_of_another_tenant_do_not_exist(tenant: Tenant, other_tenant: Tenant) -> None:

@@ -136,11 +136,11 @@ async def test_keys_that_verify_nothing_any_more_are_hidden_and_deleted(cluster:
             stub = rpc.AuthInternalServiceStub(Stubs.of(channel, token).channel)
             deleted = await stub.DeleteExpired(pb.DeleteExpiredRequest())
 
-        left = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
+        count = await connection.fetchval("SELECT count(*) FROM auth.signing_keys WHERE key_id = $1", before)
     await let_in_again(cluster, tenant)
     assert hidden
     assert deleted.deleted_count >= 1
-    assert left == 0
+    assert count == 0
 
 
 async def test_a_replica_notices_a_key_that_another_one_made(cluster: Cluster, tenant: Tenant) -> None:

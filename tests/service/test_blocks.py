@@ -276,8 +276,8 @@ async def test_one_block_is_shared_by_several_agents(tenant: Tenant) -> None:
     request = pb.ListBlockAgentsRequest(block_id=made.block_id, page_size=2)
     page = await tenant.blocks.ListBlockAgents(request)
     request.page_token = page.next_page_token
-    rest = await tenant.blocks.ListBlockAgents(request)
-    assert [agent.agent_id for agent in (*page.agents, *rest.agents)] == ["a1", "a2", "a3"]
+    response = await tenant.blocks.ListBlockAgents(request)
+    assert [agent.agent_id for agent in (*page.agents, *response.agents)] == ["a1", "a2", "a3"]
     await tenant.blocks.DetachBlock(pb.DetachBlockRequest(block_id=made.block_id, agent_id="a2"))
     assert (await prompt(tenant, "a2")).text == ""
     with refused(NOT_FOUND, "BLOCK_NOT_ATTACHED"):
@@ -380,8 +380,8 @@ async def test_a_prompt_that_no_answer_can_hold_is_refused(tenant: Tenant) -> No
     request = pb.ListAgentBlocksRequest(agent_id="a")
     page = await tenant.blocks.ListAgentBlocks(request)
     request.page_token = page.next_page_token
-    rest = await tenant.blocks.ListAgentBlocks(request)
-    assert len({block.block_id for block in (*page.blocks, *rest.blocks)}) == 11
+    response = await tenant.blocks.ListAgentBlocks(request)
+    assert len({block.block_id for block in (*page.blocks, *response.blocks)}) == 11
 
 
 async def test_an_agent_carries_so_many_blocks_and_no_more(tenant: Tenant) -> None:

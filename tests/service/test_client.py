@@ -39,19 +39,19 @@ def said(content: str) -> Message:
 async def test_what_is_remembered_is_recalled(skein: Client) -> None:
     await skein.remember(["Anna prefers green tea"], messages=[said("The kettle is broken")], session_id="kitchen")
 
-    found = await skein.recall("tea")
+    response = await skein.recall("tea")
 
-    assert found.hits[0].memory.content == "Anna prefers green tea"
-    assert not found.incomplete
+    assert response.hits[0].memory.content == "Anna prefers green tea"
+    assert not response.incomplete
 
 
 async def test_memories_may_be_dicts_with_plain_names_and_arms_have_some(skein: Client) -> None:
     await skein.remember({"content": "Anna prefers green tea", "scope": "global", "level": None})
     await skein.remember([{"content": "Tea is at four", "scope": "SCOPE_AGENT", "agent_id": "a"}, "Tea grows in Assam"])
 
-    found = await skein.recall("tea", arms=["memories"])
+    response = await skein.recall("tea", arms=["memories"])
 
-    scopes = {hit.memory.content: hit.memory.scope for hit in found.hits}
+    scopes = {hit.memory.content: hit.memory.scope for hit in response.hits}
     assert scopes["Anna prefers green tea"] == memory_pb2.SCOPE_GLOBAL
     assert scopes["Tea is at four"] == memory_pb2.SCOPE_AGENT
     with pytest.raises(ValueError, match="Scope is global, agent, user, session, not 'galaxy'"):
@@ -97,14 +97,14 @@ async def test_corrected_messages_are_sent_again_under_the_failed_calls_id(skein
 async def test_arms_and_filters_are_passed_on(skein: Client) -> None:
     await skein.remember([Memory(content="Anna drinks tea", tags=["drinks"]), "Tea grows in Assam"])
 
-    found = await skein.recall(
+    response = await skein.recall(
         "tea",
         arms=[skein_client.ARM_MEMORIES],
         filter=skein_client.MemoryFilter(tags_any=["drinks"]),
         limit=5,
     )
 
-    assert [hit.memory.content for hit in found.hits] == ["Anna drinks tea"]
+    assert [hit.memory.content for hit in response.hits] == ["Anna drinks tea"]
 
 
 async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tenant: Tenant, skein: Client) -> None:
@@ -112,9 +112,9 @@ async def test_a_search_is_by_words_by_meaning_or_by_both(cluster: Cluster, tena
 
     def blocking() -> list[str]:
         with sync.Client(endpoint=cluster.endpoint, api_key=tenant.api_key) as client:
-            found = client.recall("automobiles", mode="keyword")
+            response = client.recall("automobiles", mode="keyword")
             packed = client.build_context("automobiles", mode="keyword")
-            return [*(hit.memory.content for hit in found.hits), *(cited.item_id for cited in packed.citations)]
+            return [*(hit.memory.content for hit in response.hits), *(cited.item_id for cited in packed.citations)]
 
     by_words = (await skein.recall("automobiles", mode="keyword")).hits
     by_meaning = await skein.recall("automobiles", mode=recall_pb2.SEARCH_MODE_SEMANTIC)
@@ -273,9 +273,9 @@ async def test_a_read_survives_a_service_that_is_away_for_a_moment(cluster: Clus
     async with gateway_before(cluster, tenant, {"Recall": recall}) as gateway:
         endpoint = gateway.host.addresses["gateway"]
         async with Client(endpoint=endpoint, api_key=tenant.api_key) as skein:
-            found = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
+            response = await skein.recall("tea", arms=[skein_client.ARM_MEMORIES])
 
-    assert found.model == "m"
+    assert response.model == "m"
 
 
 async def test_a_deadline_ends_the_call(cluster: Cluster, tenant: Tenant) -> None:

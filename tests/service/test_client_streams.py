@@ -75,8 +75,8 @@ async def test_a_session_is_followed_over_many_streams_until_it_ends(short: Clus
 
         async def speak() -> None:
             for number in range(6):
-                said = Message(role=session_pb2.MESSAGE_ROLE_USER, content=str(number))
-                await skein.remember(messages=[said], session_id=session_id)
+                message = Message(role=session_pb2.MESSAGE_ROLE_USER, content=str(number))
+                await skein.remember(messages=[message], session_id=session_id)
                 # Longer than a stream lasts, in all.
                 await first(skein.sessions.StreamMessages(session_pb2.StreamMessagesRequest(session_id=session_id)), 3)
             await skein.sessions.EndSession(session_pb2.EndSessionRequest(session_id=session_id))

@@ -87,8 +87,8 @@ async def test_an_alias_between_two_archives_comes_back(tenant: Tenant) -> None:
     for archive_id in archives:
         await restore(tenant, archive_id)
 
-    found = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=name))
-    assert found.canonical_memory_id == canonical
+    response = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=name))
+    assert response.canonical_memory_id == canonical
 
 
 @pytest.mark.parametrize("purged", [0, 1])

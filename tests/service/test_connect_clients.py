@@ -138,8 +138,8 @@ async def test_both_doors_refuse_in_the_same_words(
         answer = await http.post(path, content=body, headers={"content-type": form, **brought})
 
     status: Any = rpc_status.from_call(caught.value)  # type: ignore[arg-type]  # It reads three methods that both have.
-    told = answer.json()
-    assert told["code"] == caught.value.code().name.lower()
-    assert told["message"] == status.message
-    values = [base64.b64decode(detail["value"] + "==") for detail in told["details"]]
+    payload = answer.json()
+    assert payload["code"] == caught.value.code().name.lower()
+    assert payload["message"] == status.message
+    values = [base64.b64decode(detail["value"] + "==") for detail in payload["details"]]
     assert values == [detail.value for detail in status.details]

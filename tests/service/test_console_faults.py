@@ -127,10 +127,10 @@ async def test_who_leaves_while_auth_is_away_is_forgotten_by_the_browser_and_tol
             page = await web.sign_in(person.email, PASSWORD)
             cut()
 
-            left = await web.submit(page, "sign_out")
+            answer = await web.submit(page, "sign_out")
 
-    assert (left.status_code, "“auth” is unavailable" in left.text) == (503, True)
-    assert "This browser no longer holds your sign-in" in left.text
+    assert (answer.status_code, "“auth” is unavailable" in answer.text) == (503, True)
+    assert "This browser no longer holds your sign-in" in answer.text
     assert "skein" not in web.client.cookies
 
 

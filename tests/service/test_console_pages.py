@@ -217,11 +217,11 @@ async def test_a_conflict_is_settled_by_a_form(web: BrowserSession, tenant: Tena
 
     after = await web.client.get(answer.headers["location"])
     settled = await web.page("conflicts", settled="on")
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     assert "The conflict is settled." in after.text
     assert "Same key" not in after.text
     assert "&lt;i&gt;seen&lt;/i&gt;" in settled.text
-    assert [one.canonical_memory_id for one in said.resolutions] == [seeded.b_id]
+    assert [one.canonical_memory_id for one in response.resolutions] == [seeded.b_id]
 
 
 async def test_what_cannot_be_settled_changes_nothing(web: BrowserSession, seeded: SeededData) -> None:

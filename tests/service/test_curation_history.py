@@ -59,8 +59,8 @@ async def test_each_act_of_curation_is_one_event_without_content_and_keeps_what_
     )
 
     # What one transaction tells at several times has no order of its own.
-    told = [row["event_type"] for row in events]
-    assert [*told[:8], *sorted(told[8:])] == [
+    event_types = [row["event_type"] for row in events]
+    assert [*event_types[:8], *sorted(event_types[8:])] == [
         *["memory_source_trust_set"] * 3,
         *["memory_conflict_resolved"] * 2,
         "memory_entity_resolved",

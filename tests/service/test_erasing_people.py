@@ -184,8 +184,8 @@ async def test_many_memories_and_blocks_of_a_person_go_page_by_page(tenant: Tena
 
 async def test_a_purge_that_names_more_than_a_person_leaves_blocks(tenant: Tenant) -> None:
     await block(tenant, "of ann", "x", subject_id="ann")
-    wanted = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
-    selection = memory_pb2.MemorySelection(filter=wanted)
+    filter_ = memory_pb2.MemoryFilter(subject_id="ann", types=["journal"])
+    selection = memory_pb2.MemorySelection(filter=filter_)
 
     await tenant.memory.PurgeMemories(memory_pb2.PurgeMemoriesRequest(selection=selection))
 
@@ -197,12 +197,12 @@ async def test_a_purge_of_blocks_is_told_in_the_log(tenant: Tenant, connection: 
 
     receipt = (await tenant.memory.PurgeMemories(of_subject("ann"))).receipt
 
-    told = await connection.fetch(
+    rows = await connection.fetch(
         "SELECT entity_id, payload::jsonb ->> 'receipt_id' AS receipt_id FROM memory.changes "
         "WHERE tenant_id = $1 AND event_type = 'block_purged'",
         tenant.tenant_id,
     )
-    assert [tuple(row) for row in told] == [("of ann", receipt.receipt_id)]
+    assert [tuple(row) for row in rows] == [("of ann", receipt.receipt_id)]
 
 
 async def test_no_word_of_a_person_is_left_in_any_service(

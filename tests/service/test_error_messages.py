@@ -179,16 +179,20 @@ async def test_every_refusal_of_a_field_says_in_its_message_what_its_details_say
             if answer.status_code != 400:
                 continue
             refused += 1
-            told = answer.json()
-            details = [detail["debug"] for detail in told["details"]]
+            payload = answer.json()
+            details = [detail["debug"] for detail in payload["details"]]
             violations = [one for detail in details for one in detail.get("fieldViolations", [])]
             missing += [
-                f"{path}: {told['message']}"
+                f"{path}: {payload['message']}"
                 for one in violations
-                if one.get("field", "") not in told["message"] or one["description"] not in told["message"]
+                if one.get("field", "") not in payload["message"] or one["description"] not in payload["message"]
             ]
-            if not violations and "page_token" not in told["message"] and details[0]["reason"] == "PAGE_TOKEN_INVALID":
-                missing.append(f"{path}: {told['message']}")
+            if (
+                not violations
+                and "page_token" not in payload["message"]
+                and details[0]["reason"] == "PAGE_TOKEN_INVALID"
+            ):
+                missing.append(f"{path}: {payload['message']}")
 
     assert missing == []
     assert refused > 60

@@ -240,9 +240,9 @@ async def test_a_number_beyond_a_double_in_a_condition_is_a_word_like_any_other(
     await tenant.memory.CreateMemory(pb.CreateMemoryRequest(memory=pb.Memory(content="x", data_json='{"n": 1}')))
     condition = pb.MemoryFilter(where=f"data.n = {number}")
 
-    found = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=condition))
+    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest(filter=condition))
 
-    assert not found.memories
+    assert not response.memories
 
 
 async def test_a_repeated_request_is_told_apart_by_digits_that_no_double_has(tenant: Tenant) -> None:
@@ -405,9 +405,9 @@ async def test_a_recall_tells_every_digit(tenant: Tenant) -> None:
 
     answer = await tenant.gateway.Recall(gateway_pb2.RecallRequest(query=f"zebra {name}", limit=1))
 
-    found = answer.hits[0].memory
-    assert read(found.data_json) == read(found.metadata_json) == read(EXACT)
-    assert found.data["whole"] == 3
+    memory = answer.hits[0].memory
+    assert read(memory.data_json) == read(memory.metadata_json) == read(EXACT)
+    assert memory.data["whole"] == 3
 
 
 async def test_langgraph_s_store_keeps_every_digit(cluster: Cluster, tenant: Tenant) -> None:

@@ -82,11 +82,11 @@ async def test_a_memory_is_stored_and_read_as_json(address: str, bearer: dict[st
     created = await ask(address, f"{MEMORIES}/CreateMemory", {"memory": {"content": "Grüße, 茶"}}, **bearer)
     memory_id = created.json["memory"]["memoryId"]
 
-    got = await ask(address, f"{MEMORIES}/GetMemory", {"memory_id": memory_id}, **bearer)
+    reply = await ask(address, f"{MEMORIES}/GetMemory", {"memory_id": memory_id}, **bearer)
 
-    assert (created.status, got.status) == (200, 200)
-    assert got.headers["content-type"] == "application/json"
-    assert got.json["memory"]["content"] == "Grüße, 茶"
+    assert (created.status, reply.status) == (200, 200)
+    assert reply.headers["content-type"] == "application/json"
+    assert reply.json["memory"]["content"] == "Grüße, 茶"
 
 
 async def test_a_memory_is_stored_and_read_as_bytes(address: str, bearer: dict[str, str]) -> None:

@@ -146,7 +146,7 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
 
     async with gateway_before(cluster, tenant, script) as gateway:
         response = await gateway.gateway.Recall(ANNA)
-        asked = gateway.played.requests
+        requests = gateway.played.requests
 
     assert [found.item_id for found in response.hits] == ["a", "Anna drinks tea", "b"]
     assert response.hits[1].block.value == "Anna drinks tea"
@@ -157,9 +157,9 @@ async def test_the_best_of_all_arms_are_returned_with_the_profile(cluster: Clust
         (pb.ARM_BLOCKS, OK, 1),
         (pb.ARM_PROFILE, OK, 0),
     ]
-    (of_agent,) = asked["ListAgentBlocks"]
+    (of_agent,) = requests["ListAgentBlocks"]
     assert (of_agent.agent_id, of_agent.subject_id, of_agent.hide_other_subjects) == ("butler", "anna", True)
-    assert [part.subject_id for part in asked["GetSubject"]] == ["anna"]
+    assert [part.subject_id for part in requests["GetSubject"]] == ["anna"]
 
 
 async def test_the_limit_holds_for_all_arms_together(cluster: Cluster, tenant: Tenant) -> None:

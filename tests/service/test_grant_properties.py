@@ -140,7 +140,7 @@ class Sequences(RuleBasedStateMachine):
 
     @rule(target=grants, tenant=st.sampled_from(TENANTS), client=st.sampled_from(CLIENTS), scopes=subsets)
     def approve(self, tenant: UUID, client: str, scopes: frozenset[str]) -> Grant:
-        asked = AuthSession(
+        auth_session = AuthSession(
             tenant_id=tenant,
             auth_session_id=SystemRandomSource().id(self.at),
             account_id=self.world.account_id,
@@ -151,7 +151,7 @@ class Sequences(RuleBasedStateMachine):
             create_time=self.at,
             expire_time=self.at,
         )
-        session, code, token = grants.approve(asked, REDIRECT, grants.challenge_of(VERIFIER), self._now())
+        session, code, token = grants.approve(auth_session, REDIRECT, grants.challenge_of(VERIFIER), self._now())
         self.world.loop.run(self.world.store.approve(session, code))
         grant = Grant(session=session, code=token, code_ends=code.expire_time)
         self.all.append(grant)

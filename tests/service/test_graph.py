@@ -54,11 +54,11 @@ async def subgraph(tenant: Tenant, *memory_ids: str, **fields: Any) -> pb.GetSub
 async def paths(tenant: Tenant, start: str, end: str, **fields: Any) -> tuple[list[str], bool]:
     """Return paths as their titles run together, and whether there may be others."""
     request = pb.FindPathsRequest(from_memory_id=start, to_memory_id=end, **fields)
-    found = await tenant.links.FindPaths(request)
-    names = {node.memory_id: node.title for node in found.nodes}
-    for path in found.paths:
+    response = await tenant.links.FindPaths(request)
+    names = {node.memory_id: node.title for node in response.nodes}
+    for path in response.paths:
         assert len(path.links) == len(path.memory_ids) - 1
-    return ["".join(names[memory_id] for memory_id in path.memory_ids) for path in found.paths], found.truncated
+    return ["".join(names[memory_id] for memory_id in path.memory_ids) for path in response.paths], response.truncated
 
 
 async def test_a_walk_meets_the_nearest_first_and_tells_how(tenant: Tenant) -> None:
@@ -330,5 +330,5 @@ async def test_a_new_memory_names_what_to_link_it_with_when_asked(tenant: Tenant
     assert len(told.suggested_links) == 5
     assert told.suggested_links[0].memory_id == silent.memory.memory_id
     assert (await tenant.memory.CreateMemory(request)).suggested_links == told.suggested_links
-    found = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=told.memory.memory_id))
-    assert found.suggestions == told.suggested_links
+    response = await tenant.links.SuggestLinks(pb.SuggestLinksRequest(memory_id=told.memory.memory_id))
+    assert response.suggestions == told.suggested_links

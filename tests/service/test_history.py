@@ -379,8 +379,8 @@ async def test_readers_see_each_change_once_in_one_order_whatever_writers_do(
     readers: list[list[str]] = [[], []]
 
     async def read(number: int) -> None:
-        asked = pb.ListChangesRequest(position=positions[number], page_size=chance.randint(1, 5))
-        page = await tenant.history.ListChanges(asked)
+        request = pb.ListChangesRequest(position=positions[number], page_size=chance.randint(1, 5))
+        page = await tenant.history.ListChanges(request)
         readers[number] += ids(page.changes)
         positions[number] = page.position
 

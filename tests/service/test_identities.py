@@ -514,9 +514,9 @@ async def test_the_last_way_into_an_account_stays(auth_server: AuthServer, issue
     outcomes = await asyncio.gather(*(ann.auth.UnlinkIdentity(each) for each in requests), return_exceptions=True)
 
     assert sum(isinstance(outcome, pb.UnlinkIdentityResponse) for outcome in outcomes) == 1
-    (left,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
+    (identity,) = (await ann.auth.ListIdentities(pb.ListIdentitiesRequest())).identities
     with refused(grpc.StatusCode.FAILED_PRECONDITION, "LAST_WAY_IN"):
-        await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=left.identity_id))
+        await ann.auth.UnlinkIdentity(pb.UnlinkIdentityRequest(identity_id=identity.identity_id))
 
 
 async def test_an_unlinked_identity_signs_in_no_more(auth_server: AuthServer, issuer: Issuer) -> None:

@@ -358,11 +358,11 @@ async def test_what_is_past_its_time_is_deleted_for_one_tenant(tenancy: Tenancy,
     again = await tenancy.internal(worker).DeleteExpired(pb.DeleteExpiredRequest())
 
     async with tenancy.database.superuser() as connection:
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT tenant_id, email FROM tenancy.invitations WHERE tenant_id = ANY ($1)", [tenant_id, elsewhere]
         )
     assert (first.deleted_count, again.deleted_count) == (1, 0)
-    assert {tuple(row) for row in left} == {
+    assert {tuple(row) for row in rows} == {
         (tenant_id, "p1@example.com"),
         (elsewhere, "p0@example.com"),
         (elsewhere, "p1@example.com"),

@@ -252,12 +252,12 @@ async def test_a_search_by_meaning_finds_the_best_first_with_scores(store: Skein
     await store.aput(ANNA, "sport", {"text": "Football is played on Sundays"})
     await store.aput(BOB, "drinks", {"text": "He prefers coffee"})
 
-    found = await store.asearch(ANNA, query="which tea does she like?", limit=2)
+    items = await store.asearch(ANNA, query="which tea does she like?", limit=2)
     everybody = await store.asearch(("users",), query="hot drinks", limit=2, offset=1)
     filtered = await store.asearch(("users",), query="drinks", filter={"text": "He prefers coffee"})
 
-    assert keys(found) == ["drinks", "sport"]
-    scores = [item.score for item in found]
+    assert keys(items) == ["drinks", "sport"]
+    scores = [item.score for item in items]
     assert all(score is not None and 0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True, key=lambda score: score or 0)
     assert len(everybody) == 2
@@ -341,8 +341,8 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
     await store.aput(ANNA, "long", {"text": "black tea"}, ttl=60)
     first = await store.aget(ANNA, "short", refresh_ttl=False)
     # An hour is over as soon as it ends with this very second.
-    wanted = memory_pb2.MemoryFilter(where='metadata.langgraph.key = "short"')
-    (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
+    filter_ = memory_pb2.MemoryFilter(where='metadata.langgraph.key = "short"')
+    (memory,) = [memory async for memory in skein.list_memories(filter=filter_)]
     memory.expire_time.FromNanoseconds(time.time_ns() + 300_000_000)
     await skein.memories.UpdateMemory(
         memory_pb2.UpdateMemoryRequest(memory=memory, update_mask={"paths": ["expire_time"]})
@@ -352,12 +352,12 @@ async def test_an_item_whose_time_is_over_is_gone(store: SkeinStore, skein: Clie
             await asyncio.sleep(0.05)
 
     listed = await store.asearch(ANNA)
-    found = await store.asearch(ANNA, query="tea")
+    items = await store.asearch(ANNA, query="tea")
     await store.aput(ANNA, "short", {"text": "mint tea"})
     again = await store.aget(ANNA, "short")
 
     assert first is not None
-    assert (keys(listed), keys(found)) == (["long"], ["long"])
+    assert (keys(listed), keys(items)) == (["long"], ["long"])
     assert again is not None
     assert (again.value, again.created_at > first.created_at) == ({"text": "mint tea"}, True)
 
@@ -366,8 +366,8 @@ async def test_reading_an_item_sets_its_time_anew_and_changes_nothing_else(
     cluster: Cluster, tenant: Tenant, skein: Client
 ) -> None:
     async def expiry(key: str) -> float:
-        wanted = memory_pb2.MemoryFilter(where=f'metadata.langgraph.key = "{key}"')
-        (memory,) = [memory async for memory in skein.list_memories(filter=wanted)]
+        filter_ = memory_pb2.MemoryFilter(where=f'metadata.langgraph.key = "{key}"')
+        (memory,) = [memory async for memory in skein.list_memories(filter=filter_)]
         return memory.expire_time.ToDatetime().timestamp()
 
     async with store_of(cluster, tenant, ttl={"default_ttl": 1 / 6, "refresh_on_read": True}) as store:
@@ -444,14 +444,14 @@ async def test_what_another_client_tagged_alike_is_no_item(store: SkeinStore, sk
         )
 
     listed = await store.asearch(())
-    found = await store.asearch(("users",), query="green tea")
-    got = await store.aget(ANNA, "food")
+    items = await store.asearch(("users",), query="green tea")
+    item = await store.aget(ANNA, "food")
     namespaces = await store.alist_namespaces()
     await store.aput(ANNA, "food", {"likes": "rice"})
     put = await store.aget(ANNA, "food")
     relisted = await store.asearch(("users",))
 
-    assert (keys(listed), keys(found), got, namespaces) == (["drinks"], ["drinks"], None, [ANNA])
+    assert (keys(listed), keys(items), item, namespaces) == (["drinks"], ["drinks"], None, [ANNA])
     assert put is not None
     assert put.value == {"likes": "rice"}
     assert sorted(keys(relisted)) == ["drinks", "food"]

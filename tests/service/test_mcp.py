@@ -46,11 +46,11 @@ async def mcp(address: str, tenant: Tenant) -> AsyncIterator[Mcp]:
 
 
 async def test_a_client_that_shakes_hands_learns_what_this_is(mcp: Mcp) -> None:
-    found = await mcp.ask("initialize", INITIALIZE)
+    reply = await mcp.ask("initialize", INITIALIZE)
 
-    assert (found["protocolVersion"], found["serverInfo"]["name"]) == (HANDSHAKE, "skein")
-    assert set(found["capabilities"]) == {"tools", "resources", "prompts", "completions"}
-    assert "never as instructions" in found["instructions"]
+    assert (reply["protocolVersion"], reply["serverInfo"]["name"]) == (HANDSHAKE, "skein")
+    assert set(reply["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+    assert "never as instructions" in reply["instructions"]
 
 
 async def test_a_client_of_the_newest_version_shakes_no_hands(mcp: Mcp) -> None:
@@ -336,10 +336,10 @@ async def test_ids_are_completed(mcp: Mcp) -> None:
     await mcp.call("append_messages", session_id="kitchen", messages=[{"role": "MESSAGE_ROLE_USER", "content": "x"}])
     reference = {"type": "ref/resource", "uri": "skein://sessions/{session_id}"}
 
-    found = await mcp.ask("completion/complete", {"ref": reference, "argument": {"name": "session_id", "value": "kit"}})
+    reply = await mcp.ask("completion/complete", {"ref": reference, "argument": {"name": "session_id", "value": "kit"}})
     none = await mcp.ask("completion/complete", {"ref": reference, "argument": {"name": "session_id", "value": "x"}})
 
-    assert (found["completion"]["values"], none["completion"]["values"]) == (["kitchen"], [])
+    assert (reply["completion"]["values"], none["completion"]["values"]) == (["kitchen"], [])
 
 
 async def test_what_is_remembered_cannot_pass_for_the_prompt_itself(mcp: Mcp) -> None:

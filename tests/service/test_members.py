@@ -266,11 +266,11 @@ async def test_an_owner_passes_the_tenant_on_and_becomes_an_admin(tenancy: Tenan
     acting = tenancy.calls(owner.caller(tenant_id, "owner"))
     request = pb.TransferOwnershipRequest(account_id=str(member.account_id), request_id="r")
 
-    passed = await acting.TransferOwnership(request)
+    response = await acting.TransferOwnership(request)
     again = await acting.TransferOwnership(request)
 
-    assert passed == again
-    assert (passed.member.account_id, passed.member.role) == (str(member.account_id), OWNER)
+    assert response == again
+    assert (response.member.account_id, response.member.role) == (str(member.account_id), OWNER)
     assert await tenancy.roles(tenant_id) == {owner.account_id: "admin", member.account_id: "owner"}
 
 

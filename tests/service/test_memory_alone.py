@@ -261,9 +261,9 @@ async def test_what_was_erased_for_its_expiry_may_be_imported_again(memory_serve
 
         line = '{"memory": {"content": "tea", "external_id": "x"}}'
         imported = await snapshots.ImportData(snapshots_pb2.ImportDataRequest(lines=line))
-        found = await memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
+        response = await memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
 
-    assert (erased, dict(imported.counts.created), found.memory.content) == (0, {"memory": 1}, "tea")
+    assert (erased, dict(imported.counts.created), response.memory.content) == (0, {"memory": 1}, "tea")
 
 
 async def test_one_that_an_import_brings_back_after_it_left_the_index_is_in_it_again(

@@ -97,9 +97,9 @@ async def test_every_field_comes_back_as_it_was_given(tenant: Tenant) -> None:
     created = await create(tenant, **COMPLETE)
 
     assert await read(tenant, created.memory_id) == created
-    given = pb.Memory(**COMPLETE)
+    memory = pb.Memory(**COMPLETE)
     for field in COMPLETE:
-        assert getattr(created, field) == getattr(given, field), field
+        assert getattr(created, field) == getattr(memory, field), field
     assert (created.revision, created.created_by) == (1, created.updated_by)
     assert created.created_by.startswith("api_key:")
     said = await create(tenant, type="fact", content="on the fridge 🧊", data=COMPLETE["data"])

@@ -250,8 +250,8 @@ async def test_a_change_of_what_an_older_version_stored_brings_it_up_to_date(mem
         await memory.UpdateMemory(pb.UpdateMemoryRequest(memory=change, update_mask=FieldMask(paths=["tags"])))
 
         assert len(await memory_server.rows("SELECT FROM recall.postings WHERE term = 'pangolin'")) == 1
-        left = await internal.ReindexMemories(pb.ReindexMemoriesRequest())
-        assert (left.reindexed_count, left.more) == (0, False)
+        response = await internal.ReindexMemories(pb.ReindexMemoriesRequest())
+        assert (response.reindexed_count, response.more) == (0, False)
 
 
 async def test_what_an_older_version_purged_is_not_imported_whatever_its_data(memory_server: MemoryServer) -> None:

@@ -78,19 +78,19 @@ async def imported(tenant: Tenant, *memories: dict[str, Any], **fields: Any) -> 
 
 
 def fields_at_fault(fault: aio.AioRpcError) -> list[str]:
-    status, found = rpc_status.from_call(cast("Any", fault)), error_details_pb2.BadRequest()
+    status, request = rpc_status.from_call(cast("Any", fault)), error_details_pb2.BadRequest()
     assert status is not None
     for detail in status.details:
-        detail.Unpack(found)
-    return [violation.field for violation in found.field_violations]
+        detail.Unpack(request)
+    return [violation.field for violation in request.field_violations]
 
 
 def facts_of(fault: aio.AioRpcError) -> dict[str, str]:
-    status, found = rpc_status.from_call(cast("Any", fault)), error_details_pb2.ErrorInfo()
+    status, response = rpc_status.from_call(cast("Any", fault)), error_details_pb2.ErrorInfo()
     assert status is not None
     for detail in status.details:
-        detail.Unpack(found)
-    return dict(found.metadata)
+        detail.Unpack(response)
+    return dict(response.metadata)
 
 
 async def surroundings(tenant: Tenant) -> tuple[pb.Memory, pb.Memory, pb.Link]:
@@ -147,7 +147,7 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     walked = await tenant.links.TraverseLinks(pb.TraverseLinksRequest(memory_id=kept.memory_id, include_memories=True))
     aliases = await tenant.curation.ListAliases(curation_pb2.ListAliasesRequest())
     canonical = await tenant.curation.GetCanonical(curation_pb2.GetCanonicalRequest(memory_id=kept.memory_id))
-    said = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
+    response = await tenant.curation.ListConflictResolutions(curation_pb2.ListConflictResolutionsRequest())
     reinforced = await tenant.memory.ReinforceMemory(
         scores_pb2.ReinforceMemoryRequest(memory_id=kept.memory_id, spread=0.5)
     )
@@ -156,7 +156,7 @@ async def test_no_link_alias_or_conflict_leads_to_an_expired_memory(tenant: Tena
     assert [node.memory_id for node in walked.nodes] == [kept.memory_id]
     assert list(aliases.aliases) == []
     assert canonical.canonical_memory_id == kept.memory_id
-    assert list(said.resolutions) == []
+    assert list(response.resolutions) == []
     assert [memory.memory_id for memory in reinforced.memories] == [kept.memory_id]
     with refused(NOT_FOUND, "LINK_NOT_FOUND"):
         await tenant.links.GetLink(pb.GetLinkRequest(link_id=drawn.link_id))
@@ -237,9 +237,9 @@ async def test_a_memory_takes_the_names_of_one_that_has_expired(tenant: Tenant) 
     await expire(tenant.snapshots, old)
 
     new = await create(tenant, "the new number", **names)
-    found = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
+    response = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))
 
-    assert found.memory.memory_id == new.memory_id != old.memory_id
+    assert response.memory.memory_id == new.memory_id != old.memory_id
     assert await contents(tenant, filter=pb.MemoryFilter(key="phone")) == ["the new number"]
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await update(tenant, other.memory_id, key="phone")
@@ -329,10 +329,10 @@ async def test_an_import_brings_back_what_has_expired_and_lives_elsewhere(tenant
     done = await imported(
         tenant, {"content": "alive", "external_id": "x", "type": "fact", "key": "k"}, mode=f"IMPORT_MODE_{mode}"
     )
-    found = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory
+    memory = (await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id="x"))).memory
 
     assert done == {"updated": {"memory": 1}}
-    assert (found.memory_id, found.content, found.HasField("expire_time")) == (gone.memory_id, "alive", False)
+    assert (memory.memory_id, memory.content, memory.HasField("expire_time")) == (gone.memory_id, "alive", False)
     with refused(grpc.StatusCode.ALREADY_EXISTS, "FACT_KEY_TAKEN"):
         await create(tenant, "another", type="fact", key="k")
 

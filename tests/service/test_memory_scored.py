@@ -47,14 +47,14 @@ async def read(tenant: Tenant, memory_id: str) -> pb.Memory:
 
 async def stored(connection: Connection, tenant: Tenant, memory_id: str) -> asyncpg.Record:
     """Look at a memory without using it: one that was read is not idle."""
-    found = await connection.fetchrow(
+    row = await connection.fetchrow(
         "SELECT importance, confidence, revision, update_time, updated_by FROM memory.memories"
         " WHERE tenant_id = $1 AND memory_id = $2",
         tenant.tenant_id,
         UUID(memory_id),
     )
-    assert found is not None
-    return found
+    assert row is not None
+    return row
 
 
 async def link(tenant: Tenant, start: str, end: str, relation: str) -> None:
@@ -305,10 +305,10 @@ async def test_the_worker_decays_in_portions_that_cannot_do_a_thing_twice(
     async with cluster.direct("memory") as channel:
         internal = rpc.MemoryInternalServiceStub(Stubs.of(channel, token).channel)
         portion = await internal.DecayMemories(pb.DecayMemoriesRequest(limit=5))
-        rest = await asyncio.gather(*(internal.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
+        responses = await asyncio.gather(*(internal.DecayMemories(pb.DecayMemoriesRequest()) for _ in range(3)))
 
     assert (portion.decayed_count, portion.more) == (5, True)
-    assert sum(answer.decayed_count for answer in rest) == 7
+    assert sum(answer.decayed_count for answer in responses) == 7
     batch = await tenant.memory.BatchGetMemories(pb.BatchGetMemoriesRequest(memory_ids=[one.memory_id for one in made]))
     assert [one.importance for one in batch.memories] == pytest.approx([0.47] * 12)
     assert {one.revision for one in batch.memories} == {2}

@@ -68,7 +68,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
         creating(vault(data=struct(sensitivity="high", entry_type="credential")), request_id="r")
     )
     name = created.memory.memory_id
-    got = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))
+    response = await tenant.memory.GetMemory(pb.GetMemoryRequest(memory_id=name))
     listed = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
     recalled = await tenant.recall.Recall(recall_pb2.RecallRequest(query="wifi"))
     by_secret = await tenant.recall.Recall(recall_pb2.RecallRequest(query="correct-horse-battery"))
@@ -76,7 +76,7 @@ async def test_a_secret_is_masked_everywhere_and_revealed_to_those_who_may(tenan
     assert again == created
     assert (created.memory.secret.masked, created.memory.secret.length_class) == ("••••", "medium")
     assert created.memory.data["sensitivity"] == "high"
-    for answer in (created, again, got, listed, recalled, by_secret):
+    for answer in (created, again, response, listed, recalled, by_secret):
         assert "correct-horse" not in str(answer)
     assert [hit.item_id for hit in recalled.hits] == [name]
     assert recalled.hits[0].memory.secret == created.memory.secret
@@ -151,7 +151,9 @@ async def test_a_secret_changes_with_the_mask_alone(tenant: Tenant) -> None:
 
     renamed = await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, title="guests"), "title"))
     kept = await revealed(tenant.memory, name)
-    told = await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name, data=struct(sensitivity="low")), "data"))
+    response = await tenant.memory.UpdateMemory(
+        updating(pb.Memory(memory_id=name, data=struct(sensitivity="low")), "data")
+    )
     changed = await tenant.memory.UpdateMemory(
         updating(pb.Memory(memory_id=name, secret_value="é" * 80), "secret_value")
     )
@@ -159,7 +161,7 @@ async def test_a_secret_changes_with_the_mask_alone(tenant: Tenant) -> None:
         await tenant.memory.UpdateMemory(updating(pb.Memory(memory_id=name), "secret_value"))
 
     assert kept == "correct-horse-battery"
-    assert renamed.memory.secret == told.memory.secret == pb.MaskedSecret(masked="••••", length_class="medium")
+    assert renamed.memory.secret == response.memory.secret == pb.MaskedSecret(masked="••••", length_class="medium")
     assert changed.memory.secret.length_class == "long"
     assert changed.memory.data["sensitivity"] == "low"
     assert await revealed(tenant.memory, name) == "é" * 80

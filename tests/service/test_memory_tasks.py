@@ -94,7 +94,7 @@ async def test_a_task_is_done_with_a_result_and_taken_up_again(tenant: Tenant) -
     name = await create(tenant, "boil water", data={"due_time": soon(days=1)})
 
     done = (await tenant.memory.CompleteTask(pb.CompleteTaskRequest(memory_id=name, result="it whistled"))).memory
-    found = await tenant.recall.Recall(recall_pb2.RecallRequest(query="whistled"))
+    response = await tenant.recall.Recall(recall_pb2.RecallRequest(query="whistled"))
     again = (await tenant.memory.ReopenTask(pb.ReopenTaskRequest(memory_id=name))).memory
     started = (
         await tenant.memory.UpdateTaskStatus(
@@ -106,7 +106,7 @@ async def test_a_task_is_done_with_a_result_and_taken_up_again(tenant: Tenant) -
     completed = datetime.fromisoformat(str(done.data["complete_time"]))
     assert abs(completed - datetime.now(UTC)) < timedelta(minutes=1)
     assert done.data["due_time"]
-    assert [hit.item_id for hit in found.hits] == [name]
+    assert [hit.item_id for hit in response.hits] == [name]
     assert dict(again.data).keys() == {"status", "due_time"}
     assert [memory.revision for memory in (done, again, started)] == [2, 3, 4]
     assert await tasks(tenant, statuses=[pb.TASK_STATUS_IN_PROGRESS]) == ["boil water"]

@@ -227,8 +227,8 @@ async def test_types_are_listed_with_their_schemas_and_whether_they_are_accepted
             await asyncio.sleep(0.2)
 
     first = await tenant.memory.ListMemoryTypes(pb.ListMemoryTypesRequest(page_size=3))
-    rest = pb.ListMemoryTypesRequest(page_size=100, page_token=first.next_page_token)
-    second = await tenant.memory.ListMemoryTypes(rest)
+    request = pb.ListMemoryTypesRequest(page_size=100, page_token=first.next_page_token)
+    second = await tenant.memory.ListMemoryTypes(request)
     assert [*first.memory_types, *second.memory_types] == list(narrowed.memory_types)
     assert (len(first.memory_types), second.next_page_token) == (3, "")
     types = {found.type: found for found in everything.memory_types}

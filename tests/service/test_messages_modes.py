@@ -218,13 +218,13 @@ async def test_each_message_is_told_once_when_hits_are_neighbours(tenant: Tenant
 
     response = await ask(tenant, "kettle", mode=mode, context_size=2, limit=3)
 
-    told = [
+    sequences = [
         message.sequence
         for hit in response.hits
         for message in (*hit.before, hit.message, *hit.after)
         if message.session_id == "s"
     ]
-    assert sorted(told) == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert sorted(sequences) == [1, 2, 3, 4, 5, 6, 7, 8]
     for hit in response.hits:
         around = [message.sequence for message in (*hit.before, hit.message, *hit.after)]
         assert around == sorted(around)

@@ -127,7 +127,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deploy
         while len(deployment.endpoint.asked) == asked:
             await asyncio.sleep(0.01)
     async with deployment.service.superuser() as connection:
-        held = await connection.fetchval(
+        count = await connection.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'skein_recall' "
             "AND datname = current_database() AND state LIKE 'idle in transaction%' "
             # A reader leaves its transaction open for the next one, for a moment.
@@ -136,7 +136,7 @@ async def test_an_endpoint_that_hangs_holds_no_connection_to_the_database(deploy
     with pytest.raises(grpc.RpcError) as caught:
         await writing
 
-    assert held == 0
+    assert count == 0
     assert caught.value.code() in {grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.UNAVAILABLE}
 
 

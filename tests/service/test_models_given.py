@@ -123,8 +123,8 @@ async def test_vectors_of_an_earlier_text_are_refused(tenant: Tenant) -> None:
 
 async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(tenant: Tenant) -> None:
     memory = (await tenant.memory.CreateMemory(request_of("Owls hunt at night.", external_id="m-1"))).memory
-    said = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Good evening.", external_id="c-1")
-    remembered = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="s", messages=[said]))
+    message = session_pb2.Message(role=session_pb2.MESSAGE_ROLE_USER, content="Good evening.", external_id="c-1")
+    remembered = await tenant.gateway.Remember(gateway_pb2.RememberRequest(session_id="s", messages=[message]))
     kind = pb.ITEM_KIND_MESSAGE
 
     first = await tenant.recall.PutEmbedding(pb.PutEmbeddingRequest(external_id="m-1", embeddings=embeddings(1)))
@@ -133,8 +133,8 @@ async def test_items_are_named_by_the_ids_of_other_systems_through_the_gateway(t
     )
 
     assert (first.item_id, second.item_id) == (memory.memory_id, remembered.messages[0].message_id)
-    found = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
-    assert found.hits[0].message.content == "Good evening."
+    response = await tenant.gateway.Recall(gateway_pb2.RecallRequest(embedding=axis(2), limit=1))
+    assert response.hits[0].message.content == "Good evening."
 
 
 async def test_the_client_brings_vectors_like_any_other_call(cluster: Cluster, tenant: Tenant) -> None:

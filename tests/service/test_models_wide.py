@@ -59,13 +59,13 @@ async def test_similarities_are_over_all_dimensions_by_the_index_and_by_what_is_
 
         first = await ask(deployment, vector, query)
         await until(is_held)
-        held = await ask(deployment, vector, query)
+        reply = await ask(deployment, vector, query)
 
-    assert (first.dense_path, held.dense_path) == ("rescored", "held")
-    for answer in (first, held):
+    assert (first.dense_path, reply.dense_path) == ("rescored", "held")
+    for answer in (first, reply):
         assert {hit.item_id: hit.similarity for hit in answer.hits} == pytest.approx(expected, abs=1e-3)
-    assert [hit.item_id for hit in held.hits] == [hit.item_id for hit in first.hits]
-    assert [hit.score for hit in held.hits] == pytest.approx([hit.score for hit in first.hits], abs=1e-5)
+    assert [hit.item_id for hit in reply.hits] == [hit.item_id for hit in first.hits]
+    assert [hit.score for hit in reply.hits] == pytest.approx([hit.score for hit in first.hits], abs=1e-5)
     if query:
         assert first.hits[0].memory.content == TEXTS[7]
     else:

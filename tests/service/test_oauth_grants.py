@@ -27,18 +27,18 @@ async def test_an_application_acts_for_a_person_who_agreed(
     cluster: Cluster, app: App, account: Account, tenant: Tenant
 ) -> None:
     created = await app.oauth.CreateAuthorization(app.asks())
-    asked = created.prompt
-    url = await app.approve(account, tenant, handle=asked.handle)
+    prompt = created.prompt
+    url = await app.approve(account, tenant, handle=prompt.handle)
     tokens = await app.redeem(answer(url)["code"])
 
     me = await cluster.with_key(tokens.access_token).auth.GetMe(auth_pb2.GetMeRequest())
 
-    assert (asked.client_name, asked.redirect_host, asked.redirect_origin) == (
+    assert (prompt.client_name, prompt.redirect_host, prompt.redirect_origin) == (
         "An app",
         "app.example",
         "https://app.example",
     )
-    assert list(asked.scopes) == ["memory.read", "memory.write"]
+    assert list(prompt.scopes) == ["memory.read", "memory.write"]
     assert answer(url)["state"] == "the state"
     assert answer(url)["iss"] == (await app.oauth.GetServerMetadata(oauth_pb2.GetServerMetadataRequest())).issuer
     assert (tokens.token_type, tokens.scope, tokens.expires_in.seconds) == ("Bearer", "memory.read memory.write", 3599)

@@ -35,8 +35,8 @@ async def tokens_of(web: Web, client: dict[str, Any], person: Person, tenant: Te
     back = await web.code(authorize_url(client["client_id"], pkce, **asked), person, tenant)
     answer = await redeem(web, client, back["code"], pkce)
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    payload: dict[str, Any] = answer.json()
+    return payload
 
 
 async def redeem(web: Web, client: dict[str, Any], code: str, pkce: Pkce, **changed: str) -> Any:
@@ -115,9 +115,9 @@ async def test_a_code_becomes_tokens_that_open_the_tenant(web: Web, person: Pers
     assert (back["state"], back["iss"]) == ("the state", web.origin)
     assert answer.status_code == 200
     assert answer.headers["cache-control"] == "no-store"
-    given = answer.json()
-    assert (given["token_type"], set(given["scope"].split())) == ("Bearer", set(SCOPE.split()))
-    assert await listed(web, given["access_token"]) == 200
+    payload = answer.json()
+    assert (payload["token_type"], set(payload["scope"].split())) == ("Bearer", set(SCOPE.split()))
+    assert await listed(web, payload["access_token"]) == 200
 
 
 async def test_a_code_works_once(web: Web, person: Person, tenant: Tenant) -> None:
@@ -166,9 +166,9 @@ async def test_a_client_with_a_secret_learns_what_its_token_allows(web: Web, per
         "redirect_uri": REDIRECT,
         "code_verifier": pkce.verifier,
     }
-    given = (await web.post("/token", grant, **basic(client))).json()
+    payload = (await web.post("/token", grant, **basic(client))).json()
 
-    live = await web.post("/introspect", {"token": given["access_token"]}, **basic(client))
+    live = await web.post("/introspect", {"token": payload["access_token"]}, **basic(client))
     unknown = await web.post("/introspect", {"token": "nonsense"}, **basic(client))
 
     assert (live.json()["active"], live.json()["sub"], live.json()["iss"]) == (True, person.account_id, web.origin)

@@ -41,9 +41,9 @@ class Inbox:
     async def token(self, page: str) -> tuple[str, str]:
         """Wait for a mail; return whom it is for and the token in its link to this page."""
         to, text = await asyncio.wait_for(self._mails.get(), 60)
-        found = re.search(rf"^{re.escape(ISSUER)}/account/{page}\?token=(\S+)$", text.replace("\r", ""), re.MULTILINE)
-        assert found, text
-        return to, found.group(1)
+        items = re.search(rf"^{re.escape(ISSUER)}/account/{page}\?token=(\S+)$", text.replace("\r", ""), re.MULTILINE)
+        assert items, text
+        return to, items.group(1)
 
     def is_empty(self) -> bool:
         return self._mails.empty()

@@ -62,8 +62,8 @@ async def fetch(at: str, **headers: str) -> httpx.Response:
 @cache
 def document() -> dict[str, Any]:
     """Return the document as it is made, which is what is served."""
-    found: dict[str, Any] = json.loads(json.dumps(openapi.document("http://127.0.0.1:8080")))
-    return found
+    payload: dict[str, Any] = json.loads(json.dumps(openapi.document("http://127.0.0.1:8080")))
+    return payload
 
 
 def errors_of(schema: dict[str, Any], value: Any) -> list[str]:
@@ -161,11 +161,11 @@ async def test_what_is_taken_and_answered_is_what_the_document_says(
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=30) as http:
         answer = await http.post(path, json=body, headers=await headers_for(path, world))
 
-    said = answer.json()
-    reason = "" if answer.status_code == 200 else said["details"][0]["debug"]["reason"]
+    payload = answer.json()
+    reason = "" if answer.status_code == 200 else payload["details"][0]["debug"]["reason"]
     assert reason == RECIPES[path].own
     assert errors_of(request_schema(path), body) == []
-    assert errors_of(answer_schema(path, answer.status_code), said) == []
+    assert errors_of(answer_schema(path, answer.status_code), payload) == []
 
 
 @pytest.mark.parametrize(
@@ -200,8 +200,8 @@ async def test_it_is_served_with_the_issuers_addresses(origin: str) -> None:
 
 async def discovery(origin: str) -> dict[str, Any]:
     async with httpx.AsyncClient(base_url=origin, trust_env=False, verify=TLS, timeout=60) as http:
-        found: dict[str, Any] = (await http.get("/.well-known/oauth-authorization-server")).json()
-        return found
+        payload: dict[str, Any] = (await http.get("/.well-known/oauth-authorization-server")).json()
+        return payload
 
 
 async def test_who_has_it_already_is_told_so(origin: str) -> None:

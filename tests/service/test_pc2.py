@@ -621,6 +621,6 @@ async def test_the_clusters_own_assistant_acts_for_the_development_tenant(cluste
     finally:
         context.term()
 
-    found = await acting.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
+    response = await acting.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))
 
-    assert found.memory.content == "said to the house"
+    assert response.memory.content == "said to the house"

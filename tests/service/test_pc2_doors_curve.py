@@ -50,8 +50,8 @@ async def secured(cluster: Cluster, tenant: Tenant, folder: Path) -> AsyncIterat
         "SECURE_ZMQ": "1",
         "SKEIN_PC2_CERTIFICATES": str(folder),
     }
-    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as found:
-        yield found
+    async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as assistant:
+        yield assistant
 
 
 @asynccontextmanager

@@ -147,7 +147,7 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
             "batch_read", memory_ids=[other["memory_id"], memory_id], filter={"limit": 10, "offset": 0}
         )
         filters = {"memory_types": None, "time_range": None, "tags": None, "min_similarity": 0.7, "limit": 5}
-        found = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
+        reply = await client.send("search", query="green tea", search_type="hybrid", filters=filters)
         summary = await client.send("summarize", memory_type="user_preference", time_range=None)
         deleted = await client.send("delete", memory_id=other["memory_id"])
         ended = await client.send("end_session", summary="tea", archive=False)
@@ -159,10 +159,10 @@ async def test_the_orchestrators_client_does_all_that_it_can(assistant: Assistan
     assert [memory["priority"] for memory in listed["memories"]] == [5, 5]
     assert (listed["total_count"], listed["page_info"]["has_more"]) == (2, False)
     assert [memory["memory_id"] for memory in named["memories"]] == [other["memory_id"], memory_id]
-    assert found["results"][0]["memory_id"] == memory_id
-    assert 0 < found["results"][0]["similarity_score"] <= 1
-    assert found["total_count"] == len(found["results"])
-    assert found["search_metadata"]["search_type"] == "hybrid"
+    assert reply["results"][0]["memory_id"] == memory_id
+    assert 0 < reply["results"][0]["similarity_score"] <= 1
+    assert reply["total_count"] == len(reply["results"])
+    assert reply["search_metadata"]["search_type"] == "hybrid"
     assert ("green tea" in summary["summary"], summary["memory_count"]) == (True, 1)
     assert deleted["deleted"] is True
     assert (ended["session_id"], ended["is_archived"]) == (client.session_id, False)

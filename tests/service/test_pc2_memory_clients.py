@@ -50,13 +50,13 @@ async def test_goals_and_their_tasks_survive_a_restart_of_their_manager(client: 
     await client.ask("update_memory", memory_id=goal_ids["planning"], update_data={"metadata": {"status": "active"}})
 
     # The manager starts anew: all that it knows are these answers.
-    found = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
+    reply = await client.ask("search_memory", query=ACTIVE, memory_type="goal", limit=100)
     tasks = await client.ask("get_children", parent_id=goal_ids["active"], limit=50)
     goal = (await client.ask("get_memory", memory_id=goal_ids["planning"]))["memory"]
 
     # The most important first.
-    assert ids(found["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
-    assert found["results"][2]["metadata"] == {
+    assert ids(reply["results"]) == [goal_ids["pending"], goal_ids["planning"], goal_ids["active"]]
+    assert reply["results"][2]["metadata"] == {
         "description": "a active goal",
         "status": "active",
         "user_id": "ana",
@@ -308,8 +308,8 @@ async def test_a_deleted_session_takes_its_children_along_and_leaves_those_of_ot
     assert (await client.send(action="get_children", data={"parent_id": ana}))["status"] == "error"
     assert (await client.send(action="delete_memory", data={"memory_id": ana, "cascade": True}))["status"] == "error"
     assert ids((await client.ask("get_children", parent_id=ben))["results"]) == [kept]
-    left = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
-    assert [memory.external_id for memory in left.memories] == [kept]
+    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in response.memories] == [kept]
 
 
 async def test_a_session_deleted_without_cascade_leaves_its_memories(client: Client) -> None:

@@ -129,12 +129,12 @@ async def test_the_three_forms_of_a_message_are_read_alike(client: Client, form:
     added = await ask("add_memory", content="tea at four", memory_type="note", importance_score=0.8, tags=["tea"])
     memory_id = added["memory_id"]
     memory = (await ask("get_memory", memory_id=memory_id))["memory"]
-    found = await ask("search_memory", query="tea")
+    reply = await ask("search_memory", query="tea")
     batch = await ask("batch_add_memories", memories=[{"content": "cake", "importance_score": 0.3}])
     both = await ask("batch_get_memories", memory_ids=[memory_id, *batch["memory_ids"]])
 
     assert (memory["importance"], memory["memory_tier"], memory["content"]) == (0.8, "short", "tea at four")
-    assert ids(found["results"]) == [memory_id]
+    assert ids(reply["results"]) == [memory_id]
     assert (both["count"], both["memories"][1]["importance"]) == (2, 0.3)
     assert both["memories"][1]["memory_type"] == "general"
 

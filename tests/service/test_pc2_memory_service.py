@@ -188,9 +188,9 @@ async def test_a_relationship_is_a_link_and_the_reverse(assistant: Assistant, te
         ("causes", 1.0, "incoming"),
     }
     assert set(ids(related)) == {two}
-    told = (await get(assistant, one))["relationships"]
-    assert {"source_id": one, "target_id": two, "relationship_type": "supports", "strength": 0.5} in told
-    assert {"source_id": two, "target_id": one, "relationship_type": "causes", "strength": 1.0} in told
+    relationships = (await get(assistant, one))["relationships"]
+    assert {"source_id": one, "target_id": two, "relationship_type": "supports", "strength": 0.5} in relationships
+    assert {"source_id": two, "target_id": one, "relationship_type": "causes", "strength": 1.0} in relationships
     only = await done(assistant, "get_related", memory_id=one, relationship_type="causes")
     assert [memory["relationship_type"] for memory in only["memories"]] == ["causes"]
 
@@ -264,11 +264,11 @@ async def test_a_search_tells_how_often_a_memory_was_used(assistant: Assistant) 
     async with asyncio.timeout(60):
         while True:
             await asyncio.sleep(0.05)
-            (found,) = (await done(assistant, "search_memory", query="tea"))["memories"]
-            if found["access_count"] >= 3:
+            (memory,) = (await done(assistant, "search_memory", query="tea"))["memories"]
+            if memory["access_count"] >= 3:
                 break
 
-    assert found["last_accessed_at"] == pytest.approx(time.time(), abs=60)
+    assert memory["last_accessed_at"] == pytest.approx(time.time(), abs=60)
 
 
 async def test_an_update_changes_what_it_names_and_nothing_else(assistant: Assistant, tenant: Tenant) -> None:
@@ -328,8 +328,8 @@ async def test_a_cascade_deletes_all_that_is_under_a_memory_and_nothing_else(
     answer = await done(assistant, "delete_memory", memory_id=root, cascade=True)
 
     assert answer["deleted_count"] == 8
-    left = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
-    assert [memory.external_id for memory in left.memories] == [beside]
+    response = await tenant.memory.ListMemories(pb.ListMemoriesRequest())
+    assert [memory.external_id for memory in response.memories] == [beside]
 
 
 @pytest.mark.parametrize("is_chain", [False, True])
@@ -386,8 +386,8 @@ async def test_context_groups_hold_memories(assistant: Assistant, tenant: Tenant
 async def test_a_session_is_made_as_on_port_5574(assistant: Assistant, tenant: Tenant) -> None:
     answer = await done(assistant, "create_session", user_id="ana", session_id="s-1")
 
-    found = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s-1"))
-    assert (answer["session_id"], found.session.subject_id) == ("s-1", "ana")
+    response = await tenant.sessions.GetSession(session_pb2.GetSessionRequest(session_id="s-1"))
+    assert (answer["session_id"], response.session.subject_id) == ("s-1", "ana")
 
 
 async def test_a_batch_adds_what_it_can_and_tells_the_rest(assistant: Assistant, tenant: Tenant) -> None:

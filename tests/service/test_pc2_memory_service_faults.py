@@ -53,8 +53,8 @@ def naming(memory_id: Any) -> dict[str, Any]:
 async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     """Run one pc2 for the tests that store nothing that others would meet."""
     tenant = await cluster.new_tenant()
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
-        yield found
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
+        yield assistant
 
 
 async def test_another_tenants_memory_is_simply_not_found(

@@ -60,8 +60,8 @@ async def test_every_priority_comes_back_and_is_found_by_its_number(assistant: A
         answer = await assistant.ask("create", payload={"content": {"text": "tea"}, "priority": priority})
         memory_id = answer["data"]["memory_id"]
 
-        found = memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(where=f"priority = {priority}"))
-        listed = {memory.memory_id for memory in (await tenant.memory.ListMemories(found)).memories}
+        request = memory_pb2.ListMemoriesRequest(filter=memory_pb2.MemoryFilter(where=f"priority = {priority}"))
+        listed = {memory.memory_id for memory in (await tenant.memory.ListMemories(request)).memories}
 
         assert (await read(assistant, memory_id))["priority"] == priority
         stored = (await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory_id))).memory
@@ -116,14 +116,14 @@ async def test_a_deleted_memory_is_gone_and_deleting_it_again_says_so(assistant:
     deleted = await assistant.ask("delete", request_id="req-1", payload={"memory_id": memory_id})
     repeated = await assistant.ask("delete", request_id="req-1", payload={"memory_id": memory_id})
     again = await assistant.ask("delete", request_id="req-2", payload={"memory_id": memory_id})
-    found = await assistant.ask("search", payload={"query": "tea at four", "search_type": "keyword"})
+    reply = await assistant.ask("search", payload={"query": "tea at four", "search_type": "keyword"})
 
     assert deleted["data"]["deleted"] is True
     assert repeated["data"] == deleted["data"]
     assert code(again) == "memory_not_found"
     assert code(await assistant.ask("read", payload={"memory_id": memory_id})) == "memory_not_found"
     assert code(await assistant.ask("update", payload={"memory_id": memory_id, "priority": 2})) == "memory_not_found"
-    assert found["data"]["results"] == []
+    assert reply["data"]["results"] == []
 
 
 @pytest.mark.parametrize("action", ["read", "update", "delete"])
@@ -169,12 +169,12 @@ async def test_one_bad_message_among_many_at_once_spoils_no_other(assistant: Ass
 
     created = await asyncio.gather(*(assistant.ask("create", payload={"content": {"text": text}}) for text in texts))
     named = [answer.get("data", {"memory_id": "mem-none"})["memory_id"] for answer in created]
-    found = await asyncio.gather(*(assistant.ask("read", payload={"memory_id": name}) for name in named))
+    replies = await asyncio.gather(*(assistant.ask("read", payload={"memory_id": name}) for name in named))
 
     assert [answer["status"] for answer in created].index("error") == 10
     assert created[10]["error"]["details"]["reason"] == "CONTENT_TOO_LONG"
-    assert code(found[10]) == "memory_not_found"
-    said = [answer["data"]["content"]["text"] for answer in found if answer["status"] == "success"]
+    assert code(replies[10]) == "memory_not_found"
+    said = [answer["data"]["content"]["text"] for answer in replies if answer["status"] == "success"]
     assert said == [text for text in texts if len(text) < 100]
 
 

@@ -262,8 +262,8 @@ async def test_clearing_one_session_leaves_every_other_as_it_was(assistant: Assi
     cleared = await assistant.ask("bulk_delete", session_id="ana", payload={"filter": {"memory_type": "conversation"}})
 
     assert cleared["data"]["deleted_count"] == 5
-    left = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
-    assert [memory["content"]["text"] for memory in left["data"]["memories"]] == [f"{n} bob" for n in (4, 3, 2, 1, 0)]
+    reply = await assistant.ask("batch_read", session_id="bob", payload={"filter": {}})
+    assert [memory["content"]["text"] for memory in reply["data"]["memories"]] == [f"{n} bob" for n in (4, 3, 2, 1, 0)]
 
 
 async def test_nothing_of_another_session_is_listed_found_or_told(assistant: Assistant) -> None:

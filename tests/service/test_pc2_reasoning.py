@@ -543,12 +543,12 @@ async def test_no_answer_tells_of_another_tenant(cluster: Cluster, assistant: As
     async with assistant_of(environment, patient=True, gateway=cluster.endpoint) as other:
         await act(other, "add_interaction", **{**INTERACTION, "content": "secret of theirs"})
         stored = await ask(other, command="STORE_MEMORY", data={"content": "secret of theirs"})
-        told = await act(other, "add_memory", user_id="ana", memory="secret of theirs")
+        reply = await act(other, "add_memory", user_id="ana", memory="secret of theirs")
     answers = [
         await act(assistant, "get_context", session_id="s1"),
         await act(assistant, "get_all_memories"),
         await act(assistant, "get_memories", user_id="ana"),
-        await act(assistant, "delete_memory", user_id="ana", memory_id=told["memory_id"]),
+        await act(assistant, "delete_memory", user_id="ana", memory_id=reply["memory_id"]),
         await ask(assistant, command="QUERY_MEMORY", query={"id": stored["data"]["memory_id"]}),
         await ask(assistant, command="QUERY_MEMORY", query={"keywords": ["secret"]}),
         await ask(assistant, command="DELETE_MEMORY", memory_id=stored["data"]["memory_id"]),

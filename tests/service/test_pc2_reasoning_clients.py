@@ -231,9 +231,9 @@ async def test_clearing_a_session_leaves_the_others(assistant: Assistant, tenant
 
     answer = await act(assistant, "clear_session", session_id="long")
 
-    left = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="long"))
+    response = await tenant.sessions.ListMessages(session_pb2.ListMessagesRequest(session_id="long"))
     assert answer == {"status": "ok"}
-    assert not left.messages
+    assert not response.messages
     assert (await act(assistant, "get_summary", session_id="other"))["summary"] == "User: stays"
     assert await act(assistant, "clear_session") == refusal("Missing session_id")
 
@@ -349,8 +349,8 @@ async def test_a_record_can_be_sent_back_as_it_was_told(assistant: Assistant, co
     data = {"content": content, "source_agent": "UnifiedWebAgent", "depth": 3}
     (stored,) = await send(assistant, {"command": "STORE_MEMORY", "data": data})
     query = {"command": "QUERY_MEMORY", "query": {"id": stored["data"]["memory_id"]}}
-    (told,) = await send(assistant, query)
-    (record,) = told["data"]["memories"]
+    (reply,) = await send(assistant, query)
+    (record,) = reply["data"]["memories"]
     later = {**record, "last_accessed": record["last_accessed"] + 0.5, "depth": 4, "seen": True}
 
     (same, newer) = await send(

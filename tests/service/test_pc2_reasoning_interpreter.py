@@ -203,8 +203,8 @@ async def test_a_context_is_kept_and_cleared_for_one_person(assistant: Assistant
     assert cleared["status"] == "ok"
     assert after["contexts"] == []
     assert (await act(assistant, "get_context", "ben"))["contexts"] == ["of ben"]
-    left = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
-    assert {memory.content for memory in left} == {"of a typed client", "of ben"}
+    memories = (await tenant.memory.ListMemories(memory_pb2.ListMemoriesRequest())).memories
+    assert {memory.content for memory in memories} == {"of a typed client", "of ben"}
 
 
 @pytest.mark.parametrize("context", [None, "", {}, []])

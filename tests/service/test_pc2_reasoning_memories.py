@@ -140,11 +140,11 @@ async def test_all_memories_come_in_pages(assistant: Assistant, tenant: Tenant) 
     await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
 
     first = await act(assistant, "get_all_memories", limit=4)
-    rest = await act(assistant, "get_all_memories", limit=4, page_token=first["next_page_token"])
+    reply = await act(assistant, "get_all_memories", limit=4, page_token=first["next_page_token"])
 
-    contents = [item["content"] for item in first["memories"] + rest["memories"]]
+    contents = [item["content"] for item in first["memories"] + reply["memories"]]
     assert first["truncated"] is True
-    assert "truncated" not in rest
+    assert "truncated" not in reply
     assert sorted(contents) == [f"number {number}" for number in range(7)]
     assert (await act(assistant, "get_all_memories", limit=0))["status"] == "error"
     assert (await act(assistant, "get_all_memories", page_token="forged"))["status"] == "error"
@@ -160,10 +160,10 @@ async def test_an_answer_holds_some_megabytes_of_memories_and_the_rest_is_on_the
         await tenant.memory.BatchCreateMemories(memory_pb2.BatchCreateMemoriesRequest(memories=batch))
 
     first = await act(assistant, "get_all_memories")
-    rest = await act(assistant, "get_all_memories", page_token=first["next_page_token"])
+    reply = await act(assistant, "get_all_memories", page_token=first["next_page_token"])
 
     assert first["truncated"] is True
-    assert len({item["id"] for item in first["memories"] + rest["memories"]}) == 60
+    assert len({item["id"] for item in first["memories"] + reply["memories"]}) == 60
 
 
 async def test_memories_are_updated_and_new_ones_stored(assistant: Assistant, tenant: Tenant) -> None:
@@ -228,11 +228,11 @@ async def test_an_error_pattern_finds_its_solution(assistant: Assistant, tenant:
         assistant, "add_error_pattern", error_type="timeout", pattern=r"timed? ?out after \d+ s", solution="retry"
     )
 
-    found = await act(assistant, "get_error_solution", error_message="Call timed out after 30 s at gateway")
+    reply = await act(assistant, "get_error_solution", error_message="Call timed out after 30 s at gateway")
     nothing = await act(assistant, "get_error_solution", error_message="disk full")
 
     assert added == {"status": "ok"}
-    assert found == {"status": "ok", "solution": "retry"}
+    assert reply == {"status": "ok", "solution": "retry"}
     assert nothing == {"status": "ok", "solution": None}
     (kept,) = await memories(tenant)
     assert (kept.type, kept.data["error_type"], kept.data["solution"]) == ("error_pattern", "timeout", "retry")
@@ -320,13 +320,13 @@ async def test_a_twin_is_the_profile_of_a_subject(assistant: Assistant, tenant: 
     updated = await act(assistant, "update_twin", user_id="ana", twin_data={"mood": "calm", "n": 3, "deep": {"a": [1]}})
     subject = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="ana"))).subject
     more = await act(assistant, "update_twin", user_id="ana", twin_data={"mood": "glad"})
-    got = await act(assistant, "get_twin", user_id="ana")
+    reply = await act(assistant, "get_twin", user_id="ana")
     deleted = await act(assistant, "delete_twin", user_id="ana")
     again = await act(assistant, "delete_twin", user_id="ana")
 
     assert updated == more == deleted == {"status": "ok"}
     assert subject.profile["mood"] == "calm"
-    assert got == {"status": "ok", "twin": {"mood": "glad", "n": 3, "deep": {"a": [1]}}}
+    assert reply == {"status": "ok", "twin": {"mood": "glad", "n": 3, "deep": {"a": [1]}}}
     assert again == refusal("User not found")
     assert await act(assistant, "get_twin", user_id="ana") == {"status": "ok", "twin": {}}
 
@@ -336,11 +336,11 @@ async def test_a_subject_that_is_more_than_a_twin_stays_without_it(assistant: As
     subject.profile["tea"] = "black"
     await tenant.tenancy.CreateSubject(subjects_pb2.CreateSubjectRequest(subject=subject))
 
-    got = await act(assistant, "get_twin", user_id="ben")
+    reply = await act(assistant, "get_twin", user_id="ben")
     deleted = await act(assistant, "delete_twin", user_id="ben")
 
     left = (await tenant.tenancy.GetSubject(subjects_pb2.GetSubjectRequest(subject_id="ben"))).subject
-    assert got["twin"] == {"tea": "black"}
+    assert reply["twin"] == {"tea": "black"}
     assert deleted == {"status": "ok"}
     assert (left.display_name, list(left.profile.fields)) == ("Ben", [])
     assert (await act(assistant, "delete_twin", user_id="ben"))["reason"] == "User not found"

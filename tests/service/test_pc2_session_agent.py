@@ -27,8 +27,8 @@ PORT, PULSE = 5574, 6583
 async def shared(cluster: Cluster) -> AsyncIterator[Assistant]:
     """Run one pc2 for the tests that store nothing that others would meet."""
     tenant = await cluster.new_tenant()
-    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as found:
-        yield found
+    async with assistant_of({"SKEIN_PC2_API_KEY": tenant.api_key}, patient=True, gateway=cluster.endpoint) as assistant:
+        yield assistant
 
 
 async def said(assistant: Assistant, action: str, **fields: Any) -> Any:

@@ -187,12 +187,12 @@ async def test_a_session_in_cold_storage_is_read_searched_and_cleared(client: Cl
     await tenant.sessions.ArchiveSession(archives_pb2.ArchiveSessionRequest(session_id="old"))
 
     context = await client.ask("get_context", session_id="old")
-    found = await client.ask("search_interactions", query="boat", user_id="ana")
+    reply = await client.ask("search_interactions", query="boat", user_id="ana")
     refusal = await client.send(action="search_interactions", query="boat", session_id="old")
     await client.ask("clear_session", session_id="old")
     cleared = await client.ask("get_context", session_id="old")
 
     assert turns(context) == [("user", "the old boat")]
-    assert [result["content"] for result in found["results"]] == ["the new boat"]
+    assert [result["content"] for result in reply["results"]] == ["the new boat"]
     assert (refusal["status"], "cold storage" in refusal["message"]) == ("error", True)
     assert cleared["context"] == []

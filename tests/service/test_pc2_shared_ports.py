@@ -84,9 +84,9 @@ async def test_shared_ports_open_where_temporary_files_have_a_long_path(
 
 async def test_port_7240_answers_as_7140_does(assistant: Assistant) -> None:
     added = await assistant.ask("add_memory", port=7240, data={"content": "tea at four"})
-    found = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
+    reply = await assistant.ask("get_memory", port=7140, data={"memory_id": added["memory_id"]})
 
-    assert found["memory"]["content"] == "tea at four"
+    assert reply["memory"]["content"] == "tea at four"
 
 
 async def test_port_6583_publishes_to_subscribers_and_tells_its_health_to_others(

@@ -129,11 +129,11 @@ async def test_a_span_of_time_includes_its_start_and_excludes_its_end(recall_ten
     noon = now().replace(microsecond=0) - timedelta(days=40)
     for hours in (-1, 0, 1):
         await recall_tenant.remember(f"tea at {hours}", create_time=noon + timedelta(hours=hours))
-    asked = Filter()
-    asked.start_time.FromDatetime(noon)
-    asked.end_time.FromDatetime(noon + timedelta(hours=1))
+    filter_ = Filter()
+    filter_.start_time.FromDatetime(noon)
+    filter_.end_time.FromDatetime(noon + timedelta(hours=1))
 
-    assert await recall_tenant.found("tea", filter=asked) == ["tea at 0"]
+    assert await recall_tenant.found("tea", filter=filter_) == ["tea at 0"]
 
 
 async def test_a_filter_that_nothing_passes_finds_nothing(recall_tenant: RecallTenant) -> None:

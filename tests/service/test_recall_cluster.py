@@ -43,8 +43,8 @@ async def test_a_memory_is_found_as_the_memory_service_returns_it(tenant: Tenant
 
     (hit,) = await hits(tenant, "feline hunting rodents")
 
-    got = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
-    assert hit.memory == stored(got.memory)
+    response = await tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=memory.memory_id))
+    assert hit.memory == stored(response.memory)
     assert hit.similarity > 0.3
 
 

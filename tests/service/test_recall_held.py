@@ -233,11 +233,13 @@ async def test_what_may_not_be_shown_is_passed_over_and_whatever_is_next_is_show
     assert ids(answer) == rest[:10]
     assert ids(with_both) == [superseded, ended, *rest[:8]]
     for hit in answer.hits:
-        got = await vector_tenant.tenant.memory.GetMemory(memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id))
+        response = await vector_tenant.tenant.memory.GetMemory(
+            memory_pb2.GetMemoryRequest(memory_id=hit.memory.memory_id)
+        )
         # Fields computed only for reads of one memory, and those that were counted meanwhile.
         for name in ("scores", "access_count", "last_access_time"):
-            got.memory.ClearField(name)
-        assert hit.memory == got.memory
+            response.memory.ClearField(name)
+        assert hit.memory == response.memory
 
 
 async def test_what_was_read_on_the_way_is_shown_only_where_it_passes_a_condition(vector_tenant: VectorTenant) -> None:

@@ -222,9 +222,9 @@ async def test_an_item_that_cannot_be_embedded_holds_up_nothing_newer(
     assert [(answer.indexed_count, answer.more) for answer in answers] == [(1, True), (2, True), (1, False)]
     assert [await vectors_of(failing_model, item_id) for item_id in ids] == [1, 0, 1, 1, 1]
     assert failures() - before == 1
-    told = log.getvalue()
-    assert told.count("item_not_embedded") == 1
-    assert ids[1] in told
+    log_text = log.getvalue()
+    assert log_text.count("item_not_embedded") == 1
+    assert ids[1] in log_text
 
 
 async def test_an_item_that_failed_is_embedded_when_it_is_offered_again(

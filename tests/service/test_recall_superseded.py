@@ -52,8 +52,8 @@ async def test_the_gateway_passes_over_it_as_well(tenant: Tenant) -> None:
     await supersede(tenant, newer, older)
 
     hits = (await tenant.gateway.Recall(gateway_pb2.RecallRequest(query="Where does Marta live?"))).hits
-    asked = gateway_pb2.RecallRequest(query="Where does Marta live?", show_superseded=True)
-    all_hits = (await tenant.gateway.Recall(asked)).hits
+    request = gateway_pb2.RecallRequest(query="Where does Marta live?", show_superseded=True)
+    all_hits = (await tenant.gateway.Recall(request)).hits
 
     assert [hit.memory.content for hit in hits] == ["Marta lives in Linz."]
     assert len(all_hits) == 2
@@ -161,9 +161,9 @@ async def test_words_are_stemmed_by_the_tenant_s_language(
 
 async def test_ranks_may_be_fused_instead_of_scores(tenant: Tenant) -> None:
     await remember(tenant, "Marta lives in Graz.")
-    asked = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
+    request = pb.RecallRequest(query="Where does Marta live?", fusion="ranks")
 
-    by_ranks = await tenant.recall.Recall(asked)
+    by_ranks = await tenant.recall.Recall(request)
     by_scores = await tenant.recall.Recall(pb.RecallRequest(query="Where does Marta live?"))
 
     assert by_ranks.formula.startswith("ranks-")

@@ -229,8 +229,8 @@ async def test_a_repeated_delete_does_not_delete_again(tenant: Tenant) -> None:
 
     await tenant.tenancy.DeleteAgent(request)
 
-    found = await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a"))
-    assert found.agent == back.agent
+    response = await tenant.tenancy.GetAgent(tenancy_pb2.GetAgentRequest(agent_id="a"))
+    assert response.agent == back.agent
 
 
 # The operator's
@@ -289,9 +289,9 @@ async def test_answers_of_the_operator_are_let_go_of_after_a_day(cluster: Cluste
             first.request_id,
         )
         await cluster.operator.recall.RegisterEmbeddingModel(second)
-        left = await connection.fetch(
+        rows = await connection.fetch(
             "SELECT tenant_id, request_id FROM recall.requests WHERE request_id = ANY ($1)",
             [first.request_id, second.request_id],
         )
 
-    assert [(row["tenant_id"], row["request_id"]) for row in left] == [(NO_TENANT, second.request_id)]
+    assert [(row["tenant_id"], row["request_id"]) for row in rows] == [(NO_TENANT, second.request_id)]

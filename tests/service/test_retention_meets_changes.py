@@ -37,7 +37,9 @@ async def test_a_memory_that_was_just_changed_is_not_purged_for_its_age(memory_s
             async with asyncio.timeout(60), memory_server.database.superuser() as watching:
                 await waiting(watching, 1)
         done = await retaining
-        found = await rpc.MemoryServiceStub(channel).GetMemory(pb.GetMemoryRequest(memory_id=created.memory.memory_id))
+        response = await rpc.MemoryServiceStub(channel).GetMemory(
+            pb.GetMemoryRequest(memory_id=created.memory.memory_id)
+        )
 
     assert done.purged_count == 0
-    assert found.memory.content == "of another age"
+    assert response.memory.content == "of another age"

@@ -45,19 +45,19 @@ async def test_without_recall_messages_are_stored_and_wait_for_their_vectors(ses
 
         first = await sessions.AppendMessages(request("the lighthouse", "the sea", request_id="r-1"))
         again = await sessions.AppendMessages(request("the lighthouse", "the sea", request_id="r-1"))
-        found = await sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouse"))
+        response = await sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouse"))
 
     assert first.pending_embedding_count == 2
     assert again == first
-    assert [hit.message for hit in found.hits] == [first.messages[0]]
+    assert [hit.message for hit in response.hits] == [first.messages[0]]
     assert [row["pending"] for row in await session_server.rows("SELECT pending FROM recall.documents")] == [True, True]
 
 
 async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(database: TestDatabase) -> None:
-    asked, over = asyncio.Event(), asyncio.Event()
+    event, over = asyncio.Event(), asyncio.Event()
 
     async def silence(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        asked.set()
+        event.set()
         await over.wait()
         writer.close()
 
@@ -70,7 +70,7 @@ async def test_a_purge_leaves_nothing_of_messages_whose_vectors_are_being_made(d
     ):
         sessions = rpc.SessionServiceStub(channel)
         saying = asyncio.ensure_future(sessions.AppendMessages(request("the kettle", request_id="r-1")))
-        await asked.wait()
+        await event.wait()
         purged = await sessions.PurgeSession(states_pb2.PurgeSessionRequest(session_id="s"))
         assert not saying.done()
         over.set()
@@ -90,12 +90,14 @@ async def test_without_recall_a_hybrid_search_is_by_words_and_says_so(session_se
         sessions = rpc.SessionServiceStub(channel)
         await sessions.AppendMessages(request("the lighthouse", "the sea"))
 
-        found = await sessions.SearchMessages(pb.SearchMessagesRequest(query="lighthouses", mode=pb.SEARCH_MODE_HYBRID))
+        response = await sessions.SearchMessages(
+            pb.SearchMessagesRequest(query="lighthouses", mode=pb.SEARCH_MODE_HYBRID)
+        )
         with refused(grpc.StatusCode.UNAVAILABLE, "SERVICE_UNAVAILABLE"):
             await sessions.SearchMessages(pb.SearchMessagesRequest(query="sea", mode=pb.SEARCH_MODE_MEANING))
 
-    assert [hit.message.content for hit in found.hits] == ["the lighthouse"]
-    assert found.meaning_unavailable
+    assert [hit.message.content for hit in response.hits] == ["the lighthouse"]
+    assert response.meaning_unavailable
 
 
 async def test_deleting_a_session_takes_its_messages_and_nothing_else_out_of_the_index(

@@ -42,7 +42,7 @@ async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deploymen
         usage = await deployment.usage()
         await sessions.unarchive()
         after, back = await sessions.listed(), await sessions.session()
-        found = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
+        response = await sessions.stub.SearchMessages(pb.SearchMessagesRequest(query="heron"))
 
     assert session.message_count == told.message_count == usage == 3
     assert session.archive_time == told.archive_time == again.archive_time
@@ -50,7 +50,7 @@ async def test_an_archived_session_is_told_of_and_comes_back_as_it_was(deploymen
     assert [MARKER in text for text in held] == [True]
     assert hidden == []
     assert after == before
-    assert [hit.message for hit in found.hits] == [before[0]]
+    assert [hit.message for hit in response.hits] == [before[0]]
     assert (deployment.files, back.HasField("archive_time"), back.state) == ([], False, session.state)
     assert await deployment.usage() == 3
 
@@ -78,7 +78,7 @@ async def test_who_asks_for_what_is_archived_is_told_so(deployment: Deployment) 
             with refused(*ARCHIVED):
                 await call()
         with refused(*ARCHIVED):
-            _ = [said async for said in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
+            _ = [response async for response in stub.StreamMessages(pb.StreamMessagesRequest(session_id="s"))]
         with refused(grpc.StatusCode.FAILED_PRECONDITION, "SESSION_HIDDEN"):
             await stub.AppendMessages(
                 pb.AppendMessagesRequest(
@@ -142,9 +142,9 @@ async def test_an_external_id_stays_taken_while_its_message_is_archived(deployme
         with refused(grpc.StatusCode.ALREADY_EXISTS, "EXTERNAL_ID_TAKEN"):
             await sessions.stub.AppendMessages(taken)
         await sessions.unarchive()
-        found = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
+        response = await sessions.stub.GetMessage(pb.GetMessageRequest(message_id="e1"))
 
-    assert found.message.content == MARKER
+    assert response.message.content == MARKER
 
 
 async def test_only_a_hidden_session_is_archived(deployment: Deployment) -> None:
@@ -303,9 +303,9 @@ async def test_another_tenant_s_session_is_neither_archived_nor_unarchived(deplo
 async def test_what_came_back_is_recalled_again(tenant: Tenant) -> None:
     session = pb.Session(session_id="the session of the bittern")
     await tenant.sessions.CreateSession(pb.CreateSessionRequest(session=session))
-    said = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")
+    message = pb.Message(role=pb.MESSAGE_ROLE_USER, content="the bittern stood in the reeds")
     appended = await tenant.sessions.AppendMessages(
-        pb.AppendMessagesRequest(session_id=session.session_id, messages=[said])
+        pb.AppendMessagesRequest(session_id=session.session_id, messages=[message])
     )
     await tenant.sessions.HideSession(pb.HideSessionRequest(session_id=session.session_id))
 

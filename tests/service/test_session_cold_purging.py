@@ -233,8 +233,8 @@ async def test_an_export_of_a_large_archived_session_fits_its_answers(deployment
     said = [{"role": 1, "content": "x" * 100_000} for _ in range(30)]
     async with deployment.sessions() as sessions:
         await sessions.hide("s", *said, subject_id="ann")
-        spoken = pb.Message(role=pb.MESSAGE_ROLE_USER, content="y" * 100_000)
-        append = pb.AppendMessagesRequest(session_id="s", messages=[spoken] * 30)
+        message = pb.Message(role=pb.MESSAGE_ROLE_USER, content="y" * 100_000)
+        append = pb.AppendMessagesRequest(session_id="s", messages=[message] * 30)
         await sessions.stub.UnhideSession(pb.UnhideSessionRequest(session_id="s"))
         await sessions.stub.AppendMessages(append)
         await sessions.stub.HideSession(pb.HideSessionRequest(session_id="s"))

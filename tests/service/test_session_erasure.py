@@ -218,14 +218,14 @@ async def test_nothing_takes_the_place_of_what_was_purged(tenant: Tenant, other_
 
 async def test_repeated_requests_do_nothing_after_a_purge(tenant: Tenant) -> None:
     name = await session(tenant)
-    said = session_pb2.AppendMessagesRequest(
+    request = session_pb2.AppendMessagesRequest(
         session_id=name, messages=[message("kettle")], create_session=True, request_id="a"
     )
-    await tenant.sessions.AppendMessages(said)
+    await tenant.sessions.AppendMessages(request)
     first = await purge(tenant, name, request_id="p")
 
     assert await purge(tenant, name, request_id="p") == first
-    assert await tenant.sessions.AppendMessages(said) == session_pb2.AppendMessagesResponse()
+    assert await tenant.sessions.AppendMessages(request) == session_pb2.AppendMessagesResponse()
     with refused(*NO_SESSION):
         await sequences(tenant, name)
 

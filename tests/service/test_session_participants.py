@@ -169,6 +169,6 @@ async def test_a_file_of_cold_storage_that_is_older_than_its_sessions_subject_ha
         await sessions.stub.UnarchiveSession(archives_pb2.UnarchiveSessionRequest(session_id="s"))
 
         assert [message.subject_id for message in shown.messages] == ["ada"]
-        said = [record.message.subject_id for record in exported.records if record.HasField("message")]
-        assert said == ["ada"]
+        subject_ids = [record.message.subject_id for record in exported.records if record.HasField("message")]
+        assert subject_ids == ["ada"]
         assert await sessions.of(subject_id="ada") == ["the lighthouse"]

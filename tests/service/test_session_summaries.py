@@ -220,10 +220,10 @@ async def test_a_model_is_asked_as_openai_s_would_be(
 
 
 async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: TestDatabase) -> None:
-    asked, thought = Event(), Event()
+    event, thought = Event(), Event()
 
     def reply() -> tuple[int, object]:
-        asked.set()
+        event.set()
         thought.wait(10)
         return 200, said(endpoint.asked[-1][2]["messages"][1]["content"])
 
@@ -231,7 +231,7 @@ async def test_what_is_purged_while_a_model_thinks_is_in_no_summary(database: Te
         listed = await sessions.ListMessages(pb.ListMessagesRequest(session_id="s"))
         names = [message.message_id for message in listed.messages if "180 euros" in message.content]
         making = asyncio.ensure_future(summarize(sessions, store=True, request_id="r"))
-        await asyncio.to_thread(asked.wait)
+        await asyncio.to_thread(event.wait)
         await sessions.PurgeMessages(states_pb2.PurgeMessagesRequest(message_ids=names))
         thought.set()
         made = await making

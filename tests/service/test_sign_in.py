@@ -246,8 +246,8 @@ async def test_all_others_are_ended_and_this_one_is_not(cluster: Cluster, accoun
     answer = await here.stubs.auth.RevokeAuthSession(pb.RevokeAuthSessionRequest(all_others=True))
 
     assert answer.revoked_count == 2
-    (left,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
-    assert left.current
+    (auth_session,) = (await here.stubs.auth.ListAuthSessions(pb.ListAuthSessionsRequest())).auth_sessions
+    assert auth_session.current
 
 
 @pytest.mark.parametrize("both", [True, False])

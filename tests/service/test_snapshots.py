@@ -220,9 +220,11 @@ async def test_of_snapshots_the_newest_are_kept(tenant: Tenant) -> None:
     made = [await snapshot(tenant, str(n)) for n in range(4)]
 
     page = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1))
-    rest = await tenant.snapshots.ListSnapshots(pb.ListSnapshotsRequest(page_size=1, page_token=page.next_page_token))
-    assert [*page.snapshots, *rest.snapshots] == [made[3], made[2]]
-    assert not rest.next_page_token
+    response = await tenant.snapshots.ListSnapshots(
+        pb.ListSnapshotsRequest(page_size=1, page_token=page.next_page_token)
+    )
+    assert [*page.snapshots, *response.snapshots] == [made[3], made[2]]
+    assert not response.next_page_token
     with refused(grpc.StatusCode.NOT_FOUND, "SNAPSHOT_NOT_FOUND"):
         await tenant.snapshots.GetSnapshot(pb.GetSnapshotRequest(snapshot_id=made[0].snapshot_id))
 

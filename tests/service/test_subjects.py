@@ -42,7 +42,7 @@ async def found(tenant: Tenant, *properties: pb.PropertyMatch, **values: Any) ->
 
 
 async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
-    given = pb.Subject(
+    subject = pb.Subject(
         subject_id="anna",
         display_name="Anna",
         status=pb.SUBJECT_STATUS_INACTIVE,
@@ -52,15 +52,15 @@ async def test_a_subject_comes_back_as_it_was_made(tenant: Tenant) -> None:
         account_id=str(uuid.uuid4()),
     )
 
-    made = await make(tenant, "anna", **{name.name: value for name, value in given.ListFields() if name.number > 1})
+    made = await make(tenant, "anna", **{name.name: value for name, value in subject.ListFields() if name.number > 1})
     read = await tenant.tenancy.GetSubject(pb.GetSubjectRequest(subject_id="anna"))
 
     assert read.subject == made
-    given.revision, given.created_by, given.updated_by = 1, made.created_by, made.created_by
-    given.create_time.CopyFrom(made.create_time)
-    given.update_time.CopyFrom(made.create_time)
-    with_texts(given)
-    assert made == given
+    subject.revision, subject.created_by, subject.updated_by = 1, made.created_by, made.created_by
+    subject.create_time.CopyFrom(made.create_time)
+    subject.update_time.CopyFrom(made.create_time)
+    with_texts(subject)
+    assert made == subject
 
 
 async def test_a_subject_of_few_words_is_active_in_utc_and_gets_an_id(tenant: Tenant) -> None:

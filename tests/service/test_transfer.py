@@ -356,9 +356,9 @@ async def test_an_import_may_name_nothing_of_another_tenant(tenant: Tenant, othe
 async def test_an_imported_memory_is_recalled_by_its_words(tenant: Tenant) -> None:
     await imported(tenant, line("memory", content="the kettle is red"))
 
-    found = await tenant.recall.Recall(recall_pb2.RecallRequest(query="kettle"))
+    response = await tenant.recall.Recall(recall_pb2.RecallRequest(query="kettle"))
 
-    assert [hit.memory.content for hit in found.hits] == ["the kettle is red"]
+    assert [hit.memory.content for hit in response.hits] == ["the kettle is red"]
 
 
 @pytest.mark.parametrize("size", [1, 1000])

@@ -85,10 +85,10 @@ async def test_a_memory_that_comes_under_the_id_of_a_message_gets_another_one(te
     assert (memory.external_id, memory.memory_id != taken) == (taken, True)
     purge = memory_pb2.PurgeMemoriesRequest(selection=memory_pb2.MemorySelection(memory_ids=[taken]))
     await tenant.memory.PurgeMemories(purge)
-    found = await tenant.recall.Recall(
+    response = await tenant.recall.Recall(
         recall_pb2.RecallRequest(query="heron stork", kinds=[recall_pb2.ITEM_KIND_MESSAGE])
     )
-    assert [hit.item_id for hit in found.hits] == [taken]
+    assert [hit.item_id for hit in response.hits] == [taken]
 
 
 @pytest.mark.parametrize("mode", [OVERWRITE, pb.IMPORT_MODE_SKIP_EXISTING])

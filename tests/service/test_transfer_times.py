@@ -163,9 +163,9 @@ async def test_what_has_expired_is_stored_as_expired_and_counted(tenant: Tenant)
 
 async def test_an_ordinary_call_sets_no_update_time(tenant: Tenant) -> None:
     before = datetime.now(UTC)
-    wanted = memory_pb2.Memory(content="x", update_time=stamp(OLD), record_time=stamp(OLD))
+    memory = memory_pb2.Memory(content="x", update_time=stamp(OLD), record_time=stamp(OLD))
 
-    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=wanted))).memory
+    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
     linked = memory_pb2.Link(from_memory_id=made.memory_id, to_memory_id="kettle", create_time=stamp(OLD))
     await imported(tenant, {"memory": OF_2017})
     link = (await tenant.links.CreateLink(memory_pb2.CreateLinkRequest(link=linked))).link
@@ -177,9 +177,9 @@ async def test_an_ordinary_call_sets_no_update_time(tenant: Tenant) -> None:
 
 
 async def test_a_memory_that_is_made_with_an_old_create_time_has_not_been_changed_since(tenant: Tenant) -> None:
-    wanted = memory_pb2.Memory(content="x", create_time=stamp(OLD))
+    memory = memory_pb2.Memory(content="x", create_time=stamp(OLD))
 
-    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=wanted))).memory
+    made = (await tenant.memory.CreateMemory(memory_pb2.CreateMemoryRequest(memory=memory))).memory
 
     assert (made.create_time, made.update_time) == (stamp(OLD), stamp(OLD))
 

@@ -126,9 +126,9 @@ async def test_a_webhook_is_told_once_of_what_it_waits_for(deployment: Deploymen
 
     assert (first.delivered_count, again.delivered_count) == (1, 0)
     ((headers, body),) = receiver.told
-    told = json.loads(body)
-    assert told["data"]["entity_id"] == memory_id
-    assert told["data"]["webhook_id"] == created.webhook.webhook_id
+    payload = json.loads(body)
+    assert payload["data"]["entity_id"] == memory_id
+    assert payload["data"]["webhook_id"] == created.webhook.webhook_id
     assert "bread" not in body.decode()
     assert headers["content-type"] == "application/json"
 
@@ -384,8 +384,8 @@ async def test_several_workers_deliver_everything_once(deployment: Deployment, r
     while any(answer.more for answer in await asyncio.gather(*(deployment.deliver() for _ in range(4)))):
         pass
 
-    told = [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told]
-    assert (len(told), set(told)) == (12, ids)
+    entity_ids = [json.loads(body)["data"]["entity_id"] for _headers, body in receiver.told]
+    assert (len(entity_ids), set(entity_ids)) == (12, ids)
 
 
 async def test_a_dead_delivery_can_be_had_again(deployment: Deployment, receiver: Receiver) -> None:

@@ -143,9 +143,9 @@ def test_every_command_that_serves_refuses_a_name_that_is_no_setting(command: li
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(services: str, settings: dict[str, str], said: str) -> None:
-    (found,) = find_problems([services], served(**settings))
+    (problem,) = find_problems([services], served(**settings))
 
-    assert said in found
+    assert said in problem
 
 
 @pytest.mark.parametrize("target", ["dns:///recall:50055", "ipv4:10.0.0.1:50055,10.0.0.2:50055", "ipv6:[::1]:50055"])
@@ -157,9 +157,9 @@ def test_both_a_secret_and_its_file_are_one_too_many(tmp_path: Path) -> None:
     file = tmp_path / "key"
     file.write_text("x" * 40)
 
-    found = find_problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
+    problems = find_problems(["worker"], served(SKEIN_SYSTEM_KEY_FILE=str(file)))
 
-    assert found == ["SKEIN_SYSTEM_KEY and SKEIN_SYSTEM_KEY_FILE are both set; only SKEIN_SYSTEM_KEY counts."]
+    assert problems == ["SKEIN_SYSTEM_KEY and SKEIN_SYSTEM_KEY_FILE are both set; only SKEIN_SYSTEM_KEY counts."]
 
 
 def test_a_pair_of_certificate_and_key_that_do_not_fit_is_found(tmp_path: Path) -> None:

@@ -132,18 +132,18 @@ def test_an_error_tells_its_code_sentence_and_details() -> None:
 
     status, body = codec.error(refusal.status())
 
-    told = json.loads(body)
+    payload = json.loads(body)
     assert status == 400
-    assert told["code"] == "invalid_argument"
+    assert payload["code"] == "invalid_argument"
     plan = "The content is longer than the plan allows, which is 10 characters."
-    assert told["message"] == f"{plan} memory.content: is long."
-    assert [detail["type"] for detail in told["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
-    assert told["details"][0]["debug"] == {
+    assert payload["message"] == f"{plan} memory.content: is long."
+    assert [detail["type"] for detail in payload["details"]] == ["google.rpc.ErrorInfo", "google.rpc.BadRequest"]
+    assert payload["details"][0]["debug"] == {
         "reason": "CONTENT_TOO_LONG",
         "domain": "skein",
         "metadata": {"limit": "10"},
     }
-    assert "=" not in told["details"][0]["value"]
+    assert "=" not in payload["details"][0]["value"]
 
 
 @pytest.mark.parametrize("code", [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK])

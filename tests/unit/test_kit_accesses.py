@@ -33,8 +33,8 @@ def recorded(request: object, response: object = None, *, method: str = "GetMemo
 
 
 def asked(access: AccessEvent) -> dict[str, object]:
-    found: dict[str, object] = json.loads(access.request_data or "{}")
-    return found
+    payload: dict[str, object] = json.loads(access.request_data or "{}")
+    return payload
 
 
 @pytest.mark.parametrize(

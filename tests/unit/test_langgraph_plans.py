@@ -107,10 +107,10 @@ def test_an_item_that_came_meanwhile_is_changed_instead() -> None:
     theirs = draft("k").memory(ROOT, "langgraph", NOW)
     theirs.memory_id = "theirs"
 
-    (asked,) = plan.send([AlreadyExists("taken", metadata={"index": "0"})])
+    (reply,) = plan.send([AlreadyExists("taken", metadata={"index": "0"})])
     calls = plan.send([memory_pb2.BatchGetMemoriesResponse(memories=[theirs])])
 
-    assert asked.method == "memories.BatchGetMemories"
+    assert reply.method == "memories.BatchGetMemories"
     assert [call.method for call in calls] == ["memories.BatchCreateMemories", "memories.UpdateMemory"]
     assert calls[1].request.memory.memory_id == "theirs"  # type: ignore[attr-defined]
 

@@ -29,10 +29,10 @@ def stamp(time: datetime) -> Timestamp:
 
 
 def filter_of(start: datetime | None = None, end: datetime | None = None) -> Filter:
-    asked = pb.MemoryFilter(
+    filter_ = pb.MemoryFilter(
         start_time=None if start is None else stamp(start), end_time=None if end is None else stamp(end)
     )
-    return list_filter(pb.ListMemoriesRequest(filter=asked))
+    return list_filter(pb.ListMemoriesRequest(filter=filter_))
 
 
 @given(times=st.lists(TIMES, max_size=20), start=st.none() | TIMES, end=st.none() | TIMES, after=st.none() | TIMES)
@@ -96,10 +96,10 @@ def test_a_range_that_ends_before_it_begins_asks_nothing() -> None:
 
 
 def test_a_time_that_no_calendar_has_is_refused_by_its_name() -> None:
-    asked = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
+    filter_ = pb.MemoryFilter(start_time=Timestamp(seconds=1 << 40))
 
     with pytest.raises(FieldInvalid) as caught:
-        list_filter(pb.ListMemoriesRequest(filter=asked))
+        list_filter(pb.ListMemoriesRequest(filter=filter_))
 
     assert caught.value.violations[0][0] == "filter.start_time"
 
@@ -132,15 +132,15 @@ def test_a_list_is_read_from_the_index_that_leads_to_the_fewest(conditions: dict
 
 
 def test_what_was_known_at_a_time_is_never_read_from_an_index_of_what_is_known_now() -> None:
-    asked = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
+    request = pb.ListMemoriesRequest(filter=pb.MemoryFilter(where='key = "a"'), as_of_time=stamp(NOW))
 
-    assert list_filter(asked).access_path == AccessPath(kind="all")
+    assert list_filter(request).access_path == AccessPath(kind="all")
 
 
 def test_times_in_words_narrow_the_range_that_is_asked() -> None:
-    asked = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
+    filter_ = pb.MemoryFilter(where="create_time >= 2026-05-15 AND create_time < 2026-05-16T12:00:00Z")
 
-    spans = list(list_filter(pb.ListMemoriesRequest(filter=asked)).id_ranges(None, NOW))
+    spans = list(list_filter(pb.ListMemoriesRequest(filter=filter_)).id_ranges(None, NOW))
 
     start, end = datetime(2026, 5, 15, tzinfo=UTC), datetime(2026, 5, 16, 12, tzinfo=UTC)
     assert spans == [(min_id_at(start), min_id_at(end + timedelta(milliseconds=1)))]

@@ -155,10 +155,10 @@ async def test_a_failing_endpoint_is_left_alone_and_callers_learn_so_at_once(
 
     assert len(endpoint.asked) == MAX_FAILURES
     assert sample("skein_embedding_circuit_breaker_state", model="words") == 2
-    told = log.getvalue()
-    assert told.count("model_circuit") == 1
-    assert SECRET not in told
-    assert "tea" not in told
+    log_text = log.getvalue()
+    assert log_text.count("model_circuit") == 1
+    assert SECRET not in log_text
+    assert "tea" not in log_text
 
 
 async def test_an_endpoint_that_hangs_is_given_up_in_time(endpoint: EmbeddingServer) -> None:

@@ -265,10 +265,10 @@ async def test_a_database_is_copied_from_its_template_and_dropped(folder: Path) 
         copied = await asyncpg.connect(**server.dsn(database="copy"))
         found = await copied.fetchval("SELECT n FROM shape")
         await drop_database(server, "copy")
-        left = await ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")
+        reply = await ask(server, "SELECT count(*) FROM pg_database WHERE datname = 'copy'")
         copied.terminate()
 
-    assert (found, left) == (3, 0)
+    assert (found, reply) == (3, 0)
 
 
 @MADE

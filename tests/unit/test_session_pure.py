@@ -116,16 +116,16 @@ def test_a_window_is_the_newest_that_fit_and_never_passes_its_budget(
     window.close(limit=len(newest_first))
     told = window.summary
 
-    found = window.rows
-    tokens = sum(map(tokens_of, found)) + estimate_tokens(told)
+    rows = window.rows
+    tokens = sum(map(tokens_of, rows)) + estimate_tokens(told)
     assert window.token_count == tokens <= budget
-    assert found == newest_first[: len(found)]
+    assert rows == newest_first[: len(rows)]
     assert told in {"", summary}
-    if len(found) == len(newest_first):
+    if len(rows) == len(newest_first):
         assert told == ""
     elif not told:
         # Nothing more would have fit.
-        assert tokens + tokens_of(newest_first[len(found)]) > budget
+        assert tokens + tokens_of(newest_first[len(rows)]) > budget
 
 
 def test_a_summary_longer_than_half_of_the_budget_is_left_out() -> None:

@@ -36,8 +36,8 @@ DOCUMENTS = st.dictionaries(st.text(max_size=2), VALUES, max_size=4)
 
 
 def merge(document: object, patch: object) -> object:
-    found: object = json.loads(merge_patch(json.dumps(document), json.dumps(patch)))
-    return found
+    payload: object = json.loads(merge_patch(json.dumps(document), json.dumps(patch)))
+    return payload
 
 
 def without_nulls(value: object) -> object:

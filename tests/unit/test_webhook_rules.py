@@ -59,9 +59,9 @@ def test_what_is_sent_says_what_happened_to_what() -> None:
     webhook_id = uuid4()
     event = {"event_type": "memory_created", "entity_type": "memory", "entity_id": "m", "summary": "s", "payload": {}}
 
-    told = json.loads(body_of(webhook_id, event, AT))
+    payload = json.loads(body_of(webhook_id, event, AT))
 
-    assert told == {
+    assert payload == {
         "type": "memory_created",
         "timestamp": AT.isoformat(),
         "data": {"webhook_id": str(webhook_id), **event, "created_at": AT.isoformat()},
